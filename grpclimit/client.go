@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -83,7 +82,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
 		call := outgoing(ctx, method)
 		call.Message = req
-		a, err := c.enter(ctx, call, cc)
+		a, err := c.start(ctx, call, cc)
 		if err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (s grpc.ClientStream, err error) {
 		call := outgoing(ctx, method)
 		call.Stream = true
-		a, err := c.enter(ctx, call, cc)
+		a, err := c.start(ctx, call, cc)
 		if err != nil {
 			return nil, err
 		}
@@ -151,25 +150,22 @@ func keyOf(cc *grpc.ClientConn, method string) string {
 	return cc.Target() + method
 }
 
-// attempt is a call that may be sent, and what it holds.
+// attempt is a call that may be sent.
 type attempt struct {
-	client  *Client
-	call    *Call
-	key     string       // what it may have been held back by
-	limiter core.Limiter // bound to the call; nil: the call is not limited
-	lease   core.Lease
-	once    sync.Once
+	policy.Attempt
+
+	client *Client
+	call   *Call
+	key    string // of its server and method
 }
 
-// enter waits until the call may be sent.
-func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (*attempt, error) {
-	limiter, permits := policy.Bind(c.options.Limiter, c.options.Permits, call)
-	key := keyOf(cc, call.FullMethod)
-	lease, err := c.held.Acquire(ctx, key, limiter, permits)
-	if err != nil {
+// start waits until the call may be sent.
+func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*attempt, error) {
+	a := &attempt{client: c, call: call, key: keyOf(cc, call.FullMethod)}
+	if lease, err := policy.Start(ctx, &a.Attempt, call, c.options.Limiter, c.options.Permits, c.held, a.key); err != nil {
 		return nil, rejected(ctx, lease, err)
 	}
-	return &attempt{client: c, call: call, key: key, limiter: limiter, lease: lease}, nil
+	return a, nil
 }
 
 // rejected returns the error of a call that is held back, or that the client's own limiter does not
@@ -191,14 +187,13 @@ func rejected(ctx context.Context, lease core.Lease, err error) error {
 	return &statusError{rejection.Status(), err}
 }
 
-// end gives back, once, what a call holds that has ended with err.
+// end settles and releases the lease, once. err is the call's.
 func (a *attempt) end(err error) {
-	a.once.Do(func() {
-		defer a.lease.Release()
-		if settle := a.client.options.Settle; settle != nil && a.limiter != nil {
-			policy.Settle(a.limiter, a.lease, settle(a.call, err))
-		}
-	})
+	if settle := a.client.options.Settle; settle != nil {
+		a.End(func() int { return settle(a.call, err) })
+	} else {
+		a.End(nil)
+	}
 }
 
 // heldBack returns the error of a call that cannot wait as long as the server wants.

@@ -42,7 +42,7 @@ const (
 
 // payment is what one policy takes for the messages of one direction.
 type payment struct {
-	policy *policy.Policy[*Call]
+	policy *policy.Policy[*Call, *ownPolicy]
 	each   core.Limiter // one permit a message; nil: unlimited
 	lease  core.Lease   // for the latest message
 	bytes  meter.Meter
@@ -53,7 +53,7 @@ func (adm *admission) messages(ctx context.Context) *messages {
 	var payments [2][]payment
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
-		if p := policyOf(d.Policy); !p.Shadow {
+		if p := d.Policy.Own; !p.Shadow {
 			payments[in] = append(payments[in], adm.call.payments(d.Policy, p.Receive, p.ReceiveBytes)...)
 			payments[out] = append(payments[out], adm.call.payments(d.Policy, p.Send, p.SendBytes)...)
 		}
@@ -65,7 +65,7 @@ func (adm *admission) messages(ctx context.Context) *messages {
 }
 
 // payments returns what the policy takes in one direction: at most one payment.
-func (c *Call) payments(by *policy.Policy[*Call], each, bytes Limiter) []payment {
+func (c *Call) payments(by *policy.Policy[*Call, *ownPolicy], each, bytes Limiter) []payment {
 	p := payment{policy: by}
 	if each != nil && c.Stream {
 		p.each = partition.For(each, c)
@@ -138,10 +138,10 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		}
 	}
 	rejection := newRejection(m.admission, p.policy.Rejection(result, lease, err))
-	if result != policy.Failed && policyOf(p.policy).Code == codes.OK {
+	if result != policy.Failed && p.policy.Own.Code == codes.OK {
 		rejection.Code = codes.ResourceExhausted // the lease of bytes does not say what limits them
 	}
-	return m.admission.answer(m.ctx, rejection)
+	return reject(m.ctx, rejection)
 }
 
 // errReturned is the error of a message of a call whose handler has returned.

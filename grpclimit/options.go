@@ -104,44 +104,47 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// settings are Options that were checked. They do not change.
-type settings struct {
-	Options
+// ownPolicy is a Policy as this package needs it.
+type ownPolicy struct {
+	Policy // limiters that are nil pointers have become nil
 
-	looks bool // a function of the user's sees calls: only then their metadata is copied
+	options   *Options // the policy's
+	seesCalls bool     // whether a function of the user's sees calls; only then their metadata is copied
 }
 
-// checked returns the options as a Set needs them, and an error that reports all faults.
-func (o Options) checked() (policy.Options[*Call], error) {
-	s := &settings{Options: o, looks: o.Skip != nil || o.OnRejected != nil}
-	next := policy.Options[*Call]{Observer: policy.ObserverOf[httplimit.Result](o.Observer), Logger: o.Logger, Own: s}
-	f := policy.Faults{Package: "grpclimit"}
+// checked returns the options for a Set, and an error that lists all invalid options.
+func (o Options) checked() (policy.Options[*Call, *ownPolicy], error) {
+	next := policy.Options[*Call, *ownPolicy]{Skip: o.Skip, Observer: policy.ObserverOf[httplimit.Result](o.Observer), Logger: o.Logger}
+	errs := policy.Errors{Package: "grpclimit"}
 	for i, p := range o.Policies {
-		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), &f))
-		s.looks = s.looks || policyOf(&next.Policies[i]).looks()
+		next.Policies = append(next.Policies, (&ownPolicy{Policy: p, options: &o}).checked(fmt.Sprintf("Policies[%d]", i), &errs))
 	}
-	return next, f.Err()
+	return next, errs.Err()
 }
 
-// checked returns the policy as a Set needs it, which keeps p, and notes what is wrong with it. Limiters that are
-// nil pointers become nil.
-func (p *Policy) checked(field string, f *policy.Faults) policy.Policy[*Call] {
-	f.Name(field, p.Name)
+// checked returns the policy for a Set, and adds its errors.
+func (p *ownPolicy) checked(field string, errs *policy.Errors) policy.Policy[*Call, *ownPolicy] {
+	errs.CheckName(field, p.Name)
 	for _, m := range p.Methods {
 		if !validMethod(m) {
-			f.Add(`%s.Methods has %q, want "/package.Service/Method", "/package.Service/*" or "*"`, field, m)
+			errs.Addf(`%s.Methods has %q, want "/package.Service/Method", "/package.Service/*" or "*"`, field, m)
 		}
 	}
+	limited := false
+	o := p.options
+	p.seesCalls = p.Permits != nil || p.Flow != nil || p.Refund != nil || p.Settle != nil || o.Skip != nil || o.OnRejected != nil
 	for _, l := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
 		*l = policy.Present(*l)
+		limited = limited || *l != nil
+		p.seesCalls = p.seesCalls || *l != nil && reflect.TypeOf(*l) != sharedType
 	}
-	if p.Limiter == nil && p.Receive == nil && p.ReceiveBytes == nil && p.Send == nil && p.SendBytes == nil {
-		f.Add("%s.Limiter is nil, want one, or one of Receive, ReceiveBytes, Send and SendBytes", field)
+	if !limited {
+		errs.Addf("%s.Limiter is nil, want one, or one of Receive, ReceiveBytes, Send and SendBytes", field)
 	}
 	if p.Code > codes.Unauthenticated {
-		f.Add("%s.Code = %d, want 0 to %d", field, p.Code, codes.Unauthenticated)
+		errs.Addf("%s.Code = %d, want 0 to %d", field, p.Code, codes.Unauthenticated)
 	}
-	next := policy.Policy[*Call]{
+	next := policy.Policy[*Call, *ownPolicy]{
 		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
 		Rejected: policy.GlobalLimiter, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
 	}
@@ -152,8 +155,8 @@ func (p *Policy) checked(field string, f *policy.Faults) policy.Policy[*Call] {
 	return next
 }
 
-// policyOf returns the Policy that checked has made p of.
-func policyOf(p *policy.Policy[*Call]) *Policy { return p.Own.(*Policy) }
+// sharedType is the type of limiters that ignore the call.
+var sharedType = reflect.TypeOf(Shared(nil))
 
 func validMethod(m string) bool {
 	if m == all {
@@ -166,18 +169,6 @@ func validMethod(m string) bool {
 
 // all means all methods, of all services or of one.
 const all = "*"
-
-// looks reports whether the policy has a function of the user's that sees calls.
-func (p *Policy) looks() bool {
-	for _, limiter := range []Limiter{p.Limiter, p.Receive, p.ReceiveBytes, p.Send, p.SendBytes} {
-		if limiter != nil && reflect.TypeOf(limiter) != sharedType {
-			return true
-		}
-	}
-	return p.Permits != nil || p.Flow != nil || p.Refund != nil || p.Settle != nil
-}
-
-var sharedType = reflect.TypeOf(Shared(nil))
 
 // matches reports whether the policy is for the method.
 func (p *Policy) matches(method string) bool {

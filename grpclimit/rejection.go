@@ -39,14 +39,15 @@ type Rejection struct {
 	// Call is the call.
 	Call *Call
 
-	result policy.Result
+	result  policy.Result
+	options *Options
 }
 
 // newRejection returns the rejection of a call by a policy.
-func newRejection(adm *admission, rejected *policy.Rejection[*Call]) *Rejection {
+func newRejection(adm *admission, rejected *policy.Rejection[*Call, *ownPolicy]) *Rejection {
 	rejection := &Rejection{
-		Policy: rejected.Policy.Name, Code: policyOf(rejected.Policy).Code, Lease: rejected.Lease,
-		Err: rejected.Err, RetryAfter: rejected.RetryAfter, Call: &adm.call, result: rejected.Result,
+		Policy: rejected.Policy.Name, Code: rejected.Policy.Own.Code, Lease: rejected.Lease,
+		Err: rejected.Err, RetryAfter: rejected.RetryAfter, Call: &adm.call, result: rejected.Result, options: rejected.Policy.Own.options,
 	}
 	switch {
 	case rejected.Result == policy.Failed:

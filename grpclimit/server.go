@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,7 +19,7 @@ import (
 //
 // Most servers give [Limits.ServerOptions] to grpc.NewServer.
 type Limits struct {
-	set policy.Set[*Call]
+	set policy.Set[*Call, *ownPolicy]
 }
 
 // New returns Limits with these options, or an error that reports all invalid options.
@@ -113,10 +114,9 @@ func (s *stream) SendMsg(msg any) error {
 
 // admission is a call on its way through a server's Limits.
 type admission struct {
-	settings *settings // one snapshot for the whole call
 	call     Call
-	policies policy.Admission[*Call]
-	take     func() bool // of Tap: reports whether the caller now has the leases
+	policies policy.Admission[*Call, *ownPolicy]
+	take     func() bool // if Tap created the admission: reports whether the caller now owns the leases
 	called   bool        // the handler was called
 }
 
@@ -126,14 +126,14 @@ func (l *Limits) begin(ctx context.Context, method string) *admission {
 		return adm
 	}
 	adm := newAdmission(ctx, l.set.Load(), method)
-	if adm.settings.looks {
+	if slices.ContainsFunc(adm.policies.Snapshot.Policies, func(p policy.Policy[*Call, *ownPolicy]) bool { return p.Own.seesCalls }) {
 		adm.call.Metadata, _ = metadata.FromIncomingContext(ctx)
 	}
 	return adm
 }
 
-func newAdmission(ctx context.Context, s *policy.Snapshot[*Call], method string) *admission {
-	adm := &admission{settings: s.Own.(*settings), call: Call{FullMethod: method}}
+func newAdmission(ctx context.Context, s *policy.Snapshot[*Call, *ownPolicy], method string) *admission {
+	adm := &admission{call: Call{FullMethod: method}}
 	adm.policies.Snapshot = s
 	if p, ok := peer.FromContext(ctx); ok {
 		adm.call.Peer, adm.call.Auth = p.Addr, p.AuthInfo
@@ -144,7 +144,7 @@ func newAdmission(ctx context.Context, s *policy.Snapshot[*Call], method string)
 // admit returns nil if the policies that have not decided yet let the call pass; otherwise the error for
 // its client.
 func (adm *admission) admit(ctx context.Context, mode policy.Mode) error {
-	if adm.settings.Skip != nil && adm.settings.Skip(&adm.call) {
+	if skip := adm.policies.Snapshot.Skip; skip != nil && skip(&adm.call) {
 		adm.policies.Undo() // Tap may have decided otherwise
 		return nil
 	}
@@ -155,13 +155,13 @@ func (adm *admission) admit(ctx context.Context, mode policy.Mode) error {
 	case rejected.Result == policy.RequestCanceled:
 		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), rejected.Err}}
 	}
-	return &rejectedError{adm.answer(ctx, newRejection(adm, rejected))}
+	return &rejectedError{reject(ctx, newRejection(adm, rejected))}
 }
 
-// answer returns the error for the client of a rejected call: OnRejected's, or the standard answer.
-func (adm *admission) answer(ctx context.Context, rejection *Rejection) *statusError {
-	if adm.settings.OnRejected != nil {
-		if err := adm.settings.OnRejected(ctx, rejection); err != nil {
+// reject returns the error for the client of a rejected call: OnRejected's, or the standard status.
+func reject(ctx context.Context, rejection *Rejection) *statusError {
+	if f := rejection.options.OnRejected; f != nil {
+		if err := f(ctx, rejection); err != nil {
 			return &statusError{status.Convert(err), err}
 		}
 	}
@@ -181,13 +181,14 @@ func (adm *admission) end(ctx context.Context, err error) {
 		adm.policies.Undo()
 		return
 	}
-	left := ctx.Err() != nil // the outcome may be unknown
-	adm.policies.End(func(d *policy.Decision[*Call]) {
-		switch p := policyOf(d.Policy); {
+	left := ctx.Err() != nil // then the outcome may be unknown
+	adm.policies.End(func(p *ownPolicy) (refund bool, cost int) {
+		switch {
 		case p.Refund != nil && !left && p.Refund(&adm.call, err):
-			d.Refund()
+			return true, 0
 		case p.Settle != nil:
-			d.Settle(p.Settle(&adm.call, err))
+			return false, p.Settle(&adm.call, err)
 		}
+		return false, -1
 	})
 }

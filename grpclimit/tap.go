@@ -33,7 +33,7 @@ func (l *Limits) Tap() tap.ServerInHandle {
 			return ctx, nil
 		}
 		// The leases are the interceptors', or, if these do not come, are released when the call has ended.
-		adm.take = context.AfterFunc(ctx, func() { adm.policies.End(nil) })
+		adm.take = context.AfterFunc(ctx, func() { adm.policies.Release() })
 		return context.WithValue(ctx, tapKey{l}, adm), nil
 	}
 }

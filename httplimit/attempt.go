@@ -3,22 +3,19 @@ package httplimit
 import (
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
 
-// attempt is a request that was sent, and the lease that it holds.
+// attempt is one attempt to send a request.
 type attempt struct {
-	response *http.Response
-	limiter  core.Limiter // bound to the request; nil: the request is not limited
-	lease    core.Lease
-	settle   func(*http.Response) int // TransportOptions.Settle
-	once     sync.Once
+	policy.Attempt
+
+	transport *Transport
+	response  *http.Response // nil until it has come
 
 	retry      bool          // the response asks to wait
 	retryAfter time.Duration // how long
@@ -26,21 +23,20 @@ type attempt struct {
 
 // end settles and releases the lease, once.
 func (a *attempt) end() {
-	a.once.Do(func() {
-		defer a.lease.Release()
-		if a.settle != nil && a.lease.Acquired() {
-			policy.Settle(a.limiter, a.lease, a.settle(a.response))
-		}
-	})
+	if settle := a.transport.o.Settle; settle != nil && a.response != nil {
+		a.End(func() int { return settle(a.response) })
+	} else {
+		a.End(nil)
+	}
 }
 
-// hand returns the response for the caller: its body is throttled, and holds the lease.
-func (t *Transport) hand(r *http.Request, a *attempt) *http.Response {
+// deliver returns the response for the caller, with a body that is throttled and holds the lease.
+func (t *Transport) deliver(r *http.Request, a *attempt) *http.Response {
 	response := a.response
 	upgrade, ok := response.Body.(io.ReadWriteCloser)
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols && ok:
-		if a.lease.Acquired() {
+		if a.Limited() {
 			response.Body = upgraded(upgrade, a)
 		}
 		return response
@@ -51,7 +47,7 @@ func (t *Transport) hand(r *http.Request, a *attempt) *http.Response {
 	if t.o.Download != nil {
 		response.Body = ioreader.NewReader(r.Context(), response.Body, partition.For(t.o.Download, r))
 	}
-	if a.lease.Acquired() {
+	if a.Limited() {
 		response.Body = &leasedBody{response.Body, a}
 	}
 	return response
@@ -63,28 +59,28 @@ func bodiless(r *http.Request, response *http.Response) bool {
 		response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
 }
 
-// An answer that is not handed on is read, so that its connection can be used again, up to this
-// many bytes and that long: longer would cost more than another connection.
+// A response that the caller does not get is read so that its connection can be reused. It is read up to this many
+// bytes and for this long, because more would cost more than a new connection.
 const (
 	drainBytes = 64 << 10
 	drainTime  = 50 * time.Millisecond
 )
 
-// drain ends an attempt whose answer is not handed on.
+// drain ends an attempt whose response the caller does not get.
 func (a *attempt) drain() {
 	defer a.end()
 	body := a.response.Body
 	if body == nil {
 		return
 	}
-	late := time.AfterFunc(drainTime, func() { closeBody(body) }) // a Read that waits returns then
-	_, _ = io.CopyN(io.Discard, body, drainBytes)                 // whether it can be read does not matter
+	late := time.AfterFunc(drainTime, func() { closeBody(body) }) // then a Read that waits returns
+	_, _ = io.CopyN(io.Discard, body, drainBytes)                 // an error changes nothing
 	if late.Stop() {
 		closeBody(body)
 	}
 }
 
-// leasedBody is a response's body whose end is the attempt's.
+// leasedBody is a response body that ends the attempt at its own end.
 type leasedBody struct {
 	io.ReadCloser
 
@@ -104,7 +100,7 @@ func (b *leasedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// upgraded returns the connection of an upgrade. It holds the lease until it is closed.
+// upgraded returns the connection of an upgrade, which holds the lease until it is closed.
 func upgraded(body io.ReadWriteCloser, a *attempt) io.ReadCloser {
 	c := connection{body, a}
 	if half, ok := body.(closeWriter); ok {

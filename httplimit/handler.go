@@ -19,7 +19,7 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.limits.set.Load()
-	if !s.Limits(r, h.names) {
+	if !s.Applies(r, h.names) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
@@ -29,7 +29,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { adm.end(w, answer) }() //nolint:contextcheck // adm is made of r's
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
 		adm.rejected.Store(&unanswered) // unless the answer returns
-		if newRejection(s, rejected).answer(w, r) {
+		if newRejection(rejected).answer(w, r) {
 			adm.rejected.Store(markOf(w.Header()))
 		}
 		return
@@ -47,7 +47,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // allocation of a request.
 type admission struct {
 	original *http.Request // as the wrapper was given it
-	policies policy.Admission[*http.Request]
+	policies policy.Admission[*http.Request, *ownPolicy]
 	stage    stage
 	// rejected is the mark of the rejection's header, once this wrapper or one inside has rejected the
 	// request. It may be set on another goroutine.
@@ -116,7 +116,7 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 	settles := false
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
-		p := policyOf(d.Policy)
+		p := d.Policy.Own
 		settles = settles || d.Lease.Acquired() && (p.Refund != nil || p.Settle != nil)
 		if p.Upload != nil && !p.Shadow && hasBody(r) {
 			body := upload(r, adm.request.Body, p.throttle(p.Upload, r))
@@ -127,13 +127,12 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 			downloads = append(downloads, p.throttle(p.Download, r))
 		}
 	}
-	o := optionsOf(adm.policies.Snapshot)
-	if !settles && uploads == nil && downloads == nil && o.Headers == RetryAfterOnly {
+	if !settles && uploads == nil && downloads == nil && headersOf(adm.policies.Decisions) == RetryAfterOnly {
 		return nil
 	}
 	answer := &response{
 		ResponseWriter: w, body: w, uploads: uploads,
-		quota: o.setQuota(w.Header(), adm.policies.Decisions, false),
+		quota: setQuota(w.Header(), adm.policies.Decisions, false),
 	}
 	if downloads != nil {
 		answer.body = newDownload(r, w, downloads)
@@ -162,7 +161,7 @@ func (adm *admission) end(w http.ResponseWriter, answer *response) {
 		return
 	}
 	if answer == nil {
-		adm.policies.End(nil)
+		adm.policies.Release()
 		return
 	}
 	status, h := answer.status, answer.Header()
@@ -173,13 +172,14 @@ func (adm *admission) end(w http.ResponseWriter, answer *response) {
 	default:
 		status = http.StatusOK
 	}
-	left := adm.Err() != nil // the status may be no answer at all
-	adm.policies.End(func(d *decision) {
-		switch p := policyOf(d.Policy); {
+	left := adm.Err() != nil // then the client may not have got this status
+	adm.policies.End(func(p *ownPolicy) (refund bool, cost int) {
+		switch {
 		case p.Refund != nil && !left && p.Refund(&adm.request, status):
-			d.Refund()
+			return true, 0
 		case p.Settle != nil:
-			d.Settle(p.Settle(&adm.request, status, h))
+			return false, p.Settle(&adm.request, status, h)
 		}
+		return false, -1
 	})
 }

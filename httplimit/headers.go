@@ -79,9 +79,9 @@ const (
 )
 
 // setQuota sets the fields for the policies that have decided, next to what wrappers outside have
-// set, and returns them. If the request was rejected, its permits have been given back.
-func (o *Options) setQuota(h http.Header, decisions []decision, rejected bool) (q quota) {
-	switch o.Headers {
+// set, and returns them. If the request was rejected, its permits have been refunded.
+func setQuota(h http.Header, decisions []decision, rejected bool) (q quota) {
+	switch headersOf(decisions) {
 	case XRateLimit:
 		q = xRateLimit(h, decisions, rejected)
 	case Draft11:
@@ -91,6 +91,14 @@ func (o *Options) setQuota(h http.Header, decisions []decision, rejected bool) (
 		h[f.name] = []string{f.value}
 	}
 	return q
+}
+
+// headersOf returns Options.Headers, if there are decisions.
+func headersOf(decisions []decision) Headers {
+	if len(decisions) == 0 {
+		return RetryAfterOnly
+	}
+	return decisions[0].Policy.Own.options.Headers
 }
 
 // begin removes the fields from a redirect, where they do not belong, except fields that somebody has
@@ -107,7 +115,7 @@ func (q quota) begin(h http.Header, status int) {
 }
 
 // decision is what a policy has decided about a request.
-type decision = policy.Decision[*http.Request]
+type decision = policy.Decision[*http.Request, *ownPolicy]
 
 // numbers are what a lease says of its limiter.
 type numbers struct {

@@ -14,7 +14,7 @@ import (
 // Most servers put [Limits.Handler] around everything, which applies the global policy, and
 // [Limits.Policy] around the handlers that need more. [Limits.Check] returns the decision alone.
 type Limits struct {
-	set policy.Set[*http.Request]
+	set policy.Set[*http.Request, *ownPolicy]
 }
 
 // New returns Limits with these options, or an error that reports all invalid options.
@@ -35,13 +35,10 @@ func (l *Limits) Update(o Options) error {
 	return l.set.Update(next, err)
 }
 
-// global is the name by which a handler finds the global policy; no other policy can have it.
-const global = ""
-
 // Handler is a middleware: it returns a handler that calls next if the global policy lets the request
 // pass.
 func (l *Limits) Handler(next http.Handler) http.Handler {
-	return &handler{l, next, []string{global}}
+	return &handler{l, next, []string{policy.Global}}
 }
 
 // Policy returns a middleware: its handler asks the named policies, in this order, and calls the next
@@ -67,13 +64,13 @@ func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection) {
 	s := l.set.Load()
 	s.MustHave(names)
-	names = append([]string{global}, names...)
-	if !s.Limits(r, names) {
+	names = append([]string{policy.Global}, names...)
+	if !s.Applies(r, names) {
 		return core.Grant(0, nil), nil
 	}
-	policies := &policy.Admission[*http.Request]{Snapshot: s}
+	policies := &policy.Admission[*http.Request, *ownPolicy]{Snapshot: s}
 	if rejected := policies.Admit(r.Context(), r, policy.Try, names...); rejected != nil {
-		return rejected.Lease, newRejection(s, rejected)
+		return rejected.Lease, newRejection(rejected)
 	}
 	if lease, ok := policies.Lease(); ok {
 		return lease, nil

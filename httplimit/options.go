@@ -115,49 +115,49 @@ type Options struct {
 	Observer Observer
 }
 
-// checked returns the options as a Set needs them, and an error that reports all faults.
-func (o Options) checked() (policy.Options[*http.Request], error) {
-	next := policy.Options[*http.Request]{Skip: o.Skip, Observer: policy.ObserverOf[Result](o.Observer), Logger: o.Logger, Own: &o}
-	f := policy.Faults{Package: "httplimit"}
+// ownPolicy is a Policy as this package needs it.
+type ownPolicy struct {
+	Policy // limiters that are nil pointers have become nil
+
+	options *Options // the policy's
+}
+
+// checked returns the options for a Set, and an error that lists all invalid options.
+func (o Options) checked() (policy.Options[*http.Request, *ownPolicy], error) {
+	next := policy.Options[*http.Request, *ownPolicy]{Skip: o.Skip, Observer: policy.ObserverOf[Result](o.Observer), Logger: o.Logger}
+	errs := policy.Errors{Package: "httplimit"}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
-		global := p.checked("Global", policy.GlobalLimiter, &f)
+		global := (&ownPolicy{p, &o}).checked("Global", policy.GlobalLimiter, &errs)
 		next.Global = &global
 	}
 	for i, p := range o.Policies {
-		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), policy.EndpointLimiter, &f))
+		next.Policies = append(next.Policies, (&ownPolicy{p, &o}).checked(fmt.Sprintf("Policies[%d]", i), policy.EndpointLimiter, &errs))
 	}
 	if int(o.Headers) >= len(headersNames) {
-		f.Add("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
+		errs.Addf("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
 	}
-	return next, f.Err()
+	return next, errs.Err()
 }
 
-// optionsOf returns the options of a snapshot. They do not change.
-func optionsOf(s *policy.Snapshot[*http.Request]) *Options { return s.Own.(*Options) }
-
-// checked returns the policy as a Set needs it, which keeps p, and notes what is wrong with it. Limiters that are
-// nil pointers become nil.
-func (p *Policy) checked(field string, rejected policy.Result, f *policy.Faults) policy.Policy[*http.Request] {
-	f.Name(field, p.Name)
+// checked returns the policy for a Set, and adds its errors.
+func (p *ownPolicy) checked(field string, rejected policy.Result, errs *policy.Errors) policy.Policy[*http.Request, *ownPolicy] {
+	errs.CheckName(field, p.Name)
 	p.Limiter, p.Upload, p.Download = policy.Present(p.Limiter), policy.Present(p.Upload), policy.Present(p.Download)
 	if p.Limiter == nil && p.Upload == nil && p.Download == nil {
-		f.Add("%s.Limiter = nil, want a limiter, unless Upload or Download is set", field)
+		errs.Addf("%s.Limiter = nil, want a limiter, unless Upload or Download is set", field)
 	}
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
-		f.Add("%s.Status = %d, want 400 to 599, or 0 for 429", field, p.Status)
+		errs.Addf("%s.Status = %d, want 400 to 599, or 0 for 429", field, p.Status)
 	}
-	return policy.Policy[*http.Request]{
+	return policy.Policy[*http.Request, *ownPolicy]{
 		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
 		Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
 	}
 }
-
-// policyOf returns the Policy that checked has made p of.
-func policyOf(p *policy.Policy[*http.Request]) *Policy { return p.Own.(*Policy) }
 
 // Result is the outcome of a policy's decision about a request.
 type Result uint8

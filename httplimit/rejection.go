@@ -32,14 +32,14 @@ type Rejection struct {
 	RetryAfter time.Duration
 
 	options   *Options // nil: it was not made by this package
-	rejected  *policy.Rejection[*http.Request]
+	rejected  *policy.Rejection[*http.Request, *ownPolicy]
 	announced bool  // the header fields are set
 	quota     quota // of them
 }
 
-// newRejection returns the rejection of a request under the options of s.
-func newRejection(s *policy.Snapshot[*http.Request], rejected *policy.Rejection[*http.Request]) *Rejection {
-	status := policyOf(rejected.Policy).Status
+// newRejection returns the rejection of a request.
+func newRejection(rejected *policy.Rejection[*http.Request, *ownPolicy]) *Rejection {
+	status := rejected.Policy.Own.Status
 	switch {
 	case rejected.Result == policy.Failed:
 		status = http.StatusServiceUnavailable
@@ -48,7 +48,7 @@ func newRejection(s *policy.Snapshot[*http.Request], rejected *policy.Rejection[
 	}
 	return &Rejection{
 		Policy: rejected.Policy.Name, Status: status, Lease: rejected.Lease, Err: rejected.Err,
-		RetryAfter: rejected.RetryAfter, options: optionsOf(s), rejected: rejected,
+		RetryAfter: rejected.RetryAfter, options: rejected.Policy.Own.options, rejected: rejected,
 	}
 }
 
@@ -63,7 +63,7 @@ func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) bool {
 		}
 		return false
 	}
-	reject := policyOf(rej.rejected.Policy).OnRejected
+	reject := rej.rejected.Policy.Own.OnRejected
 	if reject == nil {
 		reject = rej.options.OnRejected
 	}
@@ -97,7 +97,7 @@ func (rej *Rejection) announce(w http.ResponseWriter, r *http.Request) {
 		h.Set("Connection", "close")
 	}
 	if rej.options != nil {
-		rej.quota = rej.options.setQuota(h, rej.rejected.Decisions, true)
+		rej.quota = setQuota(h, rej.rejected.Decisions, true)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
 )
 
 // refuser answers all with one lease.
@@ -225,10 +226,22 @@ func TestReasonsThatAreNotShown(t *testing.T) {
 	}
 	for _, reason := range []string{
 		core.ReasonExhausted, core.ReasonQueueLimit, core.ReasonEvicted, core.ReasonDeadlineTooSoon,
-		"partition limit reached", "capacity reached", "all workers busy",
+		"capacity reached", "all workers busy",
 	} {
 		require.Equal(t, "Too Many Requests\n", answer(core.Reject(core.ReasonPhrase.With(reason))), reason)
 	}
+	full, err := partition.New(partition.Options[int, int]{
+		MaxPartitions: 1,
+		Key:           func(n int) int { return n },
+		New:           func(int) (core.Limiter, error) { return atOnce(t, 1, 0), nil },
+	})
+	require.NoError(t, err)
+	first := full.TryAcquire(1, 1)
+	defer first.Release()
+	noRoom := full.TryAcquire(2, 1)
+	require.ErrorIs(t, noRoom.Err(), partition.ErrFull)
+	require.Equal(t, "Too Many Requests\n", answer(noRoom))
+	require.Equal(t, "come back later\n", answer(noRoom.With(core.ReasonPhrase.With("come back later"))), "a reason of the user's")
 	require.Equal(t, "Service Unavailable\n", answer(core.Fail(errBroken).With(core.ReasonPhrase.With("the password"))))
 }
 

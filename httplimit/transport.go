@@ -159,7 +159,7 @@ func (t *Transport) receive(r *http.Request, a *attempt, sent int) (_ *http.Resp
 		}
 		// A request that cannot be sent again has its response.
 	}
-	response := t.hand(r, a)
+	response := t.deliver(r, a)
 	kept = true
 	return response, nil, 0
 }
@@ -170,15 +170,20 @@ func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 	if t.o.HonorRetryAfter {
 		key = t.o.Key(r)
 	}
-	a := &attempt{settle: t.o.Settle}
-	if err := t.admit(r, key, a); err != nil {
+	a := &attempt{transport: t}
+	_, err := policy.Start(r.Context(), &a.Attempt, r, t.o.Limiter, t.o.Permits, t.held, key)
+	if err != nil {
 		closeBody(r.Body)
+		var held *holdback.HeldError[struct{}]
+		if errors.As(err, &held) {
+			return nil, held.Rejected
+		}
 		return nil, err
 	}
-	sent := false
+	received := false
 	defer func() {
-		if !sent { // it failed, or panicked
-			defer a.lease.Release()
+		if !received { // RoundTrip failed, or a function panicked
+			defer a.End(nil)
 			if a.response != nil {
 				closeBody(a.response.Body)
 			}
@@ -201,21 +206,8 @@ func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 			t.held.Hold(key, min(a.retryAfter, t.o.MaxRetryAfter), struct{}{})
 		}
 	}
-	sent = true
+	received = true
 	return a, nil
-}
-
-// admit waits until the server's last answer does not hold the request back, and takes its
-// permits.
-func (t *Transport) admit(r *http.Request, key string, a *attempt) (err error) {
-	var permits int
-	a.limiter, permits = policy.Bind(t.o.Limiter, t.o.Permits, r)
-	a.lease, err = t.held.Acquire(r.Context(), key, a.limiter, permits)
-	var held *holdback.HeldError[struct{}]
-	if errors.As(err, &held) {
-		return held.Rejected
-	}
-	return err
 }
 
 // throttled returns the request with its body under Upload.

@@ -39,7 +39,7 @@ type rule struct {
 
 	detailsLen atomic.Int64
 	details    sync.Map // from names with values, as detailed_metric and value_to_metric want them, to *counts
-	logged     policy.Seldom
+	logged     policy.Sometimes
 }
 
 type limiters = partition.Keyed[key, key]
@@ -258,7 +258,7 @@ func (r *rule) countsOf(name string) *counts {
 
 // mayLog reports whether something may be logged about the rule: once a second.
 func (r *rule) mayLog() bool {
-	_, ok := r.logged.Lets(time.Second)
+	_, ok := r.logged.Allow(time.Second)
 	return ok
 }
 

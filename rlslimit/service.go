@@ -79,7 +79,7 @@ type Service struct {
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
 
-	complained policy.Seldom
+	complained policy.Sometimes
 	complains  atomic.Bool // the log's latest word is that the store is unreachable
 }
 
@@ -242,7 +242,7 @@ func (s *Service) unusable(err error) {
 	if l == nil {
 		return
 	}
-	if others, ok := s.complained.Lets(complainEvery); ok {
+	if others, ok := s.complained.Allow(complainEvery); ok {
 		s.complains.Store(true)
 		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
 		l.Warn("redis is unreachable; fail-open of each domain decides", slog.String("error", why), slog.Int("similar", others))

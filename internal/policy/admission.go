@@ -5,32 +5,32 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Admission is a request on its way through policies. Its Snapshot is set before the first Admit. It must
-// not be copied, and is for one goroutine at a time; Lease may be called by any once Admit has returned.
-type Admission[R any] struct {
-	Snapshot  *Snapshot[R]
-	Decisions []Decision[R] // so far, of the policies that apply
+// not be copied. One goroutine at a time may use it; once Admit has returned, any goroutine may call Lease.
+type Admission[R, O any] struct {
+	Snapshot  *Snapshot[R, O]
+	Decisions []Decision[R, O] // so far, of the policies that apply
 
-	first [1]Decision[R] // where Decisions begins: most requests are under one policy
+	first [1]Decision[R, O] // backing array of Decisions, because most requests are under one policy
 }
 
-// Mode is which permits an Admit takes.
+// Mode selects which permits an Admit takes.
 type Mode uint8
 
 // The modes.
 const (
-	Wait  Mode = iota // waits for permits as long as each policy allows
-	Try               // takes permits that are available now
-	Early             // as Try, and leaves policies that allow a wait to a later Admit
+	Wait  Mode = iota // wait for permits as long as each policy allows
+	Try               // take only permits that are available now
+	Early             // like Try, but leave policies that allow a wait to a later Admit
 )
 
-// Admit has the policies of these names decide about the request, in order, up to the first that rejects
-// it; without names, all policies that apply and have not decided before. It returns nil if the request may
-// proceed. If it is rejected, or Admit panics, the admission holds nothing, and what an earlier Admit took is given
-// back too.
-func (a *Admission[R]) Admit(ctx context.Context, r R, mode Mode, names ...string) *Rejection[R] {
+// Admit asks the policies with these names, in order, up to the first that rejects the request. Without names it
+// asks all policies that apply and have not decided before. It returns nil if the request may proceed. If a policy
+// rejects the request, or Admit panics, the admission refunds everything, including the permits of an earlier Admit.
+func (a *Admission[R, O]) Admit(ctx context.Context, r R, mode Mode, names ...string) *Rejection[R, O] {
 	granted := false
 	defer func() {
 		if !granted {
@@ -41,11 +41,11 @@ func (a *Admission[R]) Admit(ctx context.Context, r R, mode Mode, names ...strin
 		a.Decisions = a.first[:0]
 	}
 	if len(names) == 0 {
-		names = every
+		names = all
 	}
 	before := a.Decisions
 	for _, name := range names {
-		for _, p := range a.Snapshot.find(name) {
+		for _, p := range a.Snapshot.named[name] {
 			if p.Applies != nil && !p.Applies(r) || mode == Early && p.MaxWait != 0 || decided(before, p) {
 				continue
 			}
@@ -58,13 +58,13 @@ func (a *Admission[R]) Admit(ctx context.Context, r R, mode Mode, names ...strin
 	return nil
 }
 
-func decided[R any](decisions []Decision[R], p *Policy[R]) bool {
-	return slices.ContainsFunc(decisions, func(d Decision[R]) bool { return d.Policy == p })
+func decided[R, O any](decisions []Decision[R, O], p *Policy[R, O]) bool {
+	return slices.ContainsFunc(decisions, func(d Decision[R, O]) bool { return d.Policy == p })
 }
 
-// Lease returns one lease for those of all decisions, with the permits of the one that took most; false if
-// there is none. Of the metadata of a name the first decision's counts.
-func (a *Admission[R]) Lease() (core.Lease, bool) {
+// Lease returns one lease that stands for the leases of all decisions, or false if there is none. Its Permits are
+// the largest of theirs. If several leases have metadata of one name, the first lease's value counts.
+func (a *Admission[R, O]) Lease() (core.Lease, bool) {
 	if len(a.Decisions) == 1 && a.Decisions[0].active == nil {
 		return a.Decisions[0].Lease, a.Decisions[0].Lease.Acquired()
 	}
@@ -84,29 +84,44 @@ func (a *Admission[R]) Lease() (core.Lease, bool) {
 	if !found {
 		return core.Lease{}, false
 	}
-	return core.Grant(permits, func() { a.End(nil) }, union...), true
+	return core.Grant(permits, a.Release, union...), true
 }
 
-// Undo gives all permits back, those of rate limiters too. There are no decisions then.
-func (a *Admission[R]) Undo() {
+// Undo refunds all permits, including those of rate limiters, and forgets the decisions.
+func (a *Admission[R, O]) Undo() {
 	decisions := a.Decisions
 	a.Decisions = nil
-	end(decisions, (*Decision[R]).Refund)
+	end(decisions, refund)
 }
 
-// End releases all leases. settle, unless it is nil, is called for each before, and may Settle or Refund it.
-func (a *Admission[R]) End(settle func(*Decision[R])) { end(a.Decisions, settle) }
+// Release releases all leases.
+func (a *Admission[R, O]) Release() { end(a.Decisions, nil) }
 
-// end ends the decisions, last first, all of them even if a function panics.
-func end[R any](decisions []Decision[R], settle func(*Decision[R])) {
+// End releases all leases. For each of them it first calls ended with the policy: the permits are refunded if that
+// returns true; otherwise their cost is corrected, unless it is negative.
+func (a *Admission[R, O]) End(ended func(O) (refund bool, cost int)) {
+	end(a.Decisions, func(d *Decision[R, O]) {
+		if yes, cost := ended(d.Policy.Own); yes {
+			refund(d)
+		} else {
+			settleLease(d.Limiter, d.Lease, cost)
+		}
+	})
+}
+
+func refund[R, O any](d *Decision[R, O]) { backdoor.Refund(d.Limiter, d.Lease) }
+
+// end releases the decisions, last first, all of them even if a function panics. It calls before, unless that is
+// nil, for each one that holds a lease.
+func end[R, O any](decisions []Decision[R, O], before func(*Decision[R, O])) {
 	n := len(decisions)
 	if n == 0 {
 		return
 	}
-	defer end(decisions[:n-1], settle)
+	defer end(decisions[:n-1], before)
 	d := &decisions[n-1]
 	defer d.release()
-	if settle != nil && d.Lease.Acquired() {
-		settle(d)
+	if before != nil && d.Lease.Acquired() {
+		before(d)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// decide adds a decision of p, unless p does not apply, even if a function of the user's panics.
-func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode) *Rejection[R] {
+// decide adds a decision of p, unless p does not apply. It adds it even if a function of the user's panics.
+func (a *Admission[R, O]) decide(ctx context.Context, r R, p *Policy[R, O], mode Mode) *Rejection[R, O] {
 	permits := 1
 	if p.Permits != nil {
 		permits = p.Permits(r)
@@ -20,7 +20,7 @@ func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode)
 	if permits <= 0 {
 		return nil
 	}
-	a.Decisions = append(a.Decisions, Decision[R]{Policy: p})
+	a.Decisions = append(a.Decisions, Decision[R, O]{Policy: p})
 	if p.Limiter == nil {
 		return nil
 	}
@@ -56,20 +56,20 @@ func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode)
 	return rejection
 }
 
-// LogFailure logs that a limiter of p failed with err, at most once a second per policy.
-func (s *Snapshot[R]) LogFailure(ctx context.Context, p *Policy[R], err error) {
+// LogFailure logs that a limiter of p has failed with err, at most once a second per policy.
+func (s *Snapshot[R, O]) LogFailure(ctx context.Context, p *Policy[R, O], err error) {
 	s.set.log.log(ctx, s.Logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, err)
 }
 
-// outcome is a limiter's answer, whose lease is the decision's.
+// outcome is the result of asking a limiter. The decision has the lease.
 type outcome struct {
 	result Result
 	waited time.Duration
-	err    error // nil: the permits were granted
+	err    error // nil if the permits were granted
 }
 
 // tryAcquire takes the permits if they are available now.
-func tryAcquire[R any](d *Decision[R], permits int) outcome {
+func tryAcquire[R, O any](d *Decision[R, O], permits int) outcome {
 	d.Lease = d.Limiter.TryAcquire(permits)
 	err := d.Lease.Err()
 	switch {
@@ -81,12 +81,12 @@ func tryAcquire[R any](d *Decision[R], permits int) outcome {
 	return outcome{result: Failed, err: err}
 }
 
-// acquire takes the permits, and waits for them as long as the policy allows.
-func (s *Snapshot[R]) acquire(ctx context.Context, r R, d *Decision[R], permits int) outcome {
+// acquire takes the permits, waiting for them as long as the policy allows.
+func (s *Snapshot[R, O]) acquire(ctx context.Context, r R, d *Decision[R, O], permits int) outcome {
 	p := d.Policy
 	if err := ctx.Err(); err != nil {
 		d.Lease = core.Fail(err)
-		return outcome{result: s.ended(ctx, p, err, false), err: err}
+		return outcome{result: s.resultOf(ctx, p, err, false), err: err}
 	}
 	var quiet bool
 	if d.Lease, quiet = core.TryQuietly(d.Limiter, permits); quiet {
@@ -96,7 +96,7 @@ func (s *Snapshot[R]) acquire(ctx context.Context, r R, d *Decision[R], permits 
 		s.Observer.Queued(ctx, p.Name, +1)
 		defer s.Observer.Queued(ctx, p.Name, -1)
 	}
-	begun, bounded := time.Now(), ctx
+	start, bounded := time.Now(), ctx
 	if p.MaxWait > 0 {
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, p.MaxWait)
@@ -106,16 +106,16 @@ func (s *Snapshot[R]) acquire(ctx context.Context, r R, d *Decision[R], permits 
 		bounded = core.WithFlow(bounded, p.Flow(r))
 	}
 	lease, err := d.Limiter.Acquire(bounded, permits)
-	waited := time.Since(begun)
+	waited := time.Since(start)
 	if d.Lease, err = backdoor.Checked(d.Limiter, lease, err); err == nil {
 		return outcome{result: Acquired, waited: waited}
 	}
-	over := errors.Is(bounded.Err(), context.DeadlineExceeded)
-	return outcome{s.ended(ctx, p, err, over), waited, err}
+	timedOut := errors.Is(bounded.Err(), context.DeadlineExceeded)
+	return outcome{s.resultOf(ctx, p, err, timedOut), waited, err}
 }
 
-// ended returns the result of a request of ctx that ended with err; over reports whether MaxWait is over.
-func (s *Snapshot[R]) ended(ctx context.Context, p *Policy[R], err error, over bool) Result {
+// resultOf returns the result of a request whose Acquire returned err. timedOut reports whether MaxWait has passed.
+func (s *Snapshot[R, O]) resultOf(ctx context.Context, p *Policy[R, O], err error, timedOut bool) Result {
 	ended := ctx.Err()
 	switch {
 	case Rejected(err):
@@ -124,7 +124,7 @@ func (s *Snapshot[R]) ended(ctx context.Context, p *Policy[R], err error, over b
 		return Failed
 	case ended != nil && (s.set.DeadlineCancels || !errors.Is(ended, context.DeadlineExceeded)):
 		return RequestCanceled
-	case ended != nil || over:
+	case ended != nil || timedOut:
 		return p.Rejected
 	}
 	return Failed // a context of the limiter's own

@@ -20,11 +20,10 @@ import (
 
 // The requests of these tests are strings.
 type (
-	thePolicy    = policy.Policy[string]
-	theSet       = policy.Set[string]
-	theOptions   = policy.Options[string]
-	theAdmission = policy.Admission[string]
-	theDecision  = policy.Decision[string]
+	thePolicy    = policy.Policy[string, any]
+	theSet       = policy.Set[string, any]
+	theOptions   = policy.Options[string, any]
+	theAdmission = policy.Admission[string, any]
 )
 
 func newPolicy(l core.Limiter) *thePolicy {
@@ -53,7 +52,7 @@ func admits(t *testing.T, a *theAdmission, r string) {
 }
 
 // rejects checks that a request is not.
-func rejects(t *testing.T, a *theAdmission, r string, want policy.Result) *policy.Rejection[string] {
+func rejects(t *testing.T, a *theAdmission, r string, want policy.Result) *policy.Rejection[string, any] {
 	t.Helper()
 	rejection := a.Admit(t.Context(), r, policy.Wait)
 	require.NotNil(t, rejection)
@@ -122,12 +121,12 @@ func TestPolicies(t *testing.T) {
 	require.Equal(t, 1, first.Available())
 	admits(t, two, "other")
 	require.Zero(t, first.Available())
-	two.End(nil)
-	one.End(nil)
+	two.Release()
+	one.Release()
 	three := &theAdmission{Snapshot: one.Snapshot}
 	require.Nil(t, three.Admit(t.Context(), "b", policy.Try, "p", "p", "nobody"))
 	require.Zero(t, first.Available())
-	three.End(nil)
+	three.Release()
 	require.Equal(t, 2, first.Available())
 	require.Equal(t, 1, second.Available())
 }
@@ -146,7 +145,7 @@ func TestEarly(t *testing.T) {
 			admits(t, adm, "")
 			require.Zero(t, first.Available())
 			require.Len(t, adm.Decisions, 2)
-			adm.End(nil)
+			adm.Release()
 			require.Equal(t, 1, first.Available())
 			require.Equal(t, 1, second.Available())
 		})
@@ -160,7 +159,7 @@ func TestAPolicyWithoutALimiter(t *testing.T) {
 	lease, ok := adm.Lease()
 	require.False(t, ok)
 	require.False(t, lease.Acquired())
-	adm.End(func(*theDecision) { t.Error("there is no lease") })
+	adm.End(func(any) (bool, int) { t.Error("there is no lease"); return false, -1 })
 	adm.Undo()
 }
 
@@ -168,9 +167,9 @@ func TestUpdate(t *testing.T) {
 	s := &theSet{Package: "test"}
 	underSet(t, s, theOptions{Global: newPolicy(core.Unlimited())}, &thePolicy{Name: "q"})
 	before := s.Load()
-	require.True(t, before.Limits("r", []string{""}))
-	require.True(t, before.Limits("r", []string{"none", "q"}))
-	require.False(t, before.Limits("r", []string{"p"}), "the global policy is found as \"\"")
+	require.True(t, before.Applies("r", []string{""}))
+	require.True(t, before.Applies("r", []string{"none", "q"}))
+	require.False(t, before.Applies("r", []string{"p"}), "the global policy is found as \"\"")
 	require.PanicsWithValue(t, `test: no policy is named ""`, func() { before.MustHave([]string{""}) })
 	require.PanicsWithValue(t, `test: no policy is named "*"`, func() { before.MustHave([]string{"*"}) })
 	require.PanicsWithValue(t, `test: no policy is named "p"`, func() { s.Use([]string{"q", "p"}) })
@@ -182,16 +181,16 @@ func TestUpdate(t *testing.T) {
 	require.ErrorContains(t, err, `test: Options.Policies has no "q", want one`)
 	require.Same(t, before, s.Load())
 	require.NoError(t, s.Update(theOptions{Policies: []thePolicy{{Name: "q"}}, Skip: func(r string) bool { return r == "skip" }}, nil))
-	require.True(t, s.Load().Limits("r", []string{"q"}))
-	require.False(t, s.Load().Limits("skip", []string{"q"}))
-	require.True(t, before.Limits("skip", []string{"q"}), "a snapshot does not change")
+	require.True(t, s.Load().Applies("r", []string{"q"}))
+	require.False(t, s.Load().Applies("skip", []string{"q"}))
+	require.True(t, before.Applies("skip", []string{"q"}), "a snapshot does not change")
 }
 
-func TestFaults(t *testing.T) {
-	f := policy.Faults{Package: "test"}
+func TestErrors(t *testing.T) {
+	f := policy.Errors{Package: "test"}
 	require.NoError(t, f.Err())
 	for i, name := range []string{"a", "Z9-_.", "", "a b", "é", "a", "[", "@"} {
-		f.Name(strconv.Itoa(i), name)
+		f.CheckName(strconv.Itoa(i), name)
 	}
 	require.EqualError(t, f.Err(), `test: Options.2.Name = "", want ASCII letters, digits, '-', '_' and '.'
 test: Options.3.Name = "a b", want ASCII letters, digits, '-', '_' and '.'
@@ -238,15 +237,15 @@ func TestMaxWait(t *testing.T) {
 				if test.wait {
 					mode = policy.Wait
 				}
-				begun, got := time.Now(), policy.Acquired
+				start, got := time.Now(), policy.Acquired
 				if rejection := adm.Admit(ctx, "", mode); rejection != nil {
 					got = rejection.Result
 					require.Error(t, rejection.Err)
 				}
 				require.Equal(t, test.want, got)
-				require.Equal(t, test.took, time.Since(begun))
+				require.Equal(t, test.took, time.Since(start))
 				require.Zero(t, l.Statistics().Queued)
-				adm.End(nil)
+				adm.Release()
 			})
 		})
 	}
@@ -355,10 +354,10 @@ func TestShadowNeverWaits(t *testing.T) {
 		p.Shadow, p.MaxWait = true, time.Hour
 		o := theOptions{Logger: slog.New(slog.NewTextHandler(&said, nil)), Observer: j}
 		for range 3 { // the second and third are not logged, although the options are new
-			begun, adm := time.Now(), underSet(t, s, o, p)
+			start, adm := time.Now(), underSet(t, s, o, p)
 			admits(t, adm, "")
-			require.Zero(t, time.Since(begun))
-			adm.End(nil)
+			require.Zero(t, time.Since(start))
+			adm.Release()
 		}
 		require.Equal(t, []policy.Result{policy.Shadowed, policy.Shadowed, policy.Shadowed}, j.decided)
 		require.Equal(t, 1, strings.Count(said.String(), "\n"))
@@ -369,17 +368,17 @@ func TestShadowNeverWaits(t *testing.T) {
 	})
 }
 
-func TestSettle(t *testing.T) {
+func TestEnd(t *testing.T) {
 	for name, test := range map[string]struct {
-		settle func(*theDecision)
+		refund bool
+		cost   int
 		left   int // of 5 tokens, of which 2 were taken
 	}{
-		"released":      {nil, 3},
-		"refunded":      {(*theDecision).Refund, 5},
-		"cheaper":       {func(d *theDecision) { d.Settle(1) }, 4},
-		"free":          {func(d *theDecision) { d.Settle(0) }, 5},
-		"dearer":        {func(d *theDecision) { d.Settle(4) }, 1},
-		"left as it is": {func(d *theDecision) { d.Settle(-1) }, 3},
+		"refunded":      {true, 1, 5},
+		"cheaper":       {false, 1, 4},
+		"free":          {false, 0, 5},
+		"dearer":        {false, 4, 1},
+		"left as it is": {false, -1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -388,7 +387,7 @@ func TestSettle(t *testing.T) {
 				p.Permits = func(string) int { return 2 }
 				adm := under(t, theOptions{}, p)
 				admits(t, adm, "r")
-				adm.End(test.settle)
+				adm.End(func(any) (bool, int) { return test.refund, test.cost })
 				require.Equal(t, test.left, l.Available())
 			})
 		})
@@ -412,7 +411,7 @@ func TestSettleOfALimiterThatEmbedsOne(t *testing.T) {
 	l := &counted{TokenBucket: bucket(t)}
 	adm := under(t, theOptions{}, newPolicy(l))
 	admits(t, adm, "r")
-	adm.End(func(d *theDecision) { d.Settle(0) })
+	adm.End(func(any) (bool, int) { return false, 0 })
 	require.Equal(t, 1, l.refunded)
 	require.Equal(t, 5, l.Available())
 }
@@ -433,7 +432,7 @@ func TestLease(t *testing.T) {
 	require.Equal(t, 5, first.Available())
 	require.Equal(t, 5, second.Available())
 	require.Zero(t, j.active)
-	adm.End(nil)
+	adm.Release()
 	require.Zero(t, j.active, "the Observer is notified once")
 }
 
@@ -446,10 +445,11 @@ func TestEndGoesOnAfterAPanic(t *testing.T) {
 	admits(t, adm, "")
 	require.Zero(t, l.Available())
 	require.PanicsWithValue(t, "odd", func() {
-		adm.End(func(d *theDecision) {
-			if d.Policy.Own != nil {
+		adm.End(func(own any) (bool, int) {
+			if own != nil {
 				panic("odd")
 			}
+			return false, -1
 		})
 	})
 	require.Equal(t, 3, l.Available())

@@ -10,58 +10,60 @@ import (
 
 // Set is the policies of a server. Its fields are set before its first Update; its methods are safe for
 // concurrent use.
-type Set[R any] struct {
-	// Package begins errors, and the messages to the Logger.
+type Set[R, O any] struct {
+	// Package is the prefix of errors and log messages.
 	Package string
 
-	// DeadlineCancels is true if the deadline of a request's context is its client's: a wait that
-	// it ends is canceled. Otherwise it is rejected.
+	// DeadlineCancels is true if the deadline of a request's context comes from its client: a wait that the deadline
+	// ends is then canceled. Otherwise it is rejected.
 	DeadlineCancels bool
 
-	log      recentLog // one for all options that the server has had
-	snapshot atomic.Pointer[Snapshot[R]]
+	log      recentLog // shared by all snapshots
+	snapshot atomic.Pointer[Snapshot[R, O]]
 
-	mu   sync.Mutex      // guards used, and that no name goes while a handler is being built
+	mu   sync.Mutex      // guards used; held while a handler is built, so that no Update removes its policies
 	used map[string]bool // the names that must stay
 }
 
-// Options are what an Update of a Set replaces.
-type Options[R any] struct {
-	Global   *Policy[R]  // found by the name "" instead of its own; nil: there is none
-	Policies []Policy[R] // found by their names, which differ
+// Options are replaced by an Update of a Set.
+type Options[R, O any] struct {
+	Global   *Policy[R, O]  // nil if there is none; its name in Admit is Global
+	Policies []Policy[R, O] // with unique names
 	Skip     func(R) bool
-	Observer Observer     // nil: none
+	Observer Observer     // nil if there is none
 	Logger   *slog.Logger // nil: silent
-	Own      any          // the package's own options
 }
 
-// Snapshot is the options in force at some instant. It does not change.
-type Snapshot[R any] struct {
-	Options[R]
+// Snapshot is the options that were current at some instant. It does not change.
+type Snapshot[R, O any] struct {
+	Options[R, O]
 
-	set    *Set[R]
-	global []*Policy[R]            // the one, or none
-	named  map[string][]*Policy[R] // one each
-	all    []*Policy[R]            // of Options.Policies
+	set   *Set[R, O]
+	named map[string][]*Policy[R, O] // one per name; the global one is Global, and all others together are everyName
 }
 
-// every is the name by which all of Options.Policies are found: no policy can have it.
-var every = []string{"*"}
+// Global is the name of the global policy. Names of policies are not empty.
+const Global = ""
 
-// Load returns the options in force; nil before the first Update.
-func (s *Set[R]) Load() *Snapshot[R] { return s.snapshot.Load() }
+// everyName finds all of Options.Policies. Names of policies have no asterisk.
+const everyName = "*"
 
-// Update replaces all options, unless invalid is an error or a name that is in use is missing: then it
-// returns an error that reports all of this, and nothing has changed.
-func (s *Set[R]) Update(o Options[R], invalid error) error {
-	next := &Snapshot[R]{Options: o, set: s, named: make(map[string][]*Policy[R])}
+var all = []string{everyName}
+
+// Load returns the current options, or nil before the first Update.
+func (s *Set[R, O]) Load() *Snapshot[R, O] { return s.snapshot.Load() }
+
+// Update replaces all options. If invalid is an error, or a name that is in use is missing, Update returns an error
+// that reports both, and changes nothing.
+func (s *Set[R, O]) Update(o Options[R, O], invalid error) error {
+	next := &Snapshot[R, O]{Options: o, set: s, named: make(map[string][]*Policy[R, O])}
 	if o.Global != nil {
-		next.global = []*Policy[R]{o.Global}
+		next.named[Global] = []*Policy[R, O]{o.Global}
 	}
 	for i := range o.Policies {
 		p := &o.Policies[i]
-		next.named[p.Name] = []*Policy[R]{p}
-		next.all = append(next.all, p)
+		next.named[p.Name] = []*Policy[R, O]{p}
+		next.named[everyName] = append(next.named[everyName], p)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +80,8 @@ func (s *Set[R]) Update(o Options[R], invalid error) error {
 	return nil
 }
 
-// Use makes the names stay. It panics if one is missing.
-func (s *Set[R]) Use(names []string) {
+// Use keeps later Updates from removing the policies with these names. It panics if one is missing.
+func (s *Set[R, O]) Use(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Load().MustHave(names)
@@ -91,32 +93,21 @@ func (s *Set[R]) Use(names []string) {
 	}
 }
 
-// MustHave panics if there is no policy of one of the names.
-func (s *Snapshot[R]) MustHave(names []string) {
+// MustHave panics unless there is a policy for each of the names.
+func (s *Snapshot[R, O]) MustHave(names []string) {
 	for _, name := range names {
-		if s.named[name] == nil {
+		if !validName(name) || s.named[name] == nil {
 			panic(fmt.Sprintf("%s: no policy is named %q", s.set.Package, name))
 		}
 	}
 }
 
-// Limits reports whether a policy of these names is to decide about the request.
-func (s *Snapshot[R]) Limits(r R, names []string) bool {
+// Applies reports whether the policies with these names limit the request: it is not skipped, and at least one exists.
+func (s *Snapshot[R, O]) Applies(r R, names []string) bool {
 	for _, name := range names {
-		if len(s.find(name)) > 0 {
+		if s.named[name] != nil {
 			return s.Skip == nil || !s.Skip(r)
 		}
 	}
 	return false
-}
-
-// find returns the policies of that name; for "" the global one.
-func (s *Snapshot[R]) find(name string) []*Policy[R] {
-	switch name {
-	case "":
-		return s.global
-	case every[0]:
-		return s.all
-	}
-	return s.named[name]
 }

@@ -11,17 +11,17 @@ import (
 func Request(c net.Conn) *http.Request { return &http.Request{RemoteAddr: c.RemoteAddr().String()} }
 
 // Admission is a request, or a connection, on its way through policies.
-type Admission = admit.Admission[*http.Request]
+type Admission = admit.Admission[*http.Request, *Limit]
 
 // admissionOf returns the limits of connections as policies.
-func admissionOf(limits []*Limit) (*admit.Set[*http.Request], error) {
-	var o admit.Options[*http.Request]
+func admissionOf(limits []*Limit) (*admit.Set[*http.Request, *Limit], error) {
+	var o admit.Options[*http.Request, *Limit]
 	for _, l := range limits {
-		o.Policies = append(o.Policies, admit.Policy[*http.Request]{
+		o.Policies = append(o.Policies, admit.Policy[*http.Request, *Limit]{
 			Name: l.id.policy, Limiter: l.Limiter(), Rejected: admit.EndpointLimiter, Own: l,
 		})
 	}
-	s := &admit.Set[*http.Request]{Package: "proxy"}
+	s := &admit.Set[*http.Request, *Limit]{Package: "proxy"}
 	err := s.Update(o, nil)
 	return s, err
 }
@@ -35,9 +35,9 @@ func (s *Set) Admit(c net.Conn) (leave func(), refusedBy string) {
 	r := Request(c)
 	adm := &Admission{Snapshot: s.admission.Load()}
 	if rejection := adm.Admit(r.Context(), r, admit.Try); rejection != nil {
-		l := rejection.Policy.Own.(*Limit) //nolint:forcetypeassert // admissionOf has put it there
+		l := rejection.Policy.Own
 		l.refused.Add(1)
 		return nil, l.id.policy
 	}
-	return func() { adm.End(nil) }, ""
+	return adm.Release, ""
 }

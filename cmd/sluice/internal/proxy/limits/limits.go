@@ -27,9 +27,9 @@ type Set struct {
 
 	store     *shared.Store // nil: limits are this process' own
 	keys      *Keys
-	known     map[identity]*Limit       // all limits
-	admission *admit.Set[*http.Request] // of connections
-	updates   []func()                  // put new terms into the limits that stay
+	known     map[identity]*Limit               // all limits
+	admission *admit.Set[*http.Request, *Limit] // of connections
+	updates   []func()                          // put new terms into the limits that stay
 }
 
 // New returns the limits of a file. Those of the Set before, which may be empty, are reused if they stay, and nothing has

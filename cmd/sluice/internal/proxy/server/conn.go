@@ -47,7 +47,7 @@ func (l listener) Accept() (net.Conn, error) {
 
 // logRejected logs that a connection was closed for want of a permit, once a second at most.
 func (p *Proxy) logRejected(by string, client net.Addr) {
-	if others, ok := p.refusals.Lets(time.Second); ok {
+	if others, ok := p.refusals.Allow(time.Second); ok {
 		host, _, _ := net.SplitHostPort(client.String())
 		p.say("connection from %s rejected by %s (%d more since the last message)", host, by, others)
 	}

@@ -76,7 +76,7 @@ type settler struct {
 	policy, field string
 	cost          int
 	say           func(format string, args ...any)
-	quiet         admit.Seldom
+	quiet         admit.Sometimes
 }
 
 // settle is the Settle of httplimit: what the backend says, or -1 for the cost as it is. The trailer counts before the
@@ -104,7 +104,7 @@ func (s *settler) settle(r *http.Request, _ int, _ http.Header) int {
 const complainEvery = time.Minute
 
 func (s *settler) complain(values []string) {
-	others, ok := s.quiet.Lets(complainEvery)
+	others, ok := s.quiet.Allow(complainEvery)
 	switch {
 	case !ok:
 	case len(values) == 0:

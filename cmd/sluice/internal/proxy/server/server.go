@@ -53,8 +53,8 @@ type Proxy struct {
 	store      *shared.Store
 	access     *accessLog // nil: none
 	draining   atomic.Bool
-	quiet      admit.Seldom // of sayOften
-	refusals   admit.Seldom // of connections
+	quiet      admit.Sometimes // of sayOften
+	refusals   admit.Sometimes // of connections
 	failures   *core.TokenBucket
 	suppressed atomic.Int64 // failures without a line
 

@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/holdback"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// Attempt is one attempt of a client to send a request, and the lease that it holds. The zero Attempt holds none.
+type Attempt struct {
+	lease   core.Lease   // not acquired if the request is not limited
+	limiter core.Limiter // of the lease, bound to the request
+	once    sync.Once
+}
+
+// Start waits until the key is not held back and l has granted a the permits that r costs: 1 if cost is nil. The
+// request is not limited if l is nil or its cost is 0 or less. The lease of an error is l's.
+func Start[R, V any](ctx context.Context, a *Attempt, r R, l partition.Limiter[R], cost func(R) int,
+	held *holdback.Keys[V], key string,
+) (core.Lease, error) {
+	permits := 1
+	if cost != nil {
+		permits = cost(r)
+	}
+	if l != nil && permits > 0 {
+		a.limiter = partition.For(l, r)
+	}
+	lease, err := held.Acquire(ctx, key, a.limiter, permits)
+	if err == nil {
+		a.lease = lease
+	}
+	return lease, err
+}
+
+// Limited reports whether the attempt holds a lease, unless it has ended.
+func (a *Attempt) Limited() bool { return a.lease.Acquired() }
+
+// End releases the lease, once. settle, unless it is nil, returns the actual cost of the request in permits; a
+// negative one leaves the cost as it is. It is not called if the request is not limited.
+func (a *Attempt) End(settle func() int) {
+	a.once.Do(func() {
+		defer a.lease.Release()
+		if settle != nil && a.lease.Acquired() {
+			settleLease(a.limiter, a.lease, settle())
+		}
+	})
+}
+
+// settleLease corrects the cost of a lease and releases it, unless cost is negative or l is no [core.Settler].
+func settleLease(l core.Limiter, lease core.Lease, cost int) {
+	if _, ok := l.(core.Settler); ok && cost >= 0 {
+		backdoor.Settle(l, lease, cost).Release()
+	}
+}
