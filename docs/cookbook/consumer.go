@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-go/sluice/adaptive"
 )
 
-// Consume handles messages until next fails. How many at once follows from how fast the database
-// answers: when it slows down, fewer messages are taken from the queue.
+// Consume handles messages until next fails. The number of concurrent messages adapts to the latency of
+// the database: when it slows down, fewer messages are taken from the queue.
 func Consume(ctx context.Context, limiter *adaptive.Concurrency,
 	next func(context.Context) (string, error), store func(context.Context, string) error,
 ) error {
@@ -21,7 +21,7 @@ func Consume(ctx context.Context, limiter *adaptive.Concurrency,
 		if err != nil {
 			return err
 		}
-		lease, err := limiter.Acquire(ctx, 1) // waits while the database has enough to do
+		lease, err := limiter.Acquire(ctx, 1) // waits while the database is at its limit
 		if err != nil {
 			return err
 		}
@@ -29,10 +29,10 @@ func Consume(ctx context.Context, limiter *adaptive.Concurrency,
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if err := store(ctx, message); errors.Is(err, context.DeadlineExceeded) {
-				limiter.Drop(lease) // the limit shrinks; give the message back to the queue here
+				limiter.Drop(lease) // the limit shrinks; return the message to the queue here
 				return
 			}
-			lease.Release() // how long it took says how many the database can do at once
+			lease.Release() // the limiter adjusts its limit to how long the call took
 		})
 	}
 }

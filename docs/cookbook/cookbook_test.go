@@ -430,3 +430,100 @@ func TestQuota(t *testing.T) {
 		time.Sleep(time.Minute) // for the client to stop dialling
 	})
 }
+
+// A download that is open follows the limit: none, 1,000 bytes a second, paused, and none again.
+func TestBandwidth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bandwidth := cookbook.NewBandwidth()
+		require.Error(t, bandwidth.Limit(0))
+		server, client := net.Pipe()
+		defer func() { _ = client.Close() }()
+		connections := make(accepted, 1)
+		connections <- server
+		listener, err := bandwidth.Listener(connections)
+		require.NoError(t, err)
+		connection, err := listener.Accept()
+		require.NoError(t, err)
+		defer func() { _ = connection.Close() }()
+
+		var received atomic.Int64
+		go func() {
+			buffer := make([]byte, 1000)
+			for {
+				n, err := client.Read(buffer)
+				received.Add(int64(n))
+				if err != nil {
+					return
+				}
+			}
+		}()
+		begun := time.Now()
+		sent := make(chan time.Duration, 1)
+		send := func(n int) {
+			_, err := connection.Write(make([]byte, n))
+			assert.NoError(t, err)
+			sent <- time.Since(begun)
+		}
+		send(1 << 20)
+		require.Equal(t, time.Duration(0), <-sent, "no limit")
+		require.NoError(t, bandwidth.Limit(1000))
+		received.Store(0)
+		go send(100_000)
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 10_000+1460, received.Load(), 1460, "10 s at the limit")
+		bandwidth.Pause()
+		synctest.Wait()
+		paused := received.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, paused, received.Load())
+		bandwidth.Off()
+		require.Equal(t, 10*time.Second+time.Hour, <-sent)
+		require.Equal(t, int64(100_000), received.Load())
+	})
+}
+
+// accepted is a listener of connections that exist.
+type accepted chan net.Conn
+
+func (a accepted) Accept() (net.Conn, error) { return <-a, nil }
+func (a accepted) Close() error              { return nil }
+func (a accepted) Addr() net.Addr            { return &net.TCPAddr{} }
+
+// Calls start a second apart. A canceled one does not run, and a call scheduled afterwards takes its place.
+func TestPacer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pacer, err := cookbook.NewPacer(time.Second, 3)
+		require.NoError(t, err)
+		begun := time.Now()
+		var mu sync.Mutex
+		started := make(map[string]time.Duration)
+		after := func(name string, want time.Duration) (cancel func()) {
+			t.Helper()
+			delay, cancel, err := pacer.After(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				started[name] = time.Since(begun)
+			})
+			require.NoError(t, err)
+			require.Equal(t, want, delay, name)
+			return cancel
+		}
+		after("first", 0)
+		after("second", time.Second)
+		after("third", 2*time.Second)
+		cancel := after("canceled", 3*time.Second)
+		_, _, err = pacer.After(func() {})
+		var rejected *core.RejectedError
+		require.ErrorAs(t, err, &rejected, "three are scheduled ahead")
+		cancel()
+		cancel()
+		done := after("fourth", 3*time.Second)
+		time.Sleep(time.Minute)
+		done() // changes nothing
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, map[string]time.Duration{
+			"first": 0, "second": time.Second, "third": 2 * time.Second, "fourth": 3 * time.Second,
+		}, started)
+	})
+}

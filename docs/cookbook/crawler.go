@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// Crawl visits pages, up to 8 at once and each host once a second. It obeys servers that ask to wait
-// longer. A nil base is http.DefaultTransport.
+// Crawl visits pages, up to 8 at a time and each host once a second. It waits longer if a server asks
+// for that in Retry-After. If base is nil, it uses http.DefaultTransport.
 func Crawl(ctx context.Context, base http.RoundTripper, urls []string, visit func(*http.Response) error) error {
 	hosts, err := partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHost,
@@ -28,7 +28,7 @@ func Crawl(ctx context.Context, base http.RoundTripper, urls []string, visit fun
 	}
 	client := &http.Client{Transport: transport}
 
-	pool, err := worker.New(worker.Options{Limiter: core.Unlimited(), Workers: 8}) // as errgroup's SetLimit(8)
+	pool, err := worker.New(worker.Options{Limiter: core.Unlimited(), Workers: 8}) // like errgroup's SetLimit(8)
 	if err != nil {
 		return err
 	}
@@ -47,5 +47,5 @@ func Crawl(ctx context.Context, base http.RoundTripper, urls []string, visit fun
 			return visit(response)
 		})
 	}
-	return group.Wait() // the first error, which cancels the rest
+	return group.Wait() // the first error, which has canceled the rest
 }

@@ -1,2 +1,2 @@
-// Package cookbook has the programs of docs/cookbook, one in each file.
+// Package cookbook contains the programs of docs/cookbook/README.md, one per file.
 package cookbook

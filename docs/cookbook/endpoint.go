@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Exports lets each customer start 10 exports an hour, one at a time, and runs 4 for all customers
-// together.
+// Exports allows each customer 10 exports an hour and one at a time. It runs at most 4 exports for all
+// customers together.
 func Exports(export http.Handler) (http.Handler, error) {
 	customers, err := partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHeader("X-Api-Key"),
@@ -21,7 +21,7 @@ func Exports(export http.Handler) (http.Handler, error) {
 			if err := errors.Join(err1, err2); err != nil {
 				return nil, err
 			}
-			return core.Chain(one, hourly) // both, or none
+			return core.Chain(one, hourly) // all or nothing
 		},
 	})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // FanIn passes the records of all sources to one consumer. At most budget bytes are queued: a source
-// whose next record does not fit waits. An error of consume stops the sources. When ctx is done the
-// sources stop too, and records that they have sent are still consumed.
+// whose next record does not fit waits. An error of consume stops the sources. When ctx is done, the
+// sources stop too, but records that they have sent are still consumed.
 func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume func([]byte) error) error {
 	memory, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: budget})
 	if err != nil {

@@ -14,12 +14,12 @@ type LLM struct {
 	requests, tokens *core.SlidingWindow
 }
 
-// NewLLM returns an LLM without calls.
+// NewLLM returns an LLM that has made no calls.
 func NewLLM() (*LLM, error) {
 	inAnyMinute := func(n int) core.SlidingWindowOptions {
 		return core.SlidingWindowOptions{
 			PermitLimit: n, QueueLimit: math.MaxInt, // all calls may wait
-			Window: 61 * time.Second, SegmentsPerWindow: 61, // a segment more, as permits come back at its beginning
+			Window: 61 * time.Second, SegmentsPerWindow: 61, // the limit holds over the window minus one segment
 		}
 	}
 	requests, err1 := core.NewSlidingWindow(inAnyMinute(600))
@@ -27,10 +27,10 @@ func NewLLM() (*LLM, error) {
 	return &LLM{requests, tokens}, errors.Join(err1, err2)
 }
 
-// Call waits until both limits allow a call that may cost up to most tokens. The call returns how
-// many it has cost.
-func (l *LLM) Call(ctx context.Context, most int, call func(context.Context) (cost int, err error)) error {
-	tokens, err := l.tokens.Acquire(ctx, most)
+// Call waits until both limits allow a call that costs at most maxTokens tokens. The call returns its
+// actual cost.
+func (l *LLM) Call(ctx context.Context, maxTokens int, call func(context.Context) (cost int, err error)) error {
+	tokens, err := l.tokens.Acquire(ctx, maxTokens)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (l *LLM) Call(ctx context.Context, most int, call func(context.Context) (co
 	}
 	cost, err := call(ctx)
 	if err != nil {
-		return err // the cost is unknown: it stays at most
+		return err // the cost is unknown: it stays maxTokens
 	}
-	l.tokens.Settle(tokens, cost) // gives back the rest, or takes what was missing
+	l.tokens.Settle(tokens, cost) // returns the difference, or charges it
 	return nil
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Logins lets an address fail to log in 5 times in 15 minutes. Logins that succeed do not count.
+// Logins allows each address 5 failed logins in 15 minutes. Successful logins do not count.
 func Logins(login http.Handler) (http.Handler, error) {
 	addresses, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
-		Key: httplimit.ByIP(httplimit.IPOptions{}), // behind a proxy: name it in Trusted
+		Key: httplimit.ByIP(httplimit.IPOptions{}), // behind a proxy, list its address in Trusted
 		New: func(netip.Prefix) (core.Limiter, error) {
 			return core.NewSlidingWindow(core.SlidingWindowOptions{
 				PermitLimit: 5, Window: 15 * time.Minute, SegmentsPerWindow: 15,
 			})
 		},
-		MaxPartitions: 100_000, // addresses that find no room are rejected
+		MaxPartitions: 100_000, // when it is full, new addresses are rejected
 	})
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// Graceful serves as many requests at once as the server can work on, which it finds out. More wait,
-// for a second at most and the newest first, since callers that have waited longest have given up.
-// The rest get 503 at once.
+// Graceful finds out how many concurrent requests the server can handle, and admits that many. Up to 200
+// more wait for at most a second, newest first, because the callers that have waited longest are the
+// first to give up. The rest get a 503 immediately.
 func Graceful(server http.Handler) (http.Handler, error) {
 	limiter, err := adaptive.New(adaptive.Options{Max: 1000, QueueLimit: 200, QueueOrder: core.NewestFirst})
 	if err != nil {

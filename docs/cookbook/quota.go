@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-// Quota is a partner's quota of 10,000 requests an hour, shared by all processes that use the Redis.
-// While Redis is unreachable, each process grants a twentieth of it by itself.
+// Quota returns a partner's quota of 10,000 requests an hour, shared by all processes that use the same
+// Redis server. While Redis is unreachable, each process grants a twentieth of the quota on its own.
 func Quota(client *redis.Client, partner string) (*redislimit.FixedWindow, error) {
 	hourly := core.FixedWindowOptions{Name: partner, PermitLimit: 10_000, Window: time.Hour}
 	local := hourly

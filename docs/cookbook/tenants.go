@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Tenants have a limit each, by the plan that they pay for.
+// Tenants limits each tenant by the plan that the tenant pays for.
 type Tenants struct {
 	limiters *partition.Keyed[string, string]
 }
 
-// NewTenants returns Tenants whose plan returns a tenant's limit, as it stands in a configuration:
-// "10/s", or "1000/s burst 5000" for a tenant who pays.
+// NewTenants returns Tenants. The function plan returns the limit of a tenant, such as "10/s" for the
+// free plan or "1000/s burst 5000" for a paid one.
 func NewTenants(plan func(tenant string) spec.Limit) (*Tenants, error) {
 	limiters, err := partition.New(partition.Options[string, string]{
 		Key: func(tenant string) string { return tenant },
@@ -24,7 +24,8 @@ func NewTenants(plan func(tenant string) spec.Limit) (*Tenants, error) {
 	return &Tenants{limiters}, err
 }
 
-// Allow returns nil, or when the tenant may come back: errors.As finds a *core.RejectedError.
+// Allow returns nil if the tenant may make a request now. Otherwise its error is a *core.RejectedError
+// with the time to retry.
 func (t *Tenants) Allow(ctx context.Context, tenant string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -33,15 +34,15 @@ func (t *Tenants) Allow(ctx context.Context, tenant string) error {
 	return lease.Err()
 }
 
-// Change puts a new plan into force, which the function given to NewTenants already returns. What the
-// tenant has used of the old plan stays used.
+// Change applies a new plan, which the function given to NewTenants already returns. Permits that the
+// tenant used under the old plan stay used.
 func (t *Tenants) Change(tenant string, plan spec.Limit) error {
 	limiter, ok := t.limiters.Get(tenant)
 	if !ok {
-		return nil // idle: the next request makes a limiter
+		return nil // idle: the next request creates a limiter with the new plan
 	}
 	if err := plan.Update(limiter); !errors.Is(err, core.ErrClosed) {
 		return err
 	}
-	return nil // dropped just now, because it was idle
+	return nil // the limiter was dropped a moment ago because it was idle
 }

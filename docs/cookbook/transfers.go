@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Uploads returns a client whose request bodies share a bandwidth, such as that of
-// core.NewTokenBucket(ioreader.PerSecond(8 << 20)): 8 MiB/s.
+// Uploads returns a client whose request bodies share a bandwidth limit. For 8 MiB/s, bandwidth is
+// core.NewTokenBucket(ioreader.PerSecond(8 << 20)).
 func Uploads(bandwidth core.Limiter) (*http.Client, error) {
 	transport, err := httplimit.NewTransport(httplimit.TransportOptions{Upload: httplimit.Shared(bandwidth)})
 	if err != nil {
@@ -19,7 +19,7 @@ func Uploads(bandwidth core.Limiter) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// Downloads serves files, to each user at 1 MiB/s however many requests they make, and to all at
+// Downloads serves files. Each user gets 1 MiB/s for all requests together, and all users together get
 // 100 MiB/s.
 func Downloads(files http.Handler) (http.Handler, error) {
 	users, err := partition.New(partition.Options[*http.Request, string]{

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// customers are the API keys that have been given out. All other requests are a stranger's, "".
+// customers maps each issued API key to its customer. All other requests belong to "".
 var customers = map[string]string{"key-of-ann": "ann", "key-of-bob": "bob"}
 
 func customer(r *http.Request) string { return customers[r.Header.Get("X-Api-Key")] }

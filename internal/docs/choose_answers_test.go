@@ -24,12 +24,12 @@ func both(rate, atOnce core.Limiter) (core.Limiter, error) {
 
 func perCustomer() (*partition.Keyed[*http.Request, string], error) {
 	return partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("X-Api-Key"), // which something in front has checked
+		Key: httplimit.ByHeader("X-Api-Key"), // checked by a gateway
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
 	})
 }
 
-// monthly is a budget of tokens a month in the customer's time zone. It begins on the 15th.
+// monthly is a monthly budget of tokens in the customer's time zone. Each month starts on the 15th.
 func monthly(customer *time.Location) (*core.FixedWindow, error) {
 	return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100_000, Calendar: core.Monthly(15, customer)})
 }
@@ -37,7 +37,7 @@ func monthly(customer *time.Location) (*core.FixedWindow, error) {
 func policies(all core.Limiter, customers httplimit.Limiter) (*httplimit.Limits, error) {
 	return httplimit.New(httplimit.Options{
 		Global:   &httplimit.Policy{Limiter: httplimit.Shared(all), Status: 503}, // one limit for all requests
-		Policies: []httplimit.Policy{{Name: "api", Limiter: customers}},          // one for each key
+		Policies: []httplimit.Policy{{Name: "api", Limiter: customers}},          // one limit per customer
 	})
 }
 
@@ -45,7 +45,7 @@ func eight() (*worker.Pool, error) {
 	return worker.New(worker.Options{Limiter: core.Unlimited(), Workers: 8})
 }
 
-// uploads gives each user 1 MiB/s for all uploads together.
+// uploads limits the uploads of each user to 1 MiB/s in total.
 func uploads(user func(*http.Request) string) (*httplimit.Limits, error) {
 	users, err := partition.New(partition.Options[*http.Request, string]{
 		Key: user,
@@ -57,11 +57,9 @@ func uploads(user func(*http.Request) string) (*httplimit.Limits, error) {
 	return httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "uploads", Upload: users}}})
 }
 
-// weighted runs tasks on a machine that has room for 8 heavy tasks or 100 light ones, or some of each.
+// weighted runs tasks on a machine that has room for 8 heavy tasks, 100 light ones, or a mix.
 func weighted(ctx context.Context, heavy, light []worker.Task) error {
-	room, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
-		PermitLimit: 200, // 8 × 25 or 100 × 2 permits
-	})
+	room, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 200}) // 8 × 25 or 100 × 2
 	if err != nil {
 		return err
 	}

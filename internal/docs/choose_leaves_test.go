@@ -9,10 +9,10 @@ import (
 // A leaf of the decision in docs/choose.md: the limit as text and its constructor, which the page
 // shows.
 type leaf struct {
-	name  string // of the plot
+	name  string // of the test
 	spec  string
 	build func() (core.Limiter, error)
-	waits bool // requests wait in the queue, by Acquire; else they are rejected at once, by TryAcquire
+	waits bool // Acquire is called; otherwise TryAcquire
 }
 
 var leaves = []leaf{

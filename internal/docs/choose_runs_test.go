@@ -65,7 +65,7 @@ func TestMonthly(t *testing.T) {
 	})
 }
 
-// What the table of the page says of the first second.
+// The table of the page states how many permits each limit grants in the first second.
 func TestFirstSecond(t *testing.T) {
 	page, err := os.ReadFile(pageFile)
 	require.NoError(t, err)

@@ -6,8 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/docs/migrate/internal/arrivals"
@@ -138,7 +140,99 @@ func TestSlow(t *testing.T) {
 		require.NoError(t, after.Slow(is))
 		require.Equal(t, 50*time.Millisecond, <-wasAt)
 		require.Equal(t, 100*time.Millisecond, <-wasAt)
-		require.Equal(t, 50*time.Millisecond, <-isAt, "the token that is under way comes when it would have")
+		require.Equal(t, 50*time.Millisecond, <-isAt, "the next token comes when it would have")
 		require.Equal(t, 150*time.Millisecond, <-isAt)
 	})
+}
+
+// Calls that are planned start at the same instants, also after the latest one was canceled.
+func TestLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		was := before.NewLimiter()
+		is, err := after.NewLimiter()
+		require.NoError(t, err)
+		starts := func(later func(func()) func()) []time.Duration {
+			begin := time.Now()
+			at := make(chan time.Duration)
+			call := func() { at <- time.Since(begin) }
+			for range 10 {
+				later(call)
+			}
+			later(func() { t.Error("it was canceled") })()
+			for range 10 {
+				later(call)
+			}
+			var starts []time.Duration
+			for range 20 {
+				starts = append(starts, <-at)
+			}
+			return starts
+		}
+		want := starts(func(f func()) func() { return before.Later(was, f) })
+		require.Equal(t, 15*50*time.Millisecond, want[19])
+		require.Equal(t, want, starts(func(f func()) func() { return after.Later(is, f) }))
+	})
+}
+
+// If a call in the middle is canceled, only here the next one to be planned starts sooner.
+func TestLaterCanceledInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		was := before.NewLimiter()
+		is, err := after.NewLimiter()
+		require.NoError(t, err)
+		require.True(t, was.AllowN(time.Now(), 5))
+		require.True(t, is.TryAcquire(5).Acquired())
+		last := func(later func(func()) func()) time.Duration {
+			begin := time.Now()
+			cancel := later(func() { t.Error("it was canceled") })
+			later(func() {})
+			cancel()
+			started := make(chan time.Duration)
+			later(func() { started <- time.Since(begin) })
+			return <-started
+		}
+		require.Equal(t, 150*time.Millisecond, last(func(f func()) func() { return before.Later(was, f) }))
+		time.Sleep(time.Second)
+		require.True(t, is.TryAcquire(5).Acquired(), "full again")
+		require.Equal(t, 100*time.Millisecond, last(func(f func()) func() { return after.Later(is, f) }))
+	})
+}
+
+// Limits of Inf and 0 are a Switch over Unlimited and Blocked. Only with the Switch do calls that wait follow.
+func TestInfAndZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket, err := after.NewLimiter()
+		require.NoError(t, err)
+		was, is := before.NewLimiter(), core.NewSwitch(bucket)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+
+		was.SetLimit(0)
+		is.Set(core.Blocked())
+		require.True(t, was.AllowN(time.Now(), 5), "the tokens in the bucket can be taken")
+		require.False(t, is.TryAcquire(1).Acquired())
+		require.Error(t, before.Wait(ctx, was), "no token would come before the deadline")
+		released := make(chan time.Duration)
+		begin := time.Now()
+		go func() {
+			_, err := is.Acquire(ctx, 1)
+			assert.NoError(t, err)
+			released <- time.Since(begin)
+		}()
+		time.Sleep(time.Second)
+
+		was.SetLimit(rate.Inf)
+		is.Set(core.Unlimited())
+		require.Equal(t, time.Second, <-released)
+		require.True(t, was.AllowN(time.Now(), 1000))
+		require.True(t, is.TryAcquire(1000).Acquired())
+
+		require.False(t, new(rate.Limiter).Allow(), "the zero Limiter admits nothing")
+	})
+}
+
+// Fractions are read back as they were given.
+func TestFractions(t *testing.T) {
+	require.InEpsilon(t, 0.5, core.Rate(0.5, 1).Rate(), 1e-9)
+	require.InEpsilon(t, float64(rate.Every(3*time.Second)), core.Every(3*time.Second, 1).Rate(), 1e-9)
 }

@@ -1,4 +1,4 @@
-// First is an API that each customer may call 100 times a second, on however many machines it runs.
+// First is an API that each customer may call 100 times a second, on any number of machines.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-// customers are the API keys that have been given out. All other requests are a stranger's, "".
+// customers maps each issued API key to its customer. All other requests belong to "".
 var customers = map[string]string{"key-of-ann": "ann", "key-of-bob": "bob"}
 
 func customer(r *http.Request) string { return customers[r.Header.Get("X-Api-Key")] }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// NewLimiter returns a limiter of 20 calls a second, 5 of them at once.
+// NewLimiter returns a limiter of 20 calls a second with a burst of 5.
 func NewLimiter() (*core.TokenBucket, error) {
 	return core.NewTokenBucket(core.PerSecond(20, 5))
 }
@@ -29,4 +29,16 @@ func Try(l *core.TokenBucket) (retryAfter time.Duration, ok bool) {
 // Slow makes it 10 calls a second.
 func Slow(l *core.TokenBucket) error {
 	return l.Update(core.PerSecond(10, 5))
+}
+
+// Later calls f when its turn comes. If the returned function is called earlier, f is not called.
+func Later(l *core.TokenBucket, f func()) (cancel func()) {
+	lease := l.Reserve(1)
+	delay, _ := core.Delay.From(lease)
+	timer := time.AfterFunc(delay, f)
+	return func() {
+		if timer.Stop() {
+			l.Refund(lease)
+		}
+	}
 }

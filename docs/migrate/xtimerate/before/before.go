@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// NewLimiter returns a limiter of 20 calls a second, 5 of them at once.
+// NewLimiter returns a limiter of 20 calls a second with a burst of 5.
 func NewLimiter() *rate.Limiter {
 	return rate.NewLimiter(20, 5)
 }
@@ -31,4 +31,15 @@ func Try(l *rate.Limiter) (retryAfter time.Duration, ok bool) {
 // Slow makes it 10 calls a second.
 func Slow(l *rate.Limiter) {
 	l.SetLimit(10)
+}
+
+// Later calls f when its turn comes. If the returned function is called earlier, f is not called.
+func Later(l *rate.Limiter, f func()) (cancel func()) {
+	r := l.Reserve()
+	timer := time.AfterFunc(r.Delay(), f)
+	return func() {
+		if timer.Stop() {
+			r.Cancel()
+		}
+	}
 }
