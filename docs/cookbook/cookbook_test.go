@@ -467,6 +467,7 @@ func TestBandwidth(t *testing.T) {
 		send(1 << 20)
 		require.Equal(t, time.Duration(0), <-sent, "no limit")
 		require.NoError(t, bandwidth.Limit(1000))
+		synctest.Wait()
 		received.Store(0)
 		go send(100_000)
 		time.Sleep(10 * time.Second)
@@ -478,6 +479,7 @@ func TestBandwidth(t *testing.T) {
 		require.Equal(t, paused, received.Load())
 		bandwidth.Off()
 		require.Equal(t, 10*time.Second+time.Hour, <-sent)
+		synctest.Wait()
 		require.Equal(t, int64(100_000), received.Load())
 	})
 }
