@@ -1,4 +1,4 @@
-// Package settle has the programs of docs/settle.md: limits for costs that are known afterwards.
+// Package settle contains the programs of docs/settle.md: limits for costs that are known only afterwards.
 package settle
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// TokensPerMinute is a policy whose requests cost an estimate until they are served.
+// TokensPerMinute returns a policy that charges an estimate until the request has been served.
 func TokensPerMinute(estimate func(*http.Request) int, accounts httplimit.Limiter) httplimit.Policy {
 	return httplimit.Policy{
 		Name:    "tokens",
@@ -23,14 +23,14 @@ func TokensPerMinute(estimate func(*http.Request) int, accounts httplimit.Limite
 		Settle: func(_ *http.Request, _ int, h http.Header) int {
 			used, err := strconv.Atoi(h.Get("X-Tokens-Used"))
 			if err != nil {
-				return -1 // unknown: the estimate counts
+				return -1 // unknown: the estimate stays
 			}
 			return used
 		},
 	}
 }
 
-// Export takes a permit for each row of the pages.
+// Export takes one permit per row of the pages.
 func Export(limiter *core.TokenBucket, pages iter.Seq[int]) error {
 	lease := limiter.TryAcquire(100) // an estimate
 	if err := lease.Err(); err != nil {
@@ -39,21 +39,21 @@ func Export(limiter *core.TokenBucket, pages iter.Seq[int]) error {
 	used := 0
 	for rows := range pages {
 		if used += rows; used > lease.Permits() {
-			lease = limiter.Settle(lease, used) // what is certain already
+			lease = limiter.Settle(lease, used) // the cost so far
 		}
 	}
 	limiter.Settle(lease, used)
 	return nil
 }
 
-// Stream writes the parts, and how many words they had as a trailer.
+// Stream writes the parts, and then the number of their words as a trailer.
 func Stream(w http.ResponseWriter, r *http.Request, parts iter.Seq[string]) {
 	used := 0
 	w.Header().Set("Trailer", "X-Tokens-Used")
 	defer func() { w.Header().Set("X-Tokens-Used", strconv.Itoa(used)) }()
 	for text := range parts {
 		if r.Context().Err() != nil {
-			return // the client has hung up: what it did not use is given back
+			return // the client has disconnected: the unused permits are returned
 		}
 		used += len(strings.Fields(text))
 		if _, err := io.WriteString(w, text); err != nil {
@@ -62,12 +62,12 @@ func Stream(w http.ResponseWriter, r *http.Request, parts iter.Seq[string]) {
 	}
 }
 
-// Client returns a client whose requests cost what the server says in a trailer.
+// Client returns a client that settles each request to the cost that the server reports in a trailer.
 func Client(perMinute core.Limiter) (*http.Client, error) {
 	transport, err := httplimit.NewTransport(httplimit.TransportOptions{
 		Limiter: httplimit.Shared(perMinute),
-		Settle: func(answer *http.Response) int {
-			used, err := strconv.Atoi(answer.Trailer.Get("X-Tokens-Used"))
+		Settle: func(response *http.Response) int {
+			used, err := strconv.Atoi(response.Trailer.Get("X-Tokens-Used"))
 			if err != nil {
 				return -1
 			}
@@ -77,18 +77,18 @@ func Client(perMinute core.Limiter) (*http.Client, error) {
 	return &http.Client{Transport: transport}, err
 }
 
-// Watch adds a policy that rejects nothing.
+// Watch adds a policy that counts but rejects nothing.
 func Watch(limits *httplimit.Limits, o httplimit.Options, tokens httplimit.Policy) error {
 	tokens.Shadow = true
 	o.Policies = append(slices.Clone(o.Policies), tokens)
 	return limits.Update(o) // while the server runs
 }
 
-// LetIn makes the limiter of an account as new, and reports whether there is one.
+// LetIn resets the limiter of an account and reports whether it did.
 func LetIn(accounts *partition.Keyed[*http.Request, string], account string) bool {
 	limiter, ok := accounts.Get(account)
 	if !ok {
-		return false // nothing is taken of it
+		return false // no permits are taken
 	}
 	l, ok := limiter.(core.Resetter)
 	if ok {

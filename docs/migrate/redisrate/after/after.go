@@ -43,5 +43,5 @@ func (l *Limits) Try(user string) (retryAfter time.Duration, ok bool, err error)
 	return retryAfter, lease.Acquired(), nil
 }
 
-// Close gives back what was fetched and not used, and stops the limits.
+// Close returns prefetched permits and stops the limiters.
 func (l *Limits) Close() error { return l.users.Close() }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// NewSemaphore returns a limiter of 10 units of work at once.
+// NewSemaphore returns a limiter for 10 units of work at a time.
 func NewSemaphore() (*core.ConcurrencyLimiter, error) {
 	return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: math.MaxInt})
 }
