@@ -1,10 +1,11 @@
-// Package sluice is the root of a library of rate-limited concurrency primitives. It holds
-// no code: import the packages below.
+// Package sluice is the root of a library for rate limits, concurrency limits and quotas. It
+// contains no code: import the packages below.
 //
-// A limiter grants permits as a lease, and the same limiter works with a channel, a pipe,
-// a reader, a worker pool, an HTTP server, a map of keys or Redis:
+// Create a limiter once and use it anywhere: in a channel, a pipe, a reader, a worker pool, an
+// HTTP or gRPC server, globally or per key, in one process or, through Redis, in many. A limiter
+// grants permits as a lease:
 //
-//	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, 20 at once
+//	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, bursts of 20
 //	if err != nil {
 //		return err
 //	}
@@ -30,13 +31,13 @@
 // # Limiters
 //
 //   - core: concurrency limiter, token bucket, fixed and sliding window; leases, chains,
-//     statistics.
-//   - partition: one limiter for each key, in bounded memory.
+//     switches, statistics.
+//   - partition: one limiter per key, in bounded memory.
 //   - spec: limits written as text, such as "100/s burst 20".
-//   - adaptive: a concurrency limit that follows latency, and load shedding.
-//   - redislimit (a module of its own): limiters shared by many processes, on Redis.
+//   - adaptive: a concurrency limit that adapts to latency, and load shedding.
+//   - redislimit (a separate module): limiters shared by many processes, on Redis.
 //
-// # What uses a limiter
+// # Packages that use a limiter
 //
 //   - channel: a channel whose queued items hold leases.
 //   - pipe: an in-memory pipe and a pair of connections; permits are bytes.
@@ -44,14 +45,14 @@
 //     bytes.
 //   - worker: a pool whose tasks run under a lease.
 //   - httplimit: middleware for servers, and a transport for clients.
-//   - grpclimit (a module of its own): gRPC servers and clients.
-//   - rlslimit (a module of its own): a rate limit service for Envoy.
-//   - resilience: calls a function under a limiter.
+//   - grpclimit (a separate module): interceptors for gRPC servers and clients.
+//   - rlslimit (a separate module): a rate limit service for Envoy.
+//   - resilience: runs functions under a limiter.
 //
 // # Tools
 //
 //   - limitertest: a conformance suite for any limiter, and a check for leaked leases.
-//   - telemetry (a module of its own): OpenTelemetry and Prometheus.
-//   - cmd/sluice (a module of its own): a command that throttles, runs, proxies and
-//     simulates.
+//   - telemetry (a separate module): OpenTelemetry and Prometheus.
+//   - cmd/sluice (a separate module): a command that throttles pipes, runs commands, proxies
+//     HTTP and simulates limits.
 package sluice
