@@ -12,38 +12,39 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Call is what is known of a call when policies decide about it. It must not be changed.
+// Call describes a call to policies. It must not be modified.
 type Call struct {
-	// FullMethod is the method's name, as "/shop.v1.Search/Get".
+	// FullMethod is the full name of the method, such as "/shop.v1.Search/Get".
 	FullMethod string
 
-	// Peer is the address of the other side. nil if it is not known, as on a client.
+	// Peer is the address of the client. It is nil if it is unknown, and on clients.
 	Peer net.Addr
 
-	// Metadata is what the client sends with the call; keys are in lower case. On a client it
-	// holds what [metadata.NewOutgoingContext] and its kin have added so far.
+	// Metadata is the metadata that the client sends with the call; keys are in lower case. On a
+	// client it contains the metadata of the outgoing context, see [metadata.NewOutgoingContext].
 	Metadata metadata.MD
 
-	// Auth is the result of the connection's handshake. nil: there was none, or on a client.
+	// Auth is the result of the connection's handshake. It is nil without a handshake, and on clients.
 	Auth credentials.AuthInfo
 
-	// Stream is true unless the call is unary. [Limits.Tap] does not know, and leaves it false.
+	// Stream reports whether the call is a stream. In [Limits.Tap], where this is unknown, it is
+	// always false.
 	Stream bool
 
-	// Message is the request of a unary call. nil: a stream, or a call in [Limits.Tap], which
-	// decides before the message has come.
+	// Message is the request of a unary call. It is nil for streams, and in [Limits.Tap], which
+	// decides before the message has arrived.
 	Message any
 }
 
-// Limiter decides about calls. [Shared] makes one of a [core.Limiter], for all calls together; a
-// [partition.Keyed] has a core.Limiter for each peer, or whatever its Key returns.
+// Limiter limits calls. [Shared] turns a [core.Limiter] into one limit for all calls; a
+// [partition.Keyed] has a core.Limiter per peer, or per whatever its Key returns.
 type Limiter = partition.Limiter[*Call]
 
-// Shared returns l as the Limiter of a [Policy] or a [Client]: one limit for all calls together.
-// It is [partition.Shared] for calls.
+// Shared returns l as the Limiter of a [Policy] or a [Client]: one limit for all calls. It is
+// [partition.Shared] for calls.
 func Shared(l core.Limiter) Limiter { return partition.Shared[*Call](l) }
 
-// outgoing returns what a client knows of a call.
+// outgoing returns the Call of a client.
 func outgoing(ctx context.Context, method string) *Call {
 	c := &Call{FullMethod: method}
 	c.Metadata, _ = metadata.FromOutgoingContext(ctx)
@@ -51,7 +52,7 @@ func outgoing(ctx context.Context, method string) *Call {
 }
 
 // HealthAndReflection reports whether the call is one of gRPC's health checks or of its server
-// reflection. It suits [Options].Skip.
+// reflection. Use it as [Options].Skip.
 func HealthAndReflection(c *Call) bool {
 	service, _, _ := strings.Cut(strings.TrimPrefix(c.FullMethod, "/"), "/")
 	switch service {

@@ -20,41 +20,41 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// ClientOptions are for [NewClient].
+// ClientOptions are the options of [NewClient].
 type ClientOptions struct {
 	// Limiter grants permits for each call, which waits for them until its context ends. The lease
-	// is held until the call has ended. nil: unlimited.
+	// is held until the call has ended. nil means no limit.
 	Limiter Limiter
 
-	// Permits returns the cost of a call in permits. nil: 1. If it returns 0 or less, the call is
-	// not limited.
+	// Permits returns the cost of a call in permits. If it is nil, each call costs 1. If it returns
+	// 0 or less, the call is not limited.
 	Permits func(*Call) int
 
-	// HonorRetryAfter holds the calls of a method back, without a permit, for as long as the server's last
-	// rejection said, in the status's RetryInfo or the trailer grpc-retry-pushback-ms. A rejection
-	// has the code ResourceExhausted or Unavailable. Each call then goes on at a random instant in
-	// the first tenth of that time, so that they do not all come at once. A call that would be held
-	// back beyond its deadline fails at once, with the code of the server's rejection.
+	// HonorRetryAfter delays the calls of a method, without holding permits, for as long as the
+	// server's last rejection asked, in the status's RetryInfo or the trailer grpc-retry-pushback-ms.
+	// A rejection has the code ResourceExhausted or Unavailable. The calls then resume at random
+	// times, spread over another tenth of that delay, so that they do not all arrive at once. A call
+	// that would be delayed beyond its deadline fails immediately, with the code of the rejection.
 	HonorRetryAfter bool
 
-	// MaxRetryAfter is the longest time for which HonorRetryAfter holds calls back, whatever the server says, at
-	// least 0. 0: 1 minute.
+	// MaxRetryAfter is the longest delay of HonorRetryAfter, whatever the server asks. It must be at
+	// least 0. 0 means 1 minute.
 	MaxRetryAfter time.Duration
 
 	// Settle is called when a call has ended, with its error, and returns its actual cost in
-	// permits: the difference is given back, or taken as a debt. If it returns a negative number,
-	// the cost does not change. nil: it never changes.
+	// permits; the difference is refunded or charged as a debt. If it returns a negative number, or
+	// is nil, the cost does not change.
 	Settle func(*Call, error) int
 }
 
-// Client puts the calls of a client under a limit. Use [NewClient] to create one; it is safe for
-// concurrent use, by several connections too.
+// Client limits the calls of a client. Use [NewClient] to create one. It is safe for concurrent use,
+// and several connections can share one.
 type Client struct {
 	options ClientOptions
-	held    *holdback.Keys[*status.Status] // by server and method; nil: there is nothing to obey
+	held    *holdback.Keys[*status.Status] // by server and method; nil without HonorRetryAfter
 }
 
-// NewClient returns a Client with these options, or an error that reports all invalid options.
+// NewClient returns a Client with these options, or an error that lists all invalid options.
 func NewClient(o ClientOptions) (*Client, error) {
 	if o.MaxRetryAfter < 0 {
 		return nil, fmt.Errorf("grpclimit: ClientOptions.MaxRetryAfter = %v, want at least 0", o.MaxRetryAfter)
@@ -70,9 +70,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// DialOptions returns the options of grpc.NewClient that put all calls of a connection under the
-// limit: [Client.Unary] and [Client.Stream], chained behind the interceptors of the options before
-// them.
+// DialOptions returns the options of grpc.NewClient that limit all calls of a connection:
+// [Client.Unary] and [Client.Stream], chained after the interceptors of earlier options.
 func (c *Client) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary()), grpc.WithChainStreamInterceptor(c.Stream())}
 }
@@ -93,7 +92,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 			opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
 		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
-		a.learn(err, trailer)
+		a.honor(err, trailer)
 		return err
 	}
 }
@@ -108,7 +107,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 			return nil, err
 		}
 		defer func() {
-			if err != nil { // there is no stream that will finish
+			if err != nil { // there is no stream to finish
 				a.end(err)
 			}
 		}()
@@ -123,7 +122,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 	}
 }
 
-// clientStream is a client's stream whose end is learned from.
+// clientStream is a client's stream whose status is honored.
 type clientStream struct {
 	grpc.ClientStream
 
@@ -134,17 +133,17 @@ type clientStream struct {
 func (s *clientStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
 	if err != nil {
-		s.attempt.learn(err, s.Trailer())
+		s.attempt.honor(err, s.Trailer())
 	}
 	return err
 }
 
-// errCallPanicked is the outcome of a call that panicked on its way, or called runtime.Goexit.
+// errCallPanicked is the error of a call that panicked or called runtime.Goexit.
 var errCallPanicked = status.Error(codes.Internal, "the call panicked")
 
-// keyOf returns what calls are held back by: the server and the method.
+// keyOf returns the key by which calls are held back: the server and the method.
 func keyOf(cc *grpc.ClientConn, method string) string {
-	if cc == nil { // an interceptor that is called by hand
+	if cc == nil { // in a test that calls the interceptor directly
 		return method
 	}
 	return cc.Target() + method
@@ -168,8 +167,7 @@ func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*a
 	return a, nil
 }
 
-// rejected returns the error of a call that is held back, or that the client's own limiter does not
-// let pass.
+// rejected returns the error of a call that is held back, or that the client's own limiter did not grant.
 func rejected(ctx context.Context, lease core.Lease, err error) error {
 	var held *holdback.HeldError[*status.Status]
 	if errors.As(err, &held) {
@@ -196,7 +194,7 @@ func (a *attempt) end(err error) {
 	}
 }
 
-// heldBack returns the error of a call that cannot wait as long as the server wants.
+// heldBack returns the error of a call whose deadline is before the end of the hold.
 func heldBack(held *holdback.HeldError[*status.Status]) error {
 	left := held.Rejected.RetryAfter
 	s := status.New(held.Why.Code(), fmt.Sprintf("%s %v longer, beyond the deadline: %s", held.Rejected.Reason, left, held.Why.Message()))
@@ -206,23 +204,23 @@ func heldBack(held *holdback.HeldError[*status.Status]) error {
 	return &statusError{s, held.Rejected}
 }
 
-// learn remembers what the server has said about the next call of the key.
-func (a *attempt) learn(err error, trailer metadata.MD) {
+// honor holds the key back if the server's status or trailer asks for that.
+func (a *attempt) honor(err error, trailer metadata.MD) {
 	o := &a.client.options
 	if err == nil || !o.HonorRetryAfter {
 		return
 	}
 	s, ok := status.FromError(err)
 	if !ok || s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
-		return // a hint in another status is about that call alone, such as one with an invalid argument
+		return // another status, such as that of an invalid argument, is about this call alone
 	}
-	if d := hint(s, trailer); d > 0 {
+	if d := retryAfter(s, trailer); d > 0 {
 		a.client.held.Hold(a.key, min(d, o.MaxRetryAfter), s)
 	}
 }
 
-// hint returns how long the server wants to be left alone: the longer of RetryInfo and pushback.
-func hint(s *status.Status, trailer metadata.MD) time.Duration {
+// retryAfter returns how long the server asks to wait: the longer of RetryInfo and pushback.
+func retryAfter(s *status.Status, trailer metadata.MD) time.Duration {
 	var d time.Duration
 	for _, detail := range s.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// ByPeer returns a key function that returns the client's address, as a prefix. It finds it as
-// [httplimit.ByIP] does: it is the peer's address, or the one that trusted proxies send as the
-// metadata of the name o.Header. A peer without an IP address, as on a unix socket, has the zero
-// Prefix: one partition for all of them. ByPeer panics if the bits are out of range.
+// ByPeer returns a key function that returns the client's address, as a prefix. As in [httplimit.ByIP],
+// that is the peer's address, or the one that trusted proxies send in the metadata named o.Header. All
+// peers without an IP address, such as those on a unix socket, share one partition, whose key is the
+// zero Prefix. ByPeer panics if the bits are out of range.
 func ByPeer(o httplimit.IPOptions) func(*Call) netip.Prefix {
 	f := clientip.New(clientip.Options(o))
 	name := strings.ToLower(f.Header)
@@ -27,12 +27,12 @@ func ByPeer(o httplimit.IPOptions) func(*Call) netip.Prefix {
 	}
 }
 
-// ByMetadata returns a key function that returns the first value of the call's metadata of that
-// name, in any case of letters; "" if there is none. A value of more than 64 bytes is replaced by
-// its SHA-256, as "sha256:" and 64 hexadecimal digits, so that keys take little memory.
+// ByMetadata returns a key function that returns the first value of the call's metadata with this name,
+// or "" if there is none. The case of the name does not matter. A value of more than 64 bytes is
+// replaced by its SHA-256, as "sha256:" and 64 hexadecimal digits, so that keys take little memory.
 //
-// Clients choose the value freely. A limit by it binds only clients that have to send the right
-// value, as with API keys that were checked before.
+// Clients can choose the value, so such a limit is effective only after a check that the value is
+// valid, for example of API keys.
 func ByMetadata(name string) func(*Call) string {
 	name = strings.ToLower(name)
 	return func(c *Call) string {
@@ -47,9 +47,9 @@ func ByMetadata(name string) func(*Call) string {
 // ByMethod is a key function that returns the call's full method.
 func ByMethod(c *Call) string { return c.FullMethod }
 
-// ByIdentity is a key function that returns the identity in the client's TLS certificate: its
-// SPIFFE ID, else its first DNS name, else its subject; "" without a certificate. The server must
-// verify certificates (tls.RequireAndVerifyClientCert, or a check of its own): ByIdentity does not.
+// ByIdentity is a key function that returns the identity in the client's TLS certificate: its SPIFFE ID,
+// otherwise its first DNS name, otherwise its subject. Without a certificate it is "". ByIdentity does
+// not verify certificates: the server must do so, for example with tls.RequireAndVerifyClientCert.
 func ByIdentity(c *Call) string {
 	var info credentials.TLSInfo
 	switch auth := c.Auth.(type) {

@@ -19,17 +19,17 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// messages pays for the messages of a call. Each direction is for one goroutine at a time, as a
-// stream's RecvMsg and SendMsg are; end may be called meanwhile, as a handler may return while
-// another goroutine still receives.
+// messages takes the permits of a call's messages. Like RecvMsg and SendMsg of a stream, each direction is for one
+// goroutine at a time. end may be called meanwhile, because a handler may return while another goroutine still
+// receives.
 type messages struct {
 	admission *admission
 	ctx       context.Context // the call's
 	source    wait.Source     // ends the waits when the handler has returned
 	payments  [2][]payment    // in and out
 
-	mu    sync.Mutex // guards what follows, and the leases of the payments; a leaf
-	ended bool       // the handler has returned: no lease is kept
+	mu    sync.Mutex // guards ended and the leases of the payments; no other mutex is locked while it is held
+	ended bool       // whether the handler has returned; then no lease is kept
 }
 
 // direction is that of a message.
@@ -40,22 +40,22 @@ const (
 	out
 )
 
-// payment is what one policy takes for the messages of one direction.
+// payment takes the permits of one policy for the messages of one direction.
 type payment struct {
 	policy *policy.Policy[*Call, *ownPolicy]
-	each   core.Limiter // one permit a message; nil: unlimited
-	lease  core.Lease   // for the latest message
+	each   core.Limiter // one permit per message; nil means no limit
+	lease  core.Lease   // of the latest message
 	bytes  meter.Meter
 }
 
-// messages returns what pays for the messages of the call; nil if nobody limits them.
+// messages returns the messages of the call, or nil if no policy limits them.
 func (adm *admission) messages(ctx context.Context) *messages {
 	var payments [2][]payment
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
 		if p := d.Policy.Own; !p.Shadow {
-			payments[in] = append(payments[in], adm.call.payments(d.Policy, p.Receive, p.ReceiveBytes)...)
-			payments[out] = append(payments[out], adm.call.payments(d.Policy, p.Send, p.SendBytes)...)
+			payments[in] = adm.call.addPayment(payments[in], d.Policy, p.Receive, p.ReceiveBytes)
+			payments[out] = adm.call.addPayment(payments[out], d.Policy, p.Send, p.SendBytes)
 		}
 	}
 	if payments[in] == nil && payments[out] == nil {
@@ -64,8 +64,8 @@ func (adm *admission) messages(ctx context.Context) *messages {
 	return &messages{admission: adm, ctx: ctx, payments: payments}
 }
 
-// payments returns what the policy takes in one direction: at most one payment.
-func (c *Call) payments(by *policy.Policy[*Call, *ownPolicy], each, bytes Limiter) []payment {
+// addPayment adds the payment of the policy, unless it does not limit this direction.
+func (c *Call) addPayment(payments []payment, by *policy.Policy[*Call, *ownPolicy], each, bytes Limiter) []payment {
 	p := payment{policy: by}
 	if each != nil && c.Stream {
 		p.each = partition.For(each, c)
@@ -74,12 +74,12 @@ func (c *Call) payments(by *policy.Policy[*Call, *ownPolicy], each, bytes Limite
 		p.bytes.InitBounded(partition.For(bytes, c))
 	}
 	if p.each == nil && p.bytes.Limiter() == nil {
-		return nil
+		return payments
 	}
-	return []payment{p}
+	return append(payments, p)
 }
 
-// pay pays for a message that has come, or that is to be sent.
+// pay takes the permits of a message that was received, or that is to be sent.
 func (m *messages) pay(d direction, msg any) error {
 	if m == nil {
 		return nil
@@ -95,7 +95,7 @@ func (m *messages) pay(d direction, msg any) error {
 	return nil
 }
 
-// take takes the permits for a message, and returns the lease of a rejection.
+// take takes the permits of one policy for a message. If it fails, it returns the limiter's lease.
 func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	if p.each != nil {
 		lease, err := hold.Acquire(m.ctx, &m.source, p.each, 1)
@@ -121,7 +121,7 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	return core.Lease{}, nil
 }
 
-// explain returns the error for the client of a call whose message got no permits; nil if it may pass all the same.
+// explain returns the error for the client of a call whose message got no permits, or nil if FailOpen lets it pass.
 func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	result := policy.Failed
 	switch ended := m.ctx.Err(); {
@@ -139,7 +139,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	}
 	rejection := newRejection(m.admission, p.policy.Rejection(result, lease, err))
 	if result != policy.Failed && p.policy.Own.Code == codes.OK {
-		rejection.Code = codes.ResourceExhausted // the lease of bytes does not say what limits them
+		rejection.Code = codes.ResourceExhausted // the lease of bytes does not report its limiter
 	}
 	return reject(m.ctx, rejection)
 }
@@ -147,8 +147,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 // errReturned is the error of a message of a call whose handler has returned.
 var errReturned = status.Error(codes.Canceled, "the handler has returned")
 
-// keep makes the lease that of the latest message, until it is released, and reports whether the
-// handler is still there.
+// keep stores the lease of the latest message, unless the handler has returned, and reports whether it did.
 func (m *messages) keep(p *payment, lease core.Lease) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +157,7 @@ func (m *messages) keep(p *payment, lease core.Lease) bool {
 	return !m.ended
 }
 
-// end ends the waits, and releases what the messages hold.
+// end ends the waits, and releases the leases of the messages.
 func (m *messages) end() {
 	if m == nil {
 		return
@@ -171,20 +170,20 @@ func (m *messages) end() {
 	m.release(out)
 }
 
-// release releases what the latest message in that direction holds, last first, even if a Release panics.
-func (m *messages) release(d direction) {
-	for i := range m.payments[d] {
-		defer m.forget(&m.payments[d][i]).Release() //nolint:gocritic,revive // one for each policy
-	}
-}
+// release releases the leases of the latest message in that direction, last first, even if a Release panics.
+func (m *messages) release(d direction) { m.releaseAll(m.payments[d]) }
 
-// forget returns the lease of the latest message, which the caller releases.
-func (m *messages) forget(p *payment) core.Lease {
+func (m *messages) releaseAll(payments []payment) {
+	n := len(payments)
+	if n == 0 {
+		return
+	}
+	defer m.releaseAll(payments[:n-1])
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	lease := p.lease
-	p.lease = core.Lease{}
-	return lease
+	lease := payments[n-1].lease
+	payments[n-1].lease = core.Lease{}
+	m.mu.Unlock()
+	lease.Release()
 }
 
 // size returns the encoded size of a message, in bytes.

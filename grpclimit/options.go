@@ -17,90 +17,93 @@ import (
 
 // Policy is a limit on the calls of some methods.
 type Policy struct {
-	// Name appears in rejections, logs and metrics. It is unique in Options, and has only ASCII
-	// letters, digits, '-', '_' and '.'.
+	// Name appears in rejections, logs and metrics. It must be unique in Options, and consist of
+	// ASCII letters, digits, '-', '_' and '.'.
 	Name string
 
 	// Methods are the methods that the policy applies to: "/shop.v1.Search/Get",
-	// "/shop.v1.Search/*" or "*". None: all methods. A call needs the permits of all policies that
-	// apply to it; they decide in order, and one that rejects gives the others' permits back.
+	// "/shop.v1.Search/*" or "*". If there are none, it applies to all methods. A call needs the
+	// permits of all policies that apply to it. They decide in order; if one rejects the call, the
+	// permits of the others are refunded.
 	Methods []string
 
 	// Limiter decides whether a call may proceed. Its lease is held until the handler has
 	// returned or panicked. It is required unless a limiter of messages is set.
 	Limiter Limiter
 
-	// Permits returns the cost of a call in permits. nil: 1. If it returns 0 or less, the policy
-	// does not apply to the call.
+	// Permits returns the cost of a call in permits. If it is nil, each call costs 1. If it returns
+	// 0 or less, the policy does not apply to the call.
 	Permits func(*Call) int
 
-	// MaxWait is the longest wait in the limiter's queue. 0: calls never wait. Below 0: a call
-	// waits until its client leaves. A waiting call holds the permits of the policies before.
+	// MaxWait is how long a call may wait in the limiter's queue. 0 means that calls do not wait. A
+	// negative value lets a call wait until its client gives up. A waiting call holds the permits
+	// of the policies that have decided before.
 	MaxWait time.Duration
 
-	// Flow returns on whose behalf a call waits, for a Limiter whose order is [core.FairShare]. It is
-	// called for calls that may have to wait, by MaxWait. Its Key must not be of the client's
-	// choosing: see [core.WithFlow]. nil: the flow of the call's context.
+	// Flow returns the flow of a call, for a Limiter whose order is [core.FairShare]. It is called
+	// for calls that may wait because of MaxWait. The client must not be able to choose the flow's
+	// Key: see [core.WithFlow]. If Flow is nil, the call's context determines the flow.
 	Flow func(*Call) core.Flow
 
-	// Code is the status code of a rejection. codes.OK: ResourceExhausted if the limiter limits a
-	// rate, Unavailable if it limits concurrency.
+	// Code is the status code of a rejection. codes.OK, the default, means ResourceExhausted if the
+	// limiter limits a rate, and Unavailable if it limits concurrency.
 	Code codes.Code
 
 	// Refund is called after the handler, with its error: after a panic, one with codes.Internal.
-	// If it returns true, the permits are given back, those of a rate limiter too; that way only
-	// failures count, for example. Refund is not called if the client has left: the outcome is
-	// unknown, and the permits stay taken. nil: no permits are given back.
+	// If it returns true, the permits are refunded, including those of a rate limiter. For example,
+	// it can make only failures count. Refund is not called if the client has given up: the outcome
+	// is then unknown, and the permits stay taken. If Refund is nil, no permits are refunded.
 	Refund func(*Call, error) bool
 
 	// Settle is called after Refund, unless that returned true, and returns the call's actual cost
-	// in permits: the difference is given back, or taken as a debt. If it returns a negative
-	// number, the cost does not change. nil: it never changes.
+	// in permits; the difference is refunded or charged as a debt. If it returns a negative number,
+	// or is nil, the cost does not change.
 	Settle func(*Call, error) int
 
-	// Receive and Send limit the messages of streams, one permit a message. ReceiveBytes and
-	// SendBytes limit the encoded bytes of all messages, those of unary calls too. nil: unlimited.
+	// Receive and Send limit the messages of streams; each message takes one permit. ReceiveBytes
+	// and SendBytes limit the encoded bytes of all messages, including those of unary calls. nil
+	// means no limit.
 	//
-	// A message that has come waits for its permits before the handler gets it, and the next is
-	// not read meanwhile: HTTP/2's flow control then stops the sender. A message to be sent waits
-	// before it is sent. A permit of Receive is held until the handler asks for the next message,
-	// so a concurrency limiter of Receive should not be that of Send too: the handler would wait
-	// for its own permit.
+	// A received message waits for its permits before the handler gets it. Meanwhile the next one is
+	// not read, so HTTP/2's flow control stops the sender. A message to be sent waits before it is
+	// sent. A permit of Receive is held until the handler asks for the next message, so do not use
+	// one concurrency limiter for both Receive and Send: the handler would wait for its own permit.
 	//
-	// The limiters need a queue, as in [core.PerSecond]: a rejection ends the call. Messages that
-	// are neither of package proto nor []byte, and have no method Size, have no bytes.
+	// The limiters need a queue, as in [core.PerSecond], because a rejection ends the call. Messages
+	// that are neither proto messages nor []byte, and have no Size method, count as 0 bytes.
 	Receive, ReceiveBytes, Send, SendBytes Limiter
 
 	// Shadow makes the policy decide without consequences: the Observer and the Logger are notified
-	// of calls that it would have rejected, but all of them pass. No call waits, and messages are
-	// not limited.
+	// of calls that it would have rejected, but all of them pass. Calls do not wait, and messages
+	// are not limited.
 	Shadow bool
 
-	// FailOpen lets calls pass without a lease while the limiter fails; a rejection is no failure.
-	// false: they are answered with codes.Unavailable.
+	// FailOpen lets calls through without a lease when the limiter fails, for example because Redis
+	// is unreachable. It does not affect rejections. If FailOpen is false, such calls get
+	// codes.Unavailable.
 	FailOpen bool
 }
 
 // Options are for [New].
 type Options struct {
-	// Policies decide in this order. None: no call is limited.
+	// Policies decide in this order. If there are none, calls are not limited.
 	Policies []Policy
 
-	// Skip reports whether the call is exempt from all policies, see [HealthAndReflection]. nil: no
-	// call is.
+	// Skip reports whether to exempt the call from all policies, see [HealthAndReflection]. If it is
+	// nil, no call is exempt.
 	Skip func(*Call) bool
 
 	// OnRejected is called for a rejected call or message, and returns the error that the client
-	// gets. If it returns nil, the client gets [Rejection.Status]. nil: the same.
+	// gets. If it returns nil, or is nil, the client gets [Rejection.Status].
 	OnRejected func(context.Context, *Rejection) error
 
-	// Observer is notified of every decision about a call, of messages not. A rejection's result
-	// is [httplimit.GlobalLimiter] if the policy applies to all methods, else
-	// [httplimit.EndpointLimiter]. nil: none.
+	// Observer, unless it is nil, is notified of every decision about a call, but not about messages.
+	// A rejection's result is [httplimit.GlobalLimiter] if the policy applies to all methods, and
+	// [httplimit.EndpointLimiter] otherwise.
 	Observer httplimit.Observer
 
-	// Logger is notified of limiters that fail, and of policies in shadow that would have rejected,
-	// each at most once a second for each policy. nil: silent.
+	// Logger gets a message if a limiter fails, or if a policy in shadow would have rejected a call,
+	// each at most once a second per policy. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 

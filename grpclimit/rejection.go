@@ -19,24 +19,25 @@ import (
 
 // Rejection is the reason why a call may not proceed.
 type Rejection struct {
-	// Policy is the name of the policy that did not let the call pass.
+	// Policy is the name of the policy that rejected the call or whose limiter failed.
 	Policy string
 
-	// Code is that of the status: the policy's, or Unavailable if its limiter failed.
+	// Code is the code of the status: the policy's, or Unavailable if its limiter failed.
 	Code codes.Code
 
-	// Lease is the limiter's answer: not acquired, with the metadata of the rejection.
+	// Lease is the lease that the limiter returned. It is not acquired, and has the metadata of the
+	// rejection.
 	Lease core.Lease
 
-	// Err is the reason: a *[core.RejectedError], [core.ErrPermitsExceedLimit], a context's error
-	// if the time to wait was over, or the limiter's failure. The text of a failure is not shown to
-	// clients.
+	// Err is the reason: a *[core.RejectedError], [core.ErrPermitsExceedLimit], the error of a
+	// context if the wait timed out, or the error of a limiter that failed, whose text clients do
+	// not see.
 	Err error
 
-	// RetryAfter is the time until the same call could be served. 0: unknown, or never.
+	// RetryAfter is the time until the same call could be served. 0 if it is unknown or never.
 	RetryAfter time.Duration
 
-	// Call is the call.
+	// Call is the rejected call.
 	Call *Call
 
 	result  policy.Result
@@ -58,8 +59,8 @@ func newRejection(adm *admission, rejected *policy.Rejection[*Call, *ownPolicy])
 	return rejection
 }
 
-// codeOf returns the code of a rejection whose policy names none: only a rate limiter reports a
-// window, or a time to wait.
+// codeOf returns the code of a rejection whose policy has no Code. Only rate limiters report a window or a time to
+// wait.
 func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 	if _, rate := core.Window.From(lease); rate || retryAfter > 0 {
 		return codes.ResourceExhausted
@@ -67,9 +68,9 @@ func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 	return codes.Unavailable
 }
 
-// Status returns the standard answer: the code, the lease's reason phrase unless that is one of this
-// library's own, RetryInfo if RetryAfter is known, and QuotaFailure with the policy as its subject.
-// It is what the client gets unless Options.OnRejected returns another error.
+// Status returns the standard status, which the client gets unless Options.OnRejected returns another
+// error. It has the code, the lease's reason phrase unless that is one of this library's own, RetryInfo
+// if RetryAfter is known, and QuotaFailure with the policy as its subject.
 func (r *Rejection) Status() *status.Status {
 	if r.result == policy.Failed {
 		return status.New(r.Code, "the limiter failed")
@@ -91,28 +92,28 @@ func (r *Rejection) Status() *status.Status {
 	return plain
 }
 
-// pushback is the trailer that says when to try again, in milliseconds; below 0: not at
-// all. See the gRFC A6, client retries.
+// pushback is the trailer with the time until the next retry, in milliseconds; a negative value forbids retries. See
+// gRFC A6, client retries.
 const pushback = "grpc-retry-pushback-ms"
 
-// trailer returns the trailer of the standard answer.
+// trailer returns the trailer of the standard status.
 func (r *Rejection) trailer() metadata.MD {
 	switch {
 	case errors.Is(r.Err, core.ErrPermitsExceedLimit):
 		return metadata.Pairs(pushback, "-1")
 	case r.RetryAfter > 0:
-		// A client reads it as an int, which may have 32 bits.
+		// Clients read it as an int, which may have 32 bits.
 		ms := min((r.RetryAfter-1)/time.Millisecond+1, math.MaxInt32)
 		return metadata.Pairs(pushback, strconv.FormatInt(int64(ms), 10))
 	}
 	return nil
 }
 
-// rejectedError is the error of a server's call that a policy rejected before its handler ran. By
-// it the interceptors around know that nothing was done.
+// rejectedError is the error of a server's call that a policy rejected before its handler ran. It shows outer
+// interceptors that the call had no effect.
 type rejectedError struct{ *statusError }
 
-// statusError is the error of a call that was ended here: a status, and its cause.
+// statusError is the error of a call that this package ended: a status and its cause.
 type statusError struct {
 	*status.Status
 

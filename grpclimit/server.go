@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Limits put a server's calls under policies. Use [New] to create one; its methods are safe for
+// Limits applies policies to a server's calls. Use [New] to create one; its methods are safe for
 // concurrent use.
 //
 // Most servers give [Limits.ServerOptions] to grpc.NewServer.
@@ -22,7 +22,7 @@ type Limits struct {
 	set policy.Set[*Call, *ownPolicy]
 }
 
-// New returns Limits with these options, or an error that reports all invalid options.
+// New returns Limits with these options, or an error that lists all invalid options.
 func New(o Options) (*Limits, error) {
 	l := new(Limits)
 	l.set.Package, l.set.DeadlineCancels = "grpclimit", true
@@ -32,15 +32,15 @@ func New(o Options) (*Limits, error) {
 	return l, nil
 }
 
-// Update replaces all options at once. Calls that are under way keep what they have. If Update
-// returns an error, nothing has changed.
+// Update replaces all options at once. Calls in flight keep the options that they started with. If
+// Update returns an error, it has changed nothing.
 func (l *Limits) Update(o Options) error {
 	next, err := o.checked()
 	return l.set.Update(next, err)
 }
 
-// ServerOptions returns the options of grpc.NewServer that put all its calls under the policies:
-// [Limits.Unary] and [Limits.Stream], chained behind the interceptors of the options before them.
+// ServerOptions returns the options of grpc.NewServer that apply the policies to all calls:
+// [Limits.Unary] and [Limits.Stream], chained after the interceptors of earlier options.
 func (l *Limits) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(l.Unary()), grpc.ChainStreamInterceptor(l.Stream())}
 }
@@ -48,7 +48,7 @@ func (l *Limits) ServerOptions() []grpc.ServerOption {
 // Unary returns an interceptor for a server's unary calls.
 func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-		adm := l.begin(ctx, info.FullMethod)
+		adm := l.start(ctx, info.FullMethod)
 		adm.call.Message = req
 		defer func() { adm.end(ctx, err) }()
 		if err := adm.admit(ctx, policy.Wait); err != nil {
@@ -71,7 +71,7 @@ func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 func (l *Limits) Stream() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		ctx := ss.Context()
-		adm := l.begin(ctx, info.FullMethod)
+		adm := l.start(ctx, info.FullMethod)
 		adm.call.Stream = true
 		defer func() { adm.end(ctx, err) }()
 		if err := adm.admit(ctx, policy.Wait); err != nil {
@@ -94,16 +94,16 @@ type stream struct {
 	messages *messages
 }
 
-// RecvMsg receives a message, and pays for it before the handler gets it.
+// RecvMsg receives a message, and takes its permits before the handler gets it.
 func (s *stream) RecvMsg(msg any) error {
-	s.messages.release(in) // the handler is done with the message before
+	s.messages.release(in) // the handler is done with the previous message
 	if err := s.ServerStream.RecvMsg(msg); err != nil {
 		return err
 	}
 	return s.messages.pay(in, msg)
 }
 
-// SendMsg pays for a message, and sends it.
+// SendMsg takes the permits of a message and sends it.
 func (s *stream) SendMsg(msg any) error {
 	if err := s.messages.pay(out, msg); err != nil {
 		return err
@@ -117,11 +117,11 @@ type admission struct {
 	call     Call
 	policies policy.Admission[*Call, *ownPolicy]
 	take     func() bool // if Tap created the admission: reports whether the caller now owns the leases
-	called   bool        // the handler was called
+	called   bool        // whether the handler was called
 }
 
-// begin returns a new admission, or the one that Tap has begun.
-func (l *Limits) begin(ctx context.Context, method string) *admission {
+// start returns a new admission, or the one that Tap has created.
+func (l *Limits) start(ctx context.Context, method string) *admission {
 	if adm := tapped(ctx, l); adm != nil {
 		return adm
 	}
@@ -166,16 +166,16 @@ func reject(ctx context.Context, rejection *Rejection) *statusError {
 		}
 	}
 	if md := rejection.trailer(); md != nil {
-		_ = grpc.SetTrailer(ctx, md) // there is none in Tap, nor in a test that calls an interceptor by hand
+		_ = grpc.SetTrailer(ctx, md) // it fails in Tap, and in a test that calls an interceptor directly
 	}
 	return &statusError{rejection.Status(), rejection.Err}
 }
 
-// errPanicked is the outcome of a handler that has panicked, or called runtime.Goexit.
+// errPanicked is the error of a handler that has panicked or called runtime.Goexit.
 var errPanicked = status.Error(codes.Internal, "the handler panicked")
 
-// end gives back what the call holds, even if the handler, or a function of the user's, has
-// panicked. err is the handler's.
+// end returns the permits that the call holds, also if the handler or a function of the user's has panicked. err is
+// the handler's.
 func (adm *admission) end(ctx context.Context, err error) {
 	if !adm.called || errors.As(err, new(*rejectedError)) { // an interceptor inside rejected it
 		adm.policies.Undo()

@@ -16,16 +16,16 @@ import (
 // underServer reports whether one of net/http's servers serves the request.
 func underServer(ctx context.Context) bool { return ctx.Value(http.ServerContextKey) != nil }
 
-// mayEndEarly reports whether r's context ends also when its client has only shut down its side of the
-// connection, as net/http's over HTTP/1 does. What the client has sent is read all the same, and it still
-// wants its answer: only a read or a write shows whether it has gone.
+// mayEndEarly reports whether r's context also ends when its client has only closed its sending side, as in net/http
+// over HTTP/1. Such a client still expects a response, and its request can still be read. Only a read or a write shows
+// whether the client has disconnected.
 func mayEndEarly(r *http.Request) bool { return r.ProtoMajor == 1 && underServer(r.Context()) }
 
-// throttle is a limiter of a body's bytes, and the flow by which they wait.
+// throttle is a limiter of a body's bytes, and the flow of their waits.
 type throttle struct {
 	core.Limiter
 
-	flow *core.Flow // nil: the flow of the request's context
+	flow *core.Flow // nil for the flow of the request's context
 }
 
 // throttle returns l for the body of r, with the policy's flow.
@@ -59,10 +59,10 @@ func upload(r *http.Request, body io.Reader, t throttle) *ioreader.Reader {
 type download struct {
 	w        http.ResponseWriter
 	limiters []throttle
-	early    bool             // ctx may end before the client has gone
+	early    bool             // whether ctx may end before the client has disconnected
 	ctx      context.Context  //nolint:containedctx // the request's
 	body     *ioreader.Writer // to w; ends with ctx
-	unsure   *unsure          // nil: the client was there at the last write
+	probing  *probing         // nil until ctx has ended early
 }
 
 func newDownload(r *http.Request, w http.ResponseWriter, limiters []throttle) *download {
@@ -80,29 +80,29 @@ func throttled(ctx context.Context, w io.Writer, limiters []throttle) *ioreader.
 	return body
 }
 
-// Write writes p as its permits come.
+// Write writes p at the rate of the limiters.
 func (d *download) Write(p []byte) (n int, err error) {
-	if d.unsure == nil {
+	if d.probing == nil {
 		n, err = d.body.Write(p)
-		if !d.mayHaveGone(err) {
+		if !d.isEarlyEnd(err) {
 			return n, err
 		}
-		d.unsure = newUnsure(d)
+		d.probing = newProbing(d)
 	}
-	m, err := d.unsure.write(p[n:])
+	m, err := d.probing.write(p[n:])
 	return n + m, err
 }
 
-// mayHaveGone reports whether err is that of the context, which says no more than that.
-func (d *download) mayHaveGone(err error) bool {
+// isEarlyEnd reports whether err is the error of a context that may have ended early.
+func (d *download) isEarlyEnd(err error) bool {
 	ended := d.ctx.Err()
 	return d.early && err != nil && ended != nil && errors.Is(err, ended)
 }
 
-// ReadFrom is for [io.Copy]: the kernel copies a file, as long as the client is there.
+// ReadFrom is for [io.Copy]. The kernel copies a file, unless the context has ended early.
 func (d *download) ReadFrom(src io.Reader) (n int64, err error) {
-	if rewind := rewinder(src); rewind != nil && d.unsure == nil {
-		if n, err = d.body.ReadFrom(src); !d.mayHaveGone(err) {
+	if rewind := rewinder(src); rewind != nil && d.probing == nil {
+		if n, err = d.body.ReadFrom(src); !d.isEarlyEnd(err) {
 			return n, err
 		}
 		if err := rewind(n); err != nil {
@@ -113,8 +113,8 @@ func (d *download) ReadFrom(src io.Reader) (n int64, err error) {
 	return n + m, err
 }
 
-// rewinder returns a function that goes to the n-th byte from here of src, a file or its beginning: what was read of
-// it and not written is to be read again. nil: src is something else.
+// rewinder returns a function that moves src, a file or the start of one, to the n-th byte from its current position,
+// so that bytes that were read but not written are read again. It returns nil for any other src.
 func rewinder(src io.Reader) func(n int64) error {
 	inner, limit := src, int64(0)
 	limited, ok := src.(*io.LimitedReader)
@@ -126,7 +126,7 @@ func rewinder(src io.Reader) func(n int64) error {
 		return nil
 	}
 	here, err := file.Seek(0, io.SeekCurrent)
-	if err != nil { // a pipe's, say
+	if err != nil { // such as a pipe's
 		return nil
 	}
 	return func(n int64) error {
@@ -138,75 +138,75 @@ func rewinder(src io.Reader) func(n int64) error {
 	}
 }
 
-// unsure writes to a client that may have gone. Its body is not written only as its permits come, which
-// can take long, but a few bytes of it from time to time without them: that fails if the client has gone.
-// What is sent that way is paid for afterwards.
-type unsure struct {
+// probing writes to a client that may have disconnected. Waiting for permits can take long, so it also sends a few
+// bytes from time to time without waiting: that fails if the client has disconnected. Their permits are taken
+// afterwards.
+type probing struct {
 	w      http.ResponseWriter
 	gone   context.Context //nolint:containedctx // ends when a write has failed
 	failed context.CancelCauseFunc
-	body   *ioreader.Writer // to the unsure's paid; ends with gone
+	body   *ioreader.Writer // to the probing's paid; ends with gone
 
-	mu       sync.Mutex // guards what follows, and w while a write waits
-	rest     []byte     // of that write: not sent yet
-	ahead    int        // how many bytes of it were sent before they were paid for
+	mu       sync.Mutex // guards the fields below, and w while a write waits
+	rest     []byte     // of that write; not sent yet
+	ahead    int        // how many of its bytes were sent before their permits were taken
 	timer    *time.Timer
-	probedAt time.Time // when a few bytes were last sent
+	probedAt time.Time // of the last probe
 }
 
-// A client that may have gone is sent this many bytes each time, without waiting for permits.
+// Each probe sends this many bytes without waiting for permits.
 const (
 	probeBytes = 16
 	probeEvery = 500 * time.Millisecond
 )
 
-func newUnsure(d *download) *unsure {
-	u := &unsure{w: d.w}
-	u.gone, u.failed = context.WithCancelCause(context.WithoutCancel(d.ctx))
-	u.body = throttled(u.gone, (*paid)(u), d.limiters)
-	return u
+func newProbing(d *download) *probing {
+	pr := &probing{w: d.w}
+	pr.gone, pr.failed = context.WithCancelCause(context.WithoutCancel(d.ctx))
+	pr.body = throttled(pr.gone, (*paid)(pr), d.limiters)
+	return pr
 }
 
-func (u *unsure) write(p []byte) (int, error) {
-	u.mu.Lock()
-	u.rest = p
-	u.timer = time.AfterFunc(probeEvery-time.Since(u.probedAt), u.probe)
-	u.mu.Unlock()
-	_, err := u.body.Write(p)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.timer.Stop()
-	sent := len(p) - len(u.rest)
-	u.rest = nil
-	if cause := context.Cause(u.gone); cause != nil {
+func (pr *probing) write(p []byte) (int, error) {
+	pr.mu.Lock()
+	pr.rest = p
+	pr.timer = time.AfterFunc(probeEvery-time.Since(pr.probedAt), pr.probe)
+	pr.mu.Unlock()
+	_, err := pr.body.Write(p)
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	pr.timer.Stop()
+	sent := len(p) - len(pr.rest)
+	pr.rest = nil
+	if cause := context.Cause(pr.gone); cause != nil {
 		err = cause
 	}
 	return sent, err
 }
 
-// probe writes a few bytes, and finds out whether the client has gone.
-func (u *unsure) probe() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.rest) == 0 || u.gone.Err() != nil {
+// probe writes a few bytes to find out whether the client has disconnected.
+func (pr *probing) probe() {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if len(pr.rest) == 0 || pr.gone.Err() != nil {
 		return
 	}
-	u.probedAt = time.Now()
-	n, err := u.w.Write(u.rest[:min(probeBytes, len(u.rest))])
-	u.rest = u.rest[n:]
-	u.ahead += n
+	pr.probedAt = time.Now()
+	n, err := pr.w.Write(pr.rest[:min(probeBytes, len(pr.rest))])
+	pr.rest = pr.rest[n:]
+	pr.ahead += n
 	if err == nil {
-		err = http.NewResponseController(u.w).Flush()
+		err = http.NewResponseController(pr.w).Flush()
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		u.failed(err)
+		pr.failed(err)
 		return
 	}
-	u.timer.Reset(probeEvery)
+	pr.timer.Reset(probeEvery)
 }
 
-// paid is an unsure's ResponseWriter for what has permits: it writes all but the bytes that were sent before.
-type paid unsure
+// paid writes bytes that have permits, except those that a probe has already sent.
+type paid probing
 
 func (p *paid) Write(b []byte) (int, error) {
 	p.mu.Lock()

@@ -1,11 +1,11 @@
-// Package httplimit limits net/http servers and clients: how many requests, how many at once, how
-// many bytes, for all of them or for each client.
+// Package httplimit limits net/http servers and clients: how many requests, how many at once and how
+// many bytes, in total or per client.
 //
-// To begin with, 10 requests a second and 20 at once for each client:
+// The simplest limit is 10 requests a second per client, with bursts of 20:
 //
 //	http.ListenAndServe(addr, httplimit.PerIP(10, 20)(mux))
 //
-// With options of your own:
+// With your own options:
 //
 //	users, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
 //		Key: httplimit.ByIP(httplimit.IPOptions{}),
@@ -20,56 +20,61 @@
 //	mux.Handle("/api/", limits.Policy("api")(api))
 //	http.ListenAndServe(addr, limits.Handler(mux))
 //
-// [Limits] are policies: the global policy for every request, and others for the handlers that
-// name them. A [Policy] has a [Limiter]. [Shared] makes one of any [core.Limiter], for all requests
-// together; a [partition.Keyed] has a limiter for each client.
+// [Limits] applies policies: the global policy to every request, and others to the handlers that name
+// them. A [Policy] has a [Limiter]. [Shared] turns any [core.Limiter] into one limit for all requests;
+// a [partition.Keyed] has a limiter per client.
 //
 // # What happens to a request
 //
-// [Limits.Handler] and [Limits.Policy] return wrappers: their own policies decide, in order, and then
-// they call the next handler. Their leases are held until that handler has returned or
-// panicked, and are released last first; a handler that needs them no longer may release them
-// earlier, with [LeaseFromContext]. If a policy rejects the request, all its permits are refunded, and the
-// response is 429 Too Many Requests, or Policy.Status, with Retry-After if that is known. The permits
-// of the wrappers around are refunded too if their response is that rejection; they are not if the
-// handler calls a limited handler for a part of its work, and serves the request without it. If a limiter fails, such as one that is closed or whose Redis is
-// unreachable, the answer is 503, or Policy.FailOpen lets the request pass.
+// [Limits.Handler] and [Limits.Policy] return wrappers. A wrapper asks its policies, in order, and then
+// calls the next handler. It holds their leases until that handler has returned or panicked, and then
+// releases them, last first. A handler that no longer needs them may release them earlier, with
+// [LeaseFromContext].
 //
-// By default no request waits: a client that sends too much is rejected at once, and holds nothing
-// that others need. Policy.MaxWait lets requests wait in the limiter's queue, which suits a limit
-// that all clients share. If the context of a waiting request ends, its handler does not run, and
-// its connection is closed without an answer. Over HTTP/1, net/http notices that a client has left
-// only after the request's body was read, so a request with a body may wait for a client that has
-// gone.
+// If a policy rejects the request, the wrapper refunds all its permits and responds with 429 Too Many
+// Requests, or with Policy.Status. The response has a Retry-After header if the time is known. If
+// wrappers are nested and the response of an outer one is that rejection, it refunds its permits too.
+// It keeps them if its handler calls a limited handler for a part of its work and serves the request
+// without that part.
 //
-// A mux that leaves routes out, or Options.Skip, exempts requests from all policies. A
-// [http.ServeMux] matches the path as the client spelled it, cleaned but with escapes such as %2F
-// in it: a backend that decodes them may see another path than the mux that chose the policies.
+// If a limiter fails, for example because it is closed or its Redis server is unreachable, the response
+// is 503, unless Policy.FailOpen lets the request pass.
 //
-// A rejection does not wait for the request's body. Over HTTP/1 the body is read and discarded if it
-// is at hand, up to 256 KiB within 5 ms, so that the connection can be used again. Otherwise, and if
-// the client expects 100-continue, the answer says "Connection: close".
+// By default requests do not wait: a client that sends too much is rejected immediately, and holds
+// nothing that others need. Policy.MaxWait lets requests wait in the limiter's queue, which suits a
+// limit that all clients share. If the context of a waiting request ends, its handler does not run, and
+// its connection is closed without a response. Over HTTP/1, net/http notices that a client has
+// disconnected only after the request's body was read, so a request with a body may keep waiting after
+// its client has disconnected.
 //
-// The handler of a granted request gets the server's own ResponseWriter, so that WebSockets,
-// server-sent events, HTTP/2 and sendfile work as they do without limits. Only Refund, Settle,
-// Upload, Download and Headers wrap it. Of net/http's own writers the wrapped one has all methods:
-// with HTTP/1 it is an http.Flusher, http.Hijacker, http.CloseNotifier and io.ReaderFrom, with
-// HTTP/2 an http.Flusher, http.CloseNotifier and http.Pusher. Of a middleware's writer that has
-// only some of them it has those of HTTP/1, those of HTTP/2, Flush and Hijack, or Flush alone, whichever
-// it has all of; [http.ResponseController] reaches the others.
+// To exempt requests from all policies, use a mux that leaves their routes out, or Options.Skip. A
+// [http.ServeMux] matches the path as the client spelled it, cleaned but with escapes such as %2F in
+// it. A backend that decodes these may see another path than the mux that chose the policies.
+//
+// A rejection does not wait for the request's body. Over HTTP/1 up to 256 KiB of the body are read and
+// discarded if they arrive within 5 ms, so that the connection can be reused. Otherwise, and if the
+// client expects 100-continue, the response has the header "Connection: close".
+//
+// Handlers get the server's own ResponseWriter, so WebSockets, server-sent events, HTTP/2 and sendfile
+// work as usual. It is wrapped only if Refund, Settle, Upload, Download or Headers is used. The wrapper
+// keeps the optional interfaces of net/http's writers: http.Flusher, http.Hijacker, http.CloseNotifier
+// and io.ReaderFrom for HTTP/1; http.Flusher, http.CloseNotifier and http.Pusher for HTTP/2. If other
+// middleware has replaced the writer, the wrapper implements the first of these sets that the
+// replacement supports in full: the HTTP/1 set, the HTTP/2 set, Flusher and Hijacker, or Flusher alone.
+// It always implements io.ReaderFrom. Use [http.ResponseController] for the rest.
 //
 // # Clients
 //
-// A [Transport] takes a permit for each request that it sends. With HonorRetryAfter it holds requests back for
-// as long as servers say, and with Retries it sends rejected requests again.
+// A [Transport] takes a permit for each request that it sends. With HonorRetryAfter it delays requests
+// for as long as servers ask, and with Retries it sends rejected requests again.
 //
 // # Inside
 //
-// The policies, the decisions and the leases are internal/policy's, as in grpclimit: a policy.Set is the
-// options in force, and Admit is the only way to a lease. A wrapper admits the request, answers a
+// The policies, decisions and leases are internal/policy's, as in grpclimit: a policy.Set holds the
+// current options, and Admit is the only way to a lease. A wrapper admits the request, responds to a
 // rejection or calls the next handler, and ends what it took in one deferred function. Its admission is
-// the context of the next handler's request, allocated together with the request's copy. A wrapper that
-// rejects says so in the admission around it, which then gives back what it took. What net/http must
-// find in the request that it made, the multipart form, is handed back. internal/holdback remembers
-// which keys a server wants to be left alone.
+// also the context of the next handler's request, and is allocated together with the copy of the
+// request. A wrapper that rejects marks the admission around it, which then refunds its permits. The
+// multipart form is copied back, because net/http must find it in the request that it created.
+// internal/holdback remembers which keys a server has asked to wait.
 package httplimit

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// handler is a wrapper: a handler that has policies decide, and then calls the next handler.
+// handler is a wrapper: a handler that asks policies, and then calls the next handler.
 type handler struct {
 	limits *Limits
 	next   http.Handler
@@ -25,32 +25,31 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	adm := &admission{original: r}
 	adm.policies.Snapshot = s
-	var answer *response                  // nil if the next handler writes to w itself
-	defer func() { adm.end(w, answer) }() //nolint:contextcheck // adm is made of r's
+	var wrapped *response                  // nil if the next handler gets w itself
+	defer func() { adm.end(w, wrapped) }() //nolint:contextcheck // adm is made of r's
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
-		adm.rejected.Store(&unanswered) // unless the answer returns
-		if newRejection(rejected).answer(w, r) {
+		adm.rejected.Store(&noResponse) // in case respond panics
+		if newRejection(rejected).respond(w, r) {
 			adm.rejected.Store(markOf(w.Header()))
 		}
 		return
 	}
-	if answer = adm.enter(w); answer != nil { //nolint:contextcheck // as above
-		w = answer.writer()
+	if wrapped = adm.enter(w); wrapped != nil { //nolint:contextcheck // as above
+		w = wrapped.writer()
 	}
 	adm.stage = serving
 	h.next.ServeHTTP(w, &adm.request)
 	adm.stage = served
 }
 
-// admission is a request on its way through one wrapper. It is the context of the request that the
-// next handler gets, in which [LeaseFromContext] and the wrappers further inside find it. It is the one
-// allocation of a request.
+// admission is a request on its way through one wrapper. It is also the context of the request that the next handler
+// gets, where [LeaseFromContext] and inner wrappers find it, so that a request needs only one allocation.
 type admission struct {
 	original *http.Request // as the wrapper was given it
 	policies policy.Admission[*http.Request, *ownPolicy]
 	stage    stage
-	// rejected is the mark of the rejection's header, once this wrapper or one inside has rejected the
-	// request. It may be set on another goroutine.
+	// rejected is the mark of the response, once this wrapper or an inner one has rejected the request. An inner one
+	// may set it on another goroutine.
 	rejected atomic.Pointer[string]
 	request  http.Request // as the next handler gets it
 }
@@ -64,12 +63,12 @@ const (
 	served                // it has returned
 )
 
-// unanswered is the mark of a rejection that was not answered, because its client has gone.
-var unanswered string
+// noResponse is the mark of a rejection without a response, because the client has disconnected.
+var noResponse string
 
-// markOf returns the mark of a response's header: the address of a value that a rejection sets. Copies of
-// the header, such as that of http.TimeoutHandler, have the same values, so the mark tells whether a
-// response is a rejection, whatever is between the wrapper that rejected and the one that asks.
+// markOf returns the mark of a response's header: the address of a value that a rejection sets. Copies of the header,
+// such as http.TimeoutHandler's, share the value, so the mark shows whether a response is the rejection, whatever
+// handlers are between the wrapper that rejected the request and the one that compares.
 func markOf(h http.Header) *string {
 	if v := h["Cache-Control"]; len(v) > 0 {
 		return &v[0]
@@ -79,13 +78,13 @@ func markOf(h http.Header) *string {
 
 type admissionKey struct{}
 
-// admissionFrom returns the admission of the innermost wrapper; nil if there is none.
+// admissionFrom returns the admission of the innermost wrapper, or nil if there is none.
 func admissionFrom(ctx context.Context) *admission {
 	adm, _ := ctx.Value(admissionKey{}).(*admission)
 	return adm
 }
 
-// Deadline, Done, Err and Value are those of the original request's context, but for the admission itself.
+// Deadline, Done, Err and Value call the original request's context. Value also finds the admission itself.
 
 func (adm *admission) Deadline() (time.Time, bool) { return adm.original.Context().Deadline() }
 func (adm *admission) Done() <-chan struct{}       { return adm.original.Context().Done() }
@@ -98,16 +97,16 @@ func (adm *admission) Value(key any) any {
 	return adm.original.Context().Value(key)
 }
 
-// String keeps a caller that prints the context from reading its fields while they change.
+// String keeps code that prints the context from reading the fields while they change.
 func (adm *admission) String() string { return "httplimit: a request's context" }
 
-// enter makes the request for the next handler, and the response around w; nil unless there are header fields
-// to remove, bodies to throttle, or a status that a policy wants to know.
+// enter prepares the request for the next handler. It returns a response around w, or nil if w need not be wrapped:
+// there are no headers to remove, no bodies to throttle, and no policies that need the status.
 func (adm *admission) enter(w http.ResponseWriter) *response {
 	r := adm.original
 	if r.Trailer == nil && r.ContentLength < 0 && r.ProtoMajor == 1 {
-		// net/http puts trailers that were not announced into the request that it made; with this
-		// they get into copies of it too.
+		// net/http adds trailers that were not announced to the request that it created. If both share the map, the
+		// copy gets them too.
 		r.Trailer = make(http.Header)
 	}
 	adm.request = *r.WithContext(adm)
@@ -130,41 +129,41 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 	if !settles && uploads == nil && downloads == nil && headersOf(adm.policies.Decisions) == RetryAfterOnly {
 		return nil
 	}
-	answer := &response{
+	wrapped := &response{
 		ResponseWriter: w, body: w, uploads: uploads,
 		quota: setQuota(w.Header(), adm.policies.Decisions, false),
 	}
 	if downloads != nil {
-		answer.body = newDownload(r, w, downloads)
+		wrapped.body = newDownload(r, w, downloads)
 	}
-	return answer
+	return wrapped
 }
 
-// end returns what the wrapper holds, even if the next handler, or a function of the user's, has
-// panicked. w is the wrapper's, and answer is what enter returned.
-func (adm *admission) end(w http.ResponseWriter, answer *response) {
+// end returns the permits that the wrapper holds, also if the next handler or a function of the user's has panicked. w
+// is the wrapper's writer, and wrapped is the one that enter returned.
+func (adm *admission) end(w http.ResponseWriter, wrapped *response) {
 	if adm.stage != deciding && adm.original.Pattern != adm.request.Pattern {
-		adm.original.Pattern = adm.request.Pattern // a mux inside has matched it; middlewares outside report it
+		adm.original.Pattern = adm.request.Pattern // an inner mux has matched it; outer middleware reports it
 	}
 	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
-		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it made
+		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it created
 	}
 	mark := adm.rejected.Load()
 	if mark == nil && adm.stage == deciding { // a function of the user's has panicked
-		mark = &unanswered
+		mark = &noResponse
 	}
-	if adm.stage == deciding || mark != nil && (mark == &unanswered || mark == markOf(w.Header())) {
+	if adm.stage == deciding || mark != nil && (mark == &noResponse || mark == markOf(w.Header())) {
 		if outer := admissionFrom(adm.original.Context()); outer != nil {
 			outer.rejected.Store(mark)
 		}
 		adm.policies.Undo()
 		return
 	}
-	if answer == nil {
+	if wrapped == nil {
 		adm.policies.Release()
 		return
 	}
-	status, h := answer.status, answer.Header()
+	status, h := wrapped.status, wrapped.Header()
 	switch {
 	case status != 0:
 	case adm.stage == serving:

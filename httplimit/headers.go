@@ -13,32 +13,32 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Headers are the header fields in which responses report the quota to clients. They are on granted
-// and rejected responses alike, except redirects (3xx).
+// Headers are the response headers that report the quota to clients. They are set on all responses,
+// granted or rejected, except redirects (3xx).
 type Headers uint8
 
 const (
-	// RetryAfterOnly sends Retry-After with rejections, and no quota. The others send both.
+	// RetryAfterOnly sends Retry-After with rejections, and no quota. The other values send both.
 	RetryAfterOnly Headers = iota
 
 	// XRateLimit sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which is in
-	// seconds from now: not a standard, but the most common. They describe the policy that has the
-	// least remaining.
+	// seconds from now. These headers are not standardized, but they are the most common ones. They
+	// describe the policy with the fewest remaining permits.
 	XRateLimit
 
 	// Draft11 sends RateLimit-Policy and RateLimit for all policies that have decided, in the syntax
 	// of draft-ietf-httpapi-ratelimit-headers-11. Later drafts use other parameter names.
 	//
-	// The parameter t is the time for which r is all that is left. After a grant that is the time
-	// until the whole quota is back. After a rejection it is the time until Retry-After, which can
-	// be much sooner, as some permits come back before the others: the draft demands that
-	// Retry-After is not earlier than t.
+	// The parameter r is the number of remaining permits, and t is the time until there are more.
+	// After a grant, t is the time until the whole quota is available again. After a rejection, it is
+	// the same as Retry-After, which can be much sooner, because some permits come back before the
+	// others. The draft does not allow a Retry-After that is earlier than t.
 	Draft11
 )
 
 var headersNames = [...]string{"retry-after", "x-ratelimit", "draft-11"}
 
-// String returns "retry-after", "x-ratelimit" or "draft-11", and "Headers(n)" for anything else.
+// String returns "retry-after", "x-ratelimit" or "draft-11", and "Headers(n)" for any other value.
 func (h Headers) String() string {
 	if int(h) < len(headersNames) {
 		return headersNames[h]
@@ -46,7 +46,7 @@ func (h Headers) String() string {
 	return fmt.Sprintf("Headers(%d)", uint8(h))
 }
 
-// MarshalText returns what String does, and an error for anything but the three.
+// MarshalText returns the same text as String, or an error for any other value.
 func (h Headers) MarshalText() ([]byte, error) {
 	if int(h) >= len(headersNames) {
 		return nil, fmt.Errorf("httplimit: Headers = %v, want one of %s", h, strings.Join(headersNames[:], ", "))
@@ -54,7 +54,7 @@ func (h Headers) MarshalText() ([]byte, error) {
 	return []byte(headersNames[h]), nil
 }
 
-// UnmarshalText reads what MarshalText writes. On an error it leaves h as it is.
+// UnmarshalText reads the output of MarshalText. If it returns an error, h does not change.
 func (h *Headers) UnmarshalText(text []byte) error {
 	for i, name := range headersNames {
 		if string(text) == name {
@@ -65,7 +65,7 @@ func (h *Headers) UnmarshalText(text []byte) error {
 	return fmt.Errorf("httplimit: Headers = %q, want one of %s", text, strings.Join(headersNames[:], ", "))
 }
 
-// quota is the header fields that report its quota to a client, with the values that were set.
+// quota is the headers that report the quota to a client, with the values that were set.
 type quota []field
 
 type field struct{ name, value string }
@@ -78,8 +78,8 @@ const (
 	fieldRateLimit = "Ratelimit"
 )
 
-// setQuota sets the fields for the policies that have decided, next to what wrappers outside have
-// set, and returns them. If the request was rejected, its permits have been refunded.
+// setQuota sets the headers for the policies that have decided, in addition to those of outer wrappers, and returns
+// them. If the request was rejected, its permits have already been refunded.
 func setQuota(h http.Header, decisions []decision, rejected bool) (q quota) {
 	switch headersOf(decisions) {
 	case XRateLimit:
@@ -101,9 +101,9 @@ func headersOf(decisions []decision) Headers {
 	return decisions[0].Policy.Own.options.Headers
 }
 
-// begin removes the fields from a redirect, where they do not belong, except fields that somebody has
-// changed. It is called before the status is sent.
-func (q quota) begin(h http.Header, status int) {
+// removeFromRedirect removes the headers from a redirect, unless a handler has changed them. It is called before the
+// status is sent.
+func (q quota) removeFromRedirect(h http.Header, status int) {
 	if status < 300 || status > 399 {
 		return
 	}
@@ -114,23 +114,23 @@ func (q quota) begin(h http.Header, status int) {
 	}
 }
 
-// decision is what a policy has decided about a request.
+// decision is the decision of a policy about a request.
 type decision = policy.Decision[*http.Request, *ownPolicy]
 
-// numbers are what a lease says of its limiter.
-type numbers struct {
+// usage is the state of a limiter, as its lease reports it.
+type usage struct {
 	lease            core.Lease
 	limit, remaining int
 }
 
-// numbersOf returns those of d. If the request was rejected, its permits have been given back.
-func numbersOf(d *decision, rejected bool) (n numbers, ok bool) {
+// usageOf returns the usage of d's limiter. If the request was rejected, its permits have already been refunded.
+func usageOf(d *decision, rejected bool) (n usage, ok bool) {
 	if d.Policy.Shadow || d.Limiter == nil {
 		return n, false
 	}
 	n.lease = d.Lease
 	if rejected && d.Lease.Acquired() || errors.Is(d.Lease.Err(), core.ErrPermitsExceedLimit) {
-		n.lease = d.Limiter.TryAcquire(0) // the lease does not say what is left now
+		n.lease = d.Limiter.TryAcquire(0) // the lease does not report what remains now
 		defer n.lease.Release()
 	}
 	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
@@ -141,14 +141,14 @@ func numbersOf(d *decision, rejected bool) (n numbers, ok bool) {
 	return n, ok
 }
 
-// xRateLimit is about the policy that has the least remaining; of several, about the one that
-// rejected, or else the first.
+// xRateLimit describes the policy with the fewest remaining permits. If there are several, it describes the one that
+// rejected the request, or the first.
 func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
-	var least numbers
+	var least usage
 	found := false
 	outside, err := strconv.Atoi(h.Get(fieldRemaining))
 	for i := range decisions {
-		n, ok := numbersOf(&decisions[i], rejected)
+		n, ok := usageOf(&decisions[i], rejected)
 		if !ok {
 			continue
 		}
@@ -163,7 +163,7 @@ func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
 	if !found {
 		return nil
 	}
-	delete(h, fieldReset) // that of a wrapper outside
+	delete(h, fieldReset) // an outer wrapper's
 	q := quota{{fieldLimit, strconv.Itoa(least.limit)}, {fieldRemaining, strconv.Itoa(least.remaining)}}
 	if reset, ok := core.ResetAfter.From(least.lease); ok {
 		q = append(q, field{fieldReset, strconv.FormatInt(secondsUp(reset), 10)})
@@ -171,20 +171,20 @@ func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
 	return q
 }
 
-// draft11 is about all policies: two lists of structured fields (RFC 9651), which are strings with parameters. The
-// names of policies need no escapes.
+// draft11 describes all policies in two lists of structured fields (RFC 9651), which are strings with parameters. Names
+// of policies need no escaping.
 func draft11(h http.Header, decisions []decision, rejected bool) quota {
 	var policies, limits []string
 	for i := range decisions {
 		d := &decisions[i]
-		n, ok := numbersOf(d, rejected)
+		n, ok := usageOf(d, rejected)
 		if !ok {
 			continue
 		}
 		name := `"` + d.Policy.Name + `"`
 		unit := `;qu="concurrent-requests"`
 		if window, ok := core.Window.From(n.lease); ok {
-			unit = ";w=" + integer(max(secondsUp(window), 1)) // rounded down it would announce a higher rate
+			unit = ";w=" + integer(max(secondsUp(window), 1)) // rounding down would announce a higher rate
 		}
 		policies = append(policies, name+";q="+integer(int64(n.limit))+unit)
 		limit := name + ";r=" + integer(int64(n.remaining))
@@ -206,7 +206,7 @@ func draft11(h http.Header, decisions []decision, rejected bool) quota {
 	return quota{list(fieldPolicy, policies), list(fieldRateLimit, limits)}
 }
 
-// integer returns n as a structured field can hold it.
+// integer formats n, limited to the largest integer of a structured field.
 func integer(n int64) string { return strconv.FormatInt(min(n, 999_999_999_999_999), 10) }
 
 // secondsUp returns whole seconds, rounded up.

@@ -13,56 +13,60 @@ import (
 
 // IPOptions are for [ByIP].
 type IPOptions struct {
-	// Trusted are the addresses of the proxies whose Header is believed, such as your load
-	// balancers. The zero Prefix trusts peers without an address, such as those on a unix socket.
-	// None: the client is the peer, whatever it sends.
+	// Trusted are the addresses of the proxies whose Header is trusted, such as your load balancers.
+	// The zero Prefix trusts peers without an address, such as those on a unix socket. If Trusted
+	// is empty, the client is the peer, and Header is ignored.
 	Trusted []netip.Prefix
 
-	// Header is the field in which the proxies name the client: "X-Forwarded-For" (also if it is
-	// ""), "Forwarded" (RFC 7239), or a field with a single address, such as "X-Real-IP".
+	// Header is the header in which the proxies name the client: "X-Forwarded-For", which is the
+	// default, "Forwarded" (RFC 7239), or a header with a single address, such as "X-Real-IP".
 	Header string
 
-	// V4Bits and V6Bits are how many bits of an address make the key, 1 to 32 and 1 to 128. 0: 32
-	// and 64, since every home has at least 64 bits of IPv6 addresses to choose from.
+	// V4Bits and V6Bits are the number of bits of an address that form the key, 1 to 32 and 1 to
+	// 128. 0 means 32 and 64, because every home can choose from a /64 of IPv6 addresses or more.
 	V4Bits, V6Bits int
 }
 
 // ByIP returns a key function that returns the client's address, as a prefix. IPv4 inside IPv6 is
 // IPv4, and zones are dropped. If the bits are out of range, ByIP panics.
 //
-// The address is the peer's, Request.RemoteAddr, unless the peer is trusted. Then it is the
-// right-most address in Header that is not trusted; if all are trusted, the left-most; if there is
-// no such field, the peer's. If the result is not an address, or if Header has a hundred entries or
-// more to the right of it, the key is the zero Prefix: one partition for all such requests.
+// The address is the peer's, Request.RemoteAddr, unless the peer is trusted. In that case it is the
+// rightmost address in Header that is not trusted. If all addresses are trusted, it is the leftmost;
+// if there is no such header, it is the peer's. If the result is not an address, or if Header has a
+// hundred entries or more to the right of it, the key is the zero Prefix, so all such requests share
+// one partition.
 //
 // # Which header to trust
 //
-// Without a proxy in front, none: leave Trusted empty. Behind proxies that append to
-// X-Forwarded-For (nginx with $proxy_add_x_forwarded_for, HAProxy's option forwardfor,
-// Envoy, AWS ALB, Google Cloud, Traefik, httputil.ProxyRequest.SetXForwarded) trust
-// their addresses, all of them, and that field; what is to the left of what they wrote
-// is the client's own invention, and is not looked at. Behind proxies that put one address
-// into a field of their own, overwriting the client's (CF-Connecting-IP of Cloudflare,
-// Fly-Client-IP of Fly.io, X-Real-IP of nginx with $remote_addr), name that field; a proxy
-// that passes on what the client sent there lets the client choose. Never trust addresses
-// from which clients can reach the server past the proxy, such as all of 10.0.0.0/8 in a
-// network that is not all yours.
+// If no proxy is in front of the server, trust none: leave Trusted empty.
 //
-// # Keys that clients make
+// If your proxies append to X-Forwarded-For (nginx with $proxy_add_x_forwarded_for, HAProxy's option
+// forwardfor, Envoy, AWS ALB, Google Cloud, Traefik, httputil.ProxyRequest.SetXForwarded), list the
+// addresses of all of them in Trusted. Entries to the left of theirs may be forged by the client and
+// are ignored.
 //
-// A client with many addresses makes many partitions. partition.Options.MaxPartitions
-// bounds them, and clients that find no room share the limit of Overflow.
+// If your proxies set a header of their own to a single address (Cloudflare's CF-Connecting-IP,
+// Fly.io's Fly-Client-IP, X-Real-IP of nginx with $remote_addr), set Header to it. The proxy must
+// overwrite the header: if it passes on the client's, the client can choose its address.
+//
+// Do not trust addresses from which clients can bypass the proxy, such as all of 10.0.0.0/8 in a
+// network that you share with others.
+//
+// # Clients with many addresses
+//
+// A client with many addresses creates many partitions. partition.Options.MaxPartitions bounds their
+// number; clients beyond it share the limit of Overflow.
 func ByIP(o IPOptions) func(*http.Request) netip.Prefix {
 	f := clientip.New(clientip.Options(o))
 	return func(r *http.Request) netip.Prefix { return f.Key(r.RemoteAddr, r.Header[f.Header]) }
 }
 
-// ByHeader returns a key function that returns the value of a header field: "" for a request
-// without it, and the first value of several. A value of more than 64 bytes is replaced by its
-// SHA-256, as "sha256:" and 64 hexadecimal digits, so that keys take little memory.
+// ByHeader returns a key function that returns the value of a header: "" for a request without it,
+// and the first one of several values. A value of more than 64 bytes is replaced by its SHA-256, as
+// "sha256:" and 64 hexadecimal digits, so that keys take little memory.
 //
-// Clients choose the value freely. A limit by it binds only clients that have to send the right
-// value, as with API keys that were checked before.
+// Clients can choose the value, so such a limit is effective only after a check that the value is
+// valid, for example of API keys.
 func ByHeader(name string) func(*http.Request) string {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	if name == "Host" { // net/http keeps it elsewhere
@@ -76,12 +80,12 @@ func ByHeader(name string) func(*http.Request) string {
 	}
 }
 
-// ByPattern is a key function that returns the pattern of the [http.ServeMux] that the request has
-// come through. In a handler around the mux there is none yet, and the key is "".
+// ByPattern is a key function that returns the pattern that the request has matched in an
+// [http.ServeMux]. In a handler around the mux, the key is "", because nothing has matched yet.
 func ByPattern(r *http.Request) string { return r.Pattern }
 
 // ByHost is a key function that returns the host that a client's request goes to, in lower case,
-// with the port unless it is the scheme's own: 80 for http, 443 for https.
+// with the port unless it is the scheme's default: 80 for http, 443 for https.
 func ByHost(r *http.Request) string {
 	u := r.URL
 	if u == nil || u.Host == "" {
@@ -91,13 +95,13 @@ func ByHost(r *http.Request) string {
 		}
 	}
 	host, port := strings.ToLower(u.Host), u.Port()
-	if bare := strings.TrimSuffix(host, ":"+port); port == "" || port == ownPort(u.Scheme) {
+	if bare := strings.TrimSuffix(host, ":"+port); port == "" || port == defaultPort(u.Scheme) {
 		return strings.TrimSuffix(bare, ":")
 	}
 	return host
 }
 
-func ownPort(scheme string) string {
+func defaultPort(scheme string) string {
 	switch strings.ToLower(scheme) {
 	case "http", "ws":
 		return "80"

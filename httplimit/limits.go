@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Limits put requests under policies. Use [New] to create one; its methods are safe for
+// Limits applies policies to requests. Use [New] to create one; its methods are safe for
 // concurrent use.
 //
-// Most servers put [Limits.Handler] around everything, which applies the global policy, and
-// [Limits.Policy] around the handlers that need more. [Limits.Check] returns the decision alone.
+// Most servers wrap everything in [Limits.Handler], which applies the global policy, and wrap
+// individual handlers in [Limits.Policy]. [Limits.Check] only decides; it writes no response.
 type Limits struct {
 	set policy.Set[*http.Request, *ownPolicy]
 }
 
-// New returns Limits with these options, or an error that reports all invalid options.
+// New returns Limits with these options, or an error that lists all invalid options.
 func New(o Options) (*Limits, error) {
 	l := new(Limits)
 	l.set.Package = "httplimit"
@@ -27,24 +27,24 @@ func New(o Options) (*Limits, error) {
 	return l, nil
 }
 
-// Update replaces all options at once. Requests that are under way keep what they have; handlers
-// that were built before use the new policies of their names. A name that a handler uses must
-// stay. If Update returns an error, nothing has changed.
+// Update replaces all options at once. Requests in flight keep the options that they started with;
+// existing handlers use the new policies with their names. The new options must include every
+// policy that a handler names. If Update returns an error, it has changed nothing.
 func (l *Limits) Update(o Options) error {
 	next, err := o.checked()
 	return l.set.Update(next, err)
 }
 
-// Handler is a middleware: it returns a handler that calls next if the global policy lets the request
+// Handler is middleware: it returns a handler that calls next if the global policy lets the request
 // pass.
 func (l *Limits) Handler(next http.Handler) http.Handler {
 	return &handler{l, next, []string{policy.Global}}
 }
 
-// Policy returns a middleware: its handler asks the named policies, in this order, and calls the next
-// handler if all of them let the request pass. It does not ask the global policy, which is for
-// [Limits.Handler]. A request that passes two handlers with the same policy counts twice. The
-// middleware panics if there is no policy of one of the names.
+// Policy returns middleware that asks the named policies, in this order, and calls the next handler
+// if all of them let the request pass. It does not ask the global policy, which [Limits.Handler]
+// applies. A request that passes through two handlers with the same policy counts twice. The
+// middleware panics if there is no policy with one of the names.
 func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 	names = append([]string{}, names...)
 	return func(next http.Handler) http.Handler {
@@ -53,14 +53,14 @@ func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// Check returns the decision alone, without waiting: it writes nothing, and calls no OnRejected. The
-// global policy decides first, then those of the names, whether they have done so in a handler already
-// or not. If there is no policy of one of the names, Check panics. A request that no policy applies to,
-// such as one that Options.Skip returns true for, is granted.
+// Check only decides, without waiting: it writes no response and does not call OnRejected. It asks
+// the global policy first and then the named policies, even if a handler has asked them already. It
+// panics if there is no policy with one of the names. If no policy applies to the request, for
+// example because Options.Skip returns true, the request is granted.
 //
-// If the request may proceed, the rejection is nil, and the caller releases the lease when the
+// If the request may proceed, the rejection is nil, and the caller must release the lease when the
 // request has been served; the policies' Refund, Settle, Upload and Download do not apply. Otherwise
-// the rejection has the reason, and writes the standard answer with [Rejection.ServeHTTP].
+// the rejection has the reason, and its [Rejection.ServeHTTP] writes the standard response.
 func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection) {
 	s := l.set.Load()
 	s.MustHave(names)
@@ -78,12 +78,12 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 	return core.Grant(0, nil), nil
 }
 
-// LeaseFromContext returns the lease of a request, in its handler: one lease for all permits of the
-// innermost wrapper, which is the handler that [Limits.Handler] or the middleware of
-// [Limits.Policy] returned. A handler that has done the limited work, and continues with something
-// else, may release it early; otherwise it is released when the handler returns. Do not settle or refund
-// it where the policy has Refund or Settle: both would count. Its Permits are those of the policy that
-// took most. LeaseFromContext returns false if there is no lease.
+// LeaseFromContext returns the lease of a request from the context of its handler, or false if there is
+// none. The lease stands for all permits of the innermost wrapper, which is the handler that
+// [Limits.Handler] or the middleware of [Limits.Policy] returned. A handler that has done the limited
+// work, and continues with something else, may release it early; otherwise it is released when the
+// handler returns. Do not settle or refund it if the policy has Refund or Settle, because both would
+// count. Its Permits are those of the policy that took most.
 func LeaseFromContext(ctx context.Context) (core.Lease, bool) {
 	adm := admissionFrom(ctx)
 	if adm == nil {

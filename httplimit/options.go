@@ -13,105 +13,105 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Limiter decides about requests. [Shared] makes one of a [core.Limiter], for all requests
-// together; a [partition.Keyed] has a core.Limiter for each client, or whatever its Key returns.
+// Limiter limits requests. [Shared] turns a [core.Limiter] into one limit for all requests; a
+// [partition.Keyed] has a core.Limiter per client, or per whatever its Key returns.
 type Limiter = partition.Limiter[*http.Request]
 
-// Shared returns l as the Limiter of a [Policy] or a [Transport]: one limit for all requests
-// together. It is [partition.Shared] for requests.
+// Shared returns l as the Limiter of a [Policy] or a [Transport]: one limit for all requests. It is
+// [partition.Shared] for requests.
 func Shared(l core.Limiter) Limiter { return partition.Shared[*http.Request](l) }
 
-// Policy is a limit on requests, and says what happens to requests that it rejects.
+// Policy is a limit on requests, and defines what happens to requests that it rejects.
 type Policy struct {
-	// Name appears in rejections, header fields, logs and metrics. It is unique in Options, and
-	// has only ASCII letters, digits, '-', '_' and '.'. If Options.Global has no name, it is
+	// Name appears in rejections, headers, logs and metrics. It must be unique in Options, and
+	// consist of ASCII letters, digits, '-', '_' and '.'. The default name of Options.Global is
 	// "global".
 	Name string
 
 	// Limiter decides whether a request may proceed. It is required unless Upload or Download is
-	// set. A core.Limiter becomes one by [Shared]: one limit for all requests.
+	// set. Use [Shared] for a core.Limiter: one limit for all requests.
 	Limiter Limiter
 
-	// Permits returns the cost of a request. nil: 1. If it returns 0 or less, this policy does not
-	// limit the request, nor its bytes.
+	// Permits returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
+	// less, this policy limits neither the request nor its bytes.
 	Permits func(*http.Request) int
 
-	// MaxWait is how long a request may wait in the limiter's queue. 0: it never waits. Below 0:
-	// as long as its client does. Do not put a per-client limit with MaxWait inside a shared
-	// concurrency limit: its waiting requests keep the shared permits, and one client can take
-	// them all.
+	// MaxWait is how long a request may wait in the limiter's queue. 0 means that requests do not
+	// wait. A negative value lets a request wait until its client disconnects. Do not put a
+	// per-client limit with MaxWait inside a shared concurrency limit: its waiting requests hold
+	// the shared permits, and one client can take them all.
 	MaxWait time.Duration
 
-	// Flow returns the flow of a request, for limiters whose order is [core.FairShare]: that of
-	// Limiter if the request may wait, by MaxWait, and those of Upload and Download. The client must
-	// not be able to choose its Key: see [core.WithFlow]. nil: the flow of the request's context.
+	// Flow returns the flow of a request, for limiters whose order is [core.FairShare]: Limiter, if
+	// MaxWait lets requests wait, and Upload and Download. The client must not be able to choose the
+	// flow's Key: see [core.WithFlow]. If Flow is nil, the request's context determines the flow.
 	Flow func(*http.Request) core.Flow
 
-	// Status is the status of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not the
-	// client's own doing, such as one on the requests of all clients.
+	// Status is the status of a rejection, 400 to 599. 0 means 429. Use 503 for limits that a client
+	// does not reach by its own doing, such as a limit on the requests of all clients.
 	Status int
 
-	// OnRejected replaces Options.OnRejected for rejections by this policy. nil: it does not.
+	// OnRejected replaces Options.OnRejected for rejections by this policy, unless it is nil.
 	OnRejected func(http.ResponseWriter, *http.Request, *Rejection)
 
-	// Refund is called when the handler has returned or panicked, with the status that was sent.
-	// If it returns true, the permits are given back, those of a rate limiter too, so that only
-	// failures count, for example. It is not called if the request's context has ended, as it
-	// does when the client leaves: the outcome is unknown then, and the permits stay taken. nil:
-	// no permits are given back.
+	// Refund is called when the handler has returned or panicked, with the status that was sent. If
+	// it returns true, the permits are refunded, including those of a rate limiter. For example, it
+	// can make only failures count. It is not called if the request's context has ended, for example
+	// because the client has disconnected: the outcome is then unknown, and the permits stay taken.
+	// If Refund is nil, no permits are refunded.
 	Refund func(r *http.Request, status int) bool
 
-	// Settle is called after Refund, when the handler has returned or panicked and the permits
-	// were not given back, with the status and the header that were sent. It returns what the
-	// request has cost in permits: the difference is given back, or taken as a debt. Below 0: the
-	// cost stays as it is. nil: the same.
+	// Settle is called after Refund, unless that returned true, with the status and the header that
+	// were sent. It returns the request's actual cost in permits; the difference is refunded or
+	// charged as a debt. If it returns a negative number, or is nil, the cost does not change.
 	Settle func(r *http.Request, status int, h http.Header) int
 
-	// FailOpen lets requests pass without a lease while the limiter fails (not: if it rejects).
-	// false: they are answered with 503.
+	// FailOpen lets requests through without a lease when the limiter fails, for example because
+	// Redis is unreachable. It does not affect rejections. If FailOpen is false, such requests get
+	// a 503.
 	FailOpen bool
 
 	// Shadow makes the policy decide without consequences: the Observer and the Logger are
-	// notified of requests that it would have rejected, but all of them pass. In shadow, no
-	// request waits, no header fields are sent, and Upload and Download do not throttle.
+	// notified of requests that it would have rejected, but all of them pass. In shadow, requests
+	// do not wait, no headers are sent, and Upload and Download do not throttle.
 	Shadow bool
 
-	// Upload throttles the request's body: its permits are bytes. nil: unlimited.
+	// Upload throttles the request's body; its permits are bytes. nil means no limit.
 	Upload Limiter
 
-	// Download throttles the response's body: its permits are bytes. nil: unlimited.
+	// Download throttles the response's body; its permits are bytes. nil means no limit.
 	Download Limiter
 }
 
 // Options are for [New].
 type Options struct {
-	// Global is the policy for every request. nil: none.
+	// Global is the policy for every request. nil means that there is none.
 	Global *Policy
 
 	// Policies are for the handlers that name them.
 	Policies []Policy
 
-	// Skip reports whether to leave the request unlimited. Every wrapper calls it, and Check.
-	// nil: no request is skipped.
+	// Skip reports whether to exempt the request from all policies. Every wrapper calls it, and so
+	// does Check. If it is nil, no request is exempt.
 	Skip func(*http.Request) bool
 
-	// OnRejected is called for a rejected request. The header fields of the answer are already
-	// set, and Rejection.Status is what will be sent; it may change both, write the response
-	// itself, or call [Rejection.ServeHTTP]. If it writes nothing, the standard answer follows.
-	// nil: the standard answer.
+	// OnRejected is called for a rejected request. The headers of the response are already set, and
+	// Rejection.Status is the status that will be sent. OnRejected may change both, write the
+	// response itself, or call [Rejection.ServeHTTP]. If it writes nothing, or is nil, the standard
+	// response is sent.
 	OnRejected func(http.ResponseWriter, *http.Request, *Rejection)
 
-	// Headers are the fields that report the quota to clients.
+	// Headers are the response headers that report the quota to clients.
 	Headers Headers
 
 	// ProblemJSON makes the bodies of rejections application/problem+json (RFC 9457).
 	ProblemJSON bool
 
-	// Logger is notified of limiters that fail and of policies in shadow that would have rejected,
-	// at most once a second for each policy. nil: silent.
+	// Logger gets a message if a limiter fails, or if a policy in shadow would have rejected a
+	// request, each at most once a second per policy. If it is nil, nothing is logged.
 	Logger *slog.Logger
 
-	// Observer is notified of every decision. nil: none.
+	// Observer, unless it is nil, is notified of every decision.
 	Observer Observer
 }
 

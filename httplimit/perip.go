@@ -8,17 +8,17 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// PerIP returns a middleware that lets each client send burst requests at once, and perSecond a
-// second in the long run, both at least 1. What a client sends beyond that is answered with 429 Too
-// Many Requests and Retry-After.
+// PerIP returns middleware that lets each client send burst requests at once, and perSecond requests
+// a second in the long run. Both must be at least 1. Further requests get a 429 Too Many Requests with
+// a Retry-After header.
 //
 //	http.ListenAndServe(addr, httplimit.PerIP(10, 20)(mux))
 //
-// A client is its connection's IPv4 address, or its /64 of IPv6: behind a proxy all requests come
-// from the proxy's address and share one limit. There, and for anything else, use [New] with a
-// policy whose key is [ByIP]; PerIP is short for that. It keeps the limits of up to 100,000 clients;
-// those that find no room share one. Each call returns a limit of its own. PerIP panics if a number
-// is out of range.
+// PerIP identifies a client by the address of its connection: an IPv4 address, or an IPv6 /64. Behind
+// a proxy all requests come from the proxy's address and share one limit. In that case, and for any
+// other limit, use [New] with a policy whose key is [ByIP]; PerIP is a shorthand for that. It keeps
+// limiters for up to 100,000 clients; all other clients share one. Each call of PerIP returns
+// independent limits. PerIP panics if a number is out of range.
 func PerIP(perSecond, burst int) func(http.Handler) http.Handler {
 	bucket := func(netip.Prefix) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(perSecond, burst)) }
 	others, err := bucket(netip.Prefix{})

@@ -15,26 +15,27 @@ import (
 
 // Rejection is the reason why a request may not proceed. It is not safe for concurrent use.
 type Rejection struct {
-	// Policy is the name of the policy that did not let the request pass.
+	// Policy is the name of the policy that rejected the request or whose limiter failed.
 	Policy string
 
-	// Status is the status of the answer: the policy's, or 503 if its limiter failed.
+	// Status is the status of the response: the policy's, or 503 if its limiter failed.
 	Status int
 
-	// Lease is the limiter's answer: not acquired, with the metadata of the rejection.
+	// Lease is the lease that the limiter returned. It is not acquired, and has the metadata of the
+	// rejection.
 	Lease core.Lease
 
-	// Err is the reason: a *[core.RejectedError], [core.ErrPermitsExceedLimit], a context's error
-	// if the time to wait was over, or the limiter's failure. It is not shown to clients.
+	// Err is the reason: a *[core.RejectedError], [core.ErrPermitsExceedLimit], the error of a
+	// context if the wait timed out, or the error of a limiter that failed. Clients do not see it.
 	Err error
 
-	// RetryAfter is the time until the same request could be served. 0: unknown.
+	// RetryAfter is the time until the same request could be served. 0 if it is unknown.
 	RetryAfter time.Duration
 
-	options   *Options // nil: it was not made by this package
+	options   *Options // nil in a Rejection that this package did not create
 	rejected  *policy.Rejection[*http.Request, *ownPolicy]
-	announced bool  // the header fields are set
-	quota     quota // of them
+	announced bool  // whether the headers are set
+	quota     quota // the part of them that reports the quota
 }
 
 // newRejection returns the rejection of a request.
@@ -52,13 +53,13 @@ func newRejection(rejected *policy.Rejection[*http.Request, *ownPolicy]) *Reject
 	}
 }
 
-// answer writes the response: by OnRejected if there is one, and the standard response if that writes
-// nothing. It reports whether there is a response: there is none if the client has gone.
-func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) bool {
+// respond writes the response: it calls OnRejected if there is one, and writes the standard response if that wrote
+// nothing. It reports whether it has written one: it does not if the client has disconnected.
+func (rej *Rejection) respond(w http.ResponseWriter, r *http.Request) bool {
 	if rej.rejected.Result == policy.RequestCanceled {
 		if underServer(r.Context()) {
-			// The server would answer 200 for a handler that writes nothing. The client need not be
-			// gone: it may have shut down its side, or the server may be closing.
+			// If a handler writes nothing, the server sends a 200. The client may still read it: it may have
+			// closed only its sending side, or the server may be shutting down.
 			panic(http.ErrAbortHandler)
 		}
 		return false
@@ -69,12 +70,12 @@ func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) bool {
 	}
 	rej.announce(w, r)
 	if r.Context().Err() != nil {
-		r = r.WithContext(context.WithoutCancel(r.Context())) // net/http ends it if the body cannot be read in time
+		r = r.WithContext(context.WithoutCancel(r.Context())) // net/http cancels it if the body cannot be read in time
 	}
 	if reject != nil {
 		watched := &response{ResponseWriter: w, body: w, quota: rej.quota}
 		reject(watched.writer(), r, rej)
-		if watched.begun() {
+		if watched.started() {
 			return true
 		}
 	}
@@ -82,7 +83,7 @@ func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// announce sets the header fields of the answer.
+// announce sets the headers of the response.
 func (rej *Rejection) announce(w http.ResponseWriter, r *http.Request) {
 	if rej.announced {
 		return
@@ -101,10 +102,10 @@ func (rej *Rejection) announce(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeHTTP writes the standard answer, with Status, or 429 if that is not 200 to 599. It sets the
-// header fields, unless they were set before OnRejected was called. The body is the status's text,
-// or the ReasonPhrase of the lease unless that is one of this library's own. The answer to a HEAD
-// request has no body.
+// ServeHTTP writes the standard response, with Status, or 429 if that is not 200 to 599. It sets the
+// headers, unless they were set before OnRejected was called. The body is the ReasonPhrase of the
+// lease, or the text of the status if there is no phrase or it is one of this library's own. The
+// response to a HEAD request has no body.
 func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rej.announce(w, r)
 	h := w.Header()
@@ -116,14 +117,14 @@ func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rej.options != nil && rej.options.ProblemJSON {
 		body, kind = rej.problemDocument(status), "application/problem+json"
 	}
-	h.Del("Content-Length") // of the answer that it replaces
+	h.Del("Content-Length") // of the response that it replaces
 	h.Del("Content-Encoding")
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
-	rej.quota.begin(h, status)
+	rej.quota.removeFromRedirect(h, status)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, body) // a client that is gone needs no answer
+		_, _ = io.WriteString(w, body) // the client may have disconnected
 	}
 }
 
@@ -132,7 +133,7 @@ func (rej *Rejection) failed() bool {
 	return rej.rejected != nil && rej.rejected.Result == policy.Failed
 }
 
-// text is for a person.
+// text returns the body of a plain response.
 func (rej *Rejection) text(status int) string {
 	if !rej.failed() {
 		if phrase, ok := policy.Reason(rej.Lease); ok {
@@ -145,7 +146,7 @@ func (rej *Rejection) text(status int) string {
 	return http.StatusText(http.StatusTooManyRequests)
 }
 
-// problem is a document of RFC 9457, with the extension of the draft that Draft11 names.
+// problem is a problem document (RFC 9457). Its types, titles and extension are those of the draft behind Draft11.
 type problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
@@ -163,10 +164,10 @@ func (rej *Rejection) problemDocument(status int) string {
 		p.Type, p.Title = "about:blank", http.StatusText(status)
 	case status == http.StatusServiceUnavailable:
 		p.Type = problemTypes + "temporary-reduced-capacity"
-		p.Title = "The service has less capacity than usual for the time being"
+		p.Title = "Request cannot be satisfied due to temporary server capacity constraints"
 	default:
 		p.Type = problemTypes + "quota-exceeded"
-		p.Title = "The request is beyond the quota"
+		p.Title = "Request cannot be satisfied as assigned quota has been exceeded"
 	}
 	if !rej.failed() && rej.Policy != "" {
 		p.Violated = []string{rej.Policy}
@@ -178,17 +179,16 @@ func (rej *Rejection) problemDocument(status int) string {
 	return string(text) + "\n"
 }
 
-// What is read of a rejected request's body, so that its connection can be used again: a client
-// that sends no more is answered after this time. net/http reads as much by itself, but without
-// end.
+// Up to this many bytes of a rejected request's body are read, for at most this long, so that its connection can be
+// reused. net/http reads as many bytes itself, but without a timeout.
 const (
 	rejectedBytes = 256 << 10
 	rejectedTime  = 5 * time.Millisecond
 )
 
-// readToEnd reads the body of a rejected HTTP/1 request, if all of it is at hand, and reports
-// whether there is nothing left to read. Else the answer has to say that the connection is closed:
-// before other answers net/http waits for the body, and the client may be waiting for the answer.
+// readToEnd reads the body of a rejected HTTP/1 request, if it arrives in time, and reports whether all of it was
+// read. If not, the response must say that the connection will be closed. Otherwise net/http would wait for the body
+// before it sends the response, while the client may be waiting for the response.
 func readToEnd(w http.ResponseWriter, r *http.Request) bool {
 	ctx := r.Context()
 	if r.ProtoMajor != 1 || r.ContentLength == 0 || !underServer(ctx) {
@@ -205,11 +205,11 @@ func readToEnd(w http.ResponseWriter, r *http.Request) bool {
 	if c.SetReadDeadline(readDeadline(ctx)) != nil {
 		return false
 	}
-	// A body that somebody has wrapped may end before the request's does.
+	// A body that middleware has wrapped may end before the request's own body does.
 	return errors.Is(err, io.EOF) && (r.ContentLength < 0 || r.ContentLength == n)
 }
 
-// readDeadline returns when the server has to have read a request; the zero Time: there is no end.
+// readDeadline returns the server's read deadline for a request, or the zero Time if it has none.
 func readDeadline(ctx context.Context) (t time.Time) {
 	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
 		t = time.Now().Add(s.ReadTimeout)

@@ -94,19 +94,19 @@ func TestProblems(t *testing.T) {
 			"quota",
 			httplimit.Policy{Limiter: refuser(core.Reject(core.ReasonPhrase.With(`say "please"`)))},
 			0,
-			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The request is beyond the quota","status":429,"detail":"say \"please\"","violated-policies":["p"]}`,
+			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"say \"please\"","violated-policies":["p"]}`,
 		},
 		{
 			"capacity",
 			httplimit.Policy{Limiter: refuser(core.Reject()), Status: 503},
 			0,
-			`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"The service has less capacity than usual for the time being","status":503,"detail":"Service Unavailable","violated-policies":["p"]}`,
+			`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"Service Unavailable","violated-policies":["p"]}`,
 		},
 		{
 			"changed",
 			httplimit.Policy{Limiter: refuser(core.Reject()), Status: 503},
 			420,
-			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"The request is beyond the quota","status":420,"detail":"Too Many Requests","violated-policies":["p"]}`,
+			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":420,"detail":"Too Many Requests","violated-policies":["p"]}`,
 		},
 		{
 			"failure",

@@ -11,50 +11,48 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// response is a ResponseWriter around another: it notes the status, and throttles the body. Handlers
-// find out by assertions what a writer can do, and the methods of a type are fixed: [response.writer]
-// returns one of five types for a handler.
+// response is a ResponseWriter that wraps another. It records the status and throttles the body. Handlers use type
+// assertions to find out what a writer supports, so [response.writer] returns one of five types for a handler.
 type response struct {
 	http.ResponseWriter
 
 	body     io.Writer          // the ResponseWriter, or a download to it
-	quota    quota              // the fields that were set
-	uploads  []*ioreader.Reader // the request's body, if that is throttled
-	status   int                // as it was sent; 0: none
+	quota    quota              // the headers that were set
+	uploads  []*ioreader.Reader // the request's body, if it is throttled
+	status   int                // 0 until one was sent
 	hijacked bool
 }
 
-// WriteHeader sends the status. The first status counts; those below 200 are not the response's,
-// except 101. A 101 is sent at once: a writer that delays its status, such as gin's, would send none
-// once its connection is taken over.
+// WriteHeader sends the status. The first one is the response's; statuses below 200 are not, except 101. A 101 is
+// flushed, because a writer that delays its status, such as gin's, would not send it once the connection is hijacked.
 func (r *response) WriteHeader(status int) {
 	switching := status == http.StatusSwitchingProtocols
 	if status >= 200 || switching {
-		r.begin(status)
+		r.start(status)
 	}
 	r.ResponseWriter.WriteHeader(status)
 	if switching {
-		_ = http.NewResponseController(r.ResponseWriter).Flush() // one that cannot flush has sent it
+		_ = http.NewResponseController(r.ResponseWriter).Flush() // a writer that cannot flush has already sent it
 	}
 }
 
-// begin notes that a status is sent now, unless one was sent.
-func (r *response) begin(status int) {
+// start is called before something is sent. The first call records the status.
+func (r *response) start(status int) {
 	if r.status != 0 {
 		return
 	}
 	r.status = status
-	r.quota.begin(r.Header(), status)
+	r.quota.removeFromRedirect(r.Header(), status)
 }
 
 func (r *response) Write(p []byte) (int, error) {
-	r.begin(http.StatusOK)
+	r.start(http.StatusOK)
 	return r.body.Write(p)
 }
 
 // ReadFrom is for [io.Copy]: if the writer underneath has it too, the kernel copies a file to the connection.
 func (r *response) ReadFrom(src io.Reader) (int64, error) {
-	r.begin(http.StatusOK)
+	r.start(http.StatusOK)
 	if to, ok := r.body.(io.ReaderFrom); ok {
 		return to.ReadFrom(src)
 	}
@@ -63,11 +61,11 @@ func (r *response) ReadFrom(src io.Reader) (int64, error) {
 
 // WriteString is for [io.WriteString].
 func (r *response) WriteString(s string) (int, error) {
-	r.begin(http.StatusOK)
+	r.start(http.StatusOK)
 	return io.WriteString(r.body, s)
 }
 
-// SetReadDeadline is for [http.ResponseController]: a Read that waits for permits ends then, too.
+// SetReadDeadline is for [http.ResponseController]. The deadline also ends a Read that waits for permits.
 func (r *response) SetReadDeadline(t time.Time) error {
 	err := http.NewResponseController(r.ResponseWriter).SetReadDeadline(t)
 	if err != nil {
@@ -82,11 +80,10 @@ func (r *response) SetReadDeadline(t time.Time) error {
 // Unwrap is for [http.ResponseController].
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// begun reports whether anything was sent.
-func (r *response) begun() bool { return r.status != 0 || r.hijacked }
+// started reports whether anything was sent.
+func (r *response) started() bool { return r.status != 0 || r.hijacked }
 
-// writer returns r for a handler: of the types that have no method that the writer underneath lacks,
-// the one with most.
+// writer returns r for a handler, as the type with the most methods that the underlying writer supports.
 func (r *response) writer() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)
 	_, notifies := r.ResponseWriter.(http.CloseNotifier) //nolint:staticcheck // gin asserts it
@@ -109,21 +106,21 @@ func (r *response) writer() http.ResponseWriter {
 type flushing struct{ *response }
 
 func (f flushing) Flush() {
-	f.begin(http.StatusOK)
+	f.start(http.StatusOK)
 	f.ResponseWriter.(http.Flusher).Flush()
 }
 
 // FlushError is for [http.ResponseController].
 func (f flushing) FlushError() error {
-	f.begin(http.StatusOK)
+	f.start(http.StatusOK)
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// hijacking is a response of a router that has its own writer, as gin and echo have: WebSockets are
-// upgraded there too, by libraries that know no [http.ResponseController].
+// hijacking is a response for routers with their own writers, such as gin and echo. WebSocket libraries that do not
+// know [http.ResponseController] use them too.
 type hijacking struct{ flushing }
 
-// Hijack returns the connection as it is: nothing throttles it.
+// Hijack returns the connection, which is not throttled.
 func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
@@ -132,12 +129,12 @@ func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, rw, err
 }
 
-// http1 is a response as HTTP/1 has it.
+// http1 is a response with the methods of HTTP/1.
 type http1 struct{ hijacking }
 
 func (h http1) CloseNotify() <-chan bool { return closeNotify(h.ResponseWriter) }
 
-// http2 is a response as HTTP/2 has it.
+// http2 is a response with the methods of HTTP/2.
 type http2 struct{ flushing }
 
 func (h http2) CloseNotify() <-chan bool { return closeNotify(h.ResponseWriter) }

@@ -17,45 +17,45 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// TransportOptions are for [NewTransport]. With none of them set, a Transport does what
-// http.DefaultTransport does.
+// TransportOptions are the options of [NewTransport]. A Transport without any options works like
+// http.DefaultTransport.
 type TransportOptions struct {
-	// Base sends the requests. nil: http.DefaultTransport.
+	// Base sends the requests. nil means http.DefaultTransport.
 	Base http.RoundTripper
 
 	// Limiter grants a permit for each attempt to send a request. The lease is held until the
-	// response's body has ended or is closed. nil: unlimited. A core.Limiter becomes one by
-	// [Shared].
+	// response's body has ended or is closed. nil means no limit. Use [Shared] for a core.Limiter.
 	Limiter Limiter
 
-	// Permits returns the cost of a request. nil: 1. If it returns 0 or less, the request is not
-	// limited.
+	// Permits returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
+	// less, the request is not limited.
 	Permits func(*http.Request) int
 
-	// Settle is called when the response's body has ended or is closed, so that its trailers are
-	// there. It returns what the request has cost in permits: the difference is given back, or
-	// taken as a debt. Below 0: the cost stays as it is. nil: the same.
+	// Settle is called when the response's body has ended or is closed, so it can read trailers. It
+	// returns the request's actual cost in permits; the difference is refunded or charged as a
+	// debt. If it returns a negative number, or is nil, the cost does not change.
 	Settle func(*http.Response) int
 
-	// Upload and Download throttle the bodies of requests and of responses: their permits are
-	// bytes. nil: unlimited. An upgraded connection (101) is not throttled.
+	// Upload and Download throttle the bodies of requests and of responses; their permits are
+	// bytes. nil means no limit. An upgraded connection (101) is not throttled.
 	Upload, Download Limiter
 
-	// HonorRetryAfter delays the requests of one Key for as long as the server's last response
-	// asked. Each request then continues at a random instant in the first tenth of that time, so
-	// that they are not all sent at once.
+	// HonorRetryAfter makes the client back off when a server asks it to: after such a response (see
+	// RetryAfter), all requests with the same Key wait for as long as the server asked. They then
+	// resume at random times, spread over another tenth of that delay, so that they do not all
+	// arrive at once.
 	HonorRetryAfter bool
 
 	// RetryAfter returns how long a response asks its client to wait, and false if it does not. It
-	// is for servers that use other headers. nil: the Retry-After header of 429 and 503.
+	// is for servers that use other headers. nil means the Retry-After header of 429 and 503.
 	RetryAfter func(*http.Response) (time.Duration, bool)
 
 	// MaxRetryAfter is the longest delay of HonorRetryAfter, whatever the server asks. A request
 	// whose response asks for a longer one is not retried. It must be at least 0. 0 means 1 minute.
 	MaxRetryAfter time.Duration
 
-	// Key returns the key of a request: HonorRetryAfter delays requests of equal keys together. nil:
-	// [ByHost].
+	// Key returns the key of a request: HonorRetryAfter delays requests with equal keys together.
+	// nil means [ByHost].
 	Key func(*http.Request) string
 
 	// Retries is how many times a request is sent again if its response asks to wait, as RetryAfter
@@ -65,14 +65,14 @@ type TransportOptions struct {
 
 const defaultMaxRetryAfter = time.Minute
 
-// Transport is an [http.RoundTripper] that takes a permit for each request, and obeys servers that
-// say how long to wait. Use [NewTransport] to create one. It is safe for concurrent use.
+// Transport is an [http.RoundTripper] that takes a permit for each request, and waits for as long as
+// servers ask. Use [NewTransport] to create one. It is safe for concurrent use.
 type Transport struct {
 	o    TransportOptions         // with the defaults
-	held *holdback.Keys[struct{}] // nil: there is nothing to obey
+	held *holdback.Keys[struct{}] // nil without HonorRetryAfter
 }
 
-// NewTransport returns a Transport, or an error that reports all invalid options.
+// NewTransport returns a Transport, or an error that lists all invalid options.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	var errs []error
 	if o.MaxRetryAfter < 0 {
@@ -104,79 +104,70 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// CloseIdleConnections closes those of Base, if Base has that method.
+// CloseIdleConnections calls the method of Base with this name, if there is one.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.o.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip sends the request when the server's last answer does not hold it back and the limiter
-// has granted it. A rejection by the limiter is returned as it is, a *[core.RejectedError]. If the
-// request's context ends a wait, the error is ctx.Err(). If the server asks for a longer wait than
-// the context's deadline allows, RoundTrip returns at once a *[core.RejectedError] that is also a
-// [context.DeadlineExceeded].
+// RoundTrip sends the request once no earlier response holds it back and the limiter has granted it. If the limiter
+// rejects the request, RoundTrip returns the rejection unchanged, a *[core.RejectedError]. If the request's context
+// ends a wait, the error is ctx.Err(). If the server asks for a longer wait than the context's deadline allows,
+// RoundTrip immediately returns a *[core.RejectedError] that also matches [context.DeadlineExceeded].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.o.Base == nil {
 		closeBody(r.Body)
 		return nil, errors.New("httplimit: a Transport that NewTransport did not make")
 	}
-	next := r
+	held, next := t.held, r
 	for sent := 1; ; sent++ {
-		a, err := t.send(r, next)
+		a, err := t.send(r, next, held)
 		if err != nil {
 			return nil, err
 		}
-		response, renewed, wait := t.receive(r, a, sent)
+		response, again := t.receive(r, a, sent)
 		if response != nil {
 			return response, nil
 		}
-		next = renewed
+		next = again
 		a.drain()
-		if err = holdback.Sleep(r.Context(), wait, nil); err != nil {
-			closeBody(next.Body)
-			return nil, err
+		if t.held == nil { // then the response holds back only this request
+			held = new(holdback.Keys[struct{}])
+			held.Hold("", a.retryAfter, struct{}{})
 		}
 	}
 }
 
-// receive returns the response for the caller; or nil, the request that is to be sent again, and the time
-// until then. If a function of the user's panics, the attempt holds nothing.
-func (t *Transport) receive(r *http.Request, a *attempt, sent int) (_ *http.Response, next *http.Request, wait time.Duration) {
-	kept := false
+// receive returns the response for the caller, or nil and the request that is to be sent again. If a function of the
+// user's panics, the attempt holds nothing.
+func (t *Transport) receive(r *http.Request, a *attempt, sent int) (response *http.Response, again *http.Request) {
 	defer func() {
-		if !kept {
+		if response == nil && again == nil {
 			defer a.end()
 			closeBody(a.response.Body)
 		}
 	}()
-	wait, again := t.again(r, a, sent)
-	if again {
-		renewed, err := renewed(r)
-		if err == nil {
-			kept = true
-			return nil, renewed, wait
+	if sent <= t.o.Retries && a.mayRetry(r) {
+		if again, err := rewound(r); err == nil {
+			return nil, again
 		}
-		// A request that cannot be sent again has its response.
 	}
-	response := t.deliver(r, a)
-	kept = true
-	return response, nil, 0
+	return t.deliver(r, a), nil
 }
 
 // send makes one attempt with r, which is the caller's request or a copy with its body from the beginning.
-func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
-	key := ""
+func (t *Transport) send(original, r *http.Request, held *holdback.Keys[struct{}]) (*attempt, error) {
+	a, key := &attempt{transport: t}, ""
 	if t.o.HonorRetryAfter {
 		key = t.o.Key(r)
 	}
-	a := &attempt{transport: t}
-	_, err := policy.Start(r.Context(), &a.Attempt, r, t.o.Limiter, t.o.Permits, t.held, key)
+	_, err := policy.Start(r.Context(), &a.Attempt, r, t.o.Limiter, t.o.Permits, held, key)
 	if err != nil {
 		closeBody(r.Body)
-		var held *holdback.HeldError[struct{}]
-		if errors.As(err, &held) {
-			return nil, held.Rejected
+		var tooLong *holdback.HeldError[struct{}]
+		if errors.As(err, &tooLong) {
+			return nil, tooLong.Rejected
 		}
 		return nil, err
 	}
@@ -199,10 +190,10 @@ func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 	}
 	a.response = response
 	if response.Request == out {
-		response.Request = callers
+		response.Request = original
 	}
-	if t.o.HonorRetryAfter || t.o.Retries > 0 {
-		if a.retryAfter, a.retry = t.o.RetryAfter(response); a.retry && t.o.HonorRetryAfter {
+	if t.held != nil || t.o.Retries > 0 {
+		if a.retryAfter, a.retry = t.o.RetryAfter(response); a.retry && t.held != nil {
 			t.held.Hold(key, min(a.retryAfter, t.o.MaxRetryAfter), struct{}{})
 		}
 	}
@@ -230,17 +221,17 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 	return out
 }
 
-// again reports whether a request that was sent that many times is sent again, and after which time.
-func (t *Transport) again(r *http.Request, a *attempt, sent int) (time.Duration, bool) {
-	if sent > t.o.Retries || hasBody(r) && r.GetBody == nil || !a.retry || a.retryAfter > t.o.MaxRetryAfter {
-		return 0, false
+// mayRetry reports whether the response asks for a wait after which the request can be sent again.
+func (a *attempt) mayRetry(r *http.Request) bool {
+	if hasBody(r) && r.GetBody == nil || !a.retry || a.retryAfter > a.transport.o.MaxRetryAfter {
+		return false
 	}
-	wait, rest := holdback.Spread(r.Context(), a.retryAfter, a.retryAfter)
-	return wait, rest > 0
+	deadline, ok := r.Context().Deadline()
+	return !ok || time.Until(deadline) > a.retryAfter
 }
 
-// renewed returns the request with its body from the beginning.
-func renewed(r *http.Request) (*http.Request, error) {
+// rewound returns the request with its body from the beginning.
+func rewound(r *http.Request) (*http.Request, error) {
 	if !hasBody(r) {
 		return r, nil
 	}

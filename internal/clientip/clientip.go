@@ -1,5 +1,4 @@
-// Package clientip finds the address of a client, which may be behind proxies that are trusted to name
-// it.
+// Package clientip finds the address of a client, which may be behind trusted proxies.
 package clientip
 
 import (
@@ -19,11 +18,11 @@ type Options struct {
 
 // Finder finds a client's address. Use [New] to create one; it is safe for concurrent use.
 type Finder struct {
-	Header string // the field in which the proxies name the client, in canonical form
+	Header string // the header in which the proxies name the client, in canonical form
 
-	trusted  []netip.Prefix
-	nameless bool // peers without an address are trusted
-	v4, v6   int  // bits of a key
+	trusted    []netip.Prefix
+	trustsUnix bool // whether peers without an address, such as those on a unix socket, are trusted
+	v4, v6     int  // bits of a key
 }
 
 // New returns a Finder. It panics if the bits are out of range.
@@ -39,21 +38,21 @@ func New(o Options) *Finder {
 	for _, p := range o.Trusted {
 		f.trusted = append(f.trusted, unmap(p))
 	}
-	f.nameless = slices.Contains(f.trusted, netip.Prefix{})
+	f.trustsUnix = slices.Contains(f.trusted, netip.Prefix{})
 	return f
 }
 
-func bits(field string, n, usual, most int) int {
+func bits(field string, n, byDefault, limit int) int {
 	if n == 0 {
-		return usual
+		return byDefault
 	}
-	if n < 0 || n > most {
-		panic(fmt.Sprintf("httplimit: IPOptions.%s = %d, want 1 to %d, or 0 for %d", field, n, most, usual))
+	if n < 0 || n > limit {
+		panic(fmt.Sprintf("httplimit: IPOptions.%s = %d, want 1 to %d, or 0 for %d", field, n, limit, byDefault))
 	}
 	return n
 }
 
-// unmap returns the IPv4 prefix inside an IPv6 one.
+// unmap converts an IPv4 prefix inside an IPv6 one to IPv4.
 func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -61,7 +60,7 @@ func unmap(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// Key returns the client's address as a prefix; the zero Prefix if it cannot be read.
+// Key returns the client's address as a prefix, or the zero Prefix if it cannot be parsed.
 func (f *Finder) Key(remote string, lines []string) netip.Prefix {
 	a := f.Client(remote, lines)
 	n := f.v6
@@ -69,7 +68,7 @@ func (f *Finder) Key(remote string, lines []string) netip.Prefix {
 		n = f.v4
 	}
 	p, err := a.Prefix(n)
-	if err != nil { // the zero Addr's
+	if err != nil { // of the zero Addr
 		return netip.Prefix{}
 	}
 	return p
@@ -84,14 +83,14 @@ func (f *Finder) trusts(a netip.Addr) bool {
 	return false
 }
 
-// TrustsPeer reports whether a connection from remote is one of a proxy that is trusted.
+// TrustsPeer reports whether remote is the address of a trusted proxy.
 func (f *Finder) TrustsPeer(remote string) bool { return f.trusts(address(remote)) }
 
-// Client returns the address of the client of a connection from remote, which has sent the lines of
-// the field. An address that cannot be read is the zero Addr.
+// Client returns the address of the client of a connection from remote that has sent these lines of the header. It
+// returns the zero Addr for an address that cannot be parsed.
 func (f *Finder) Client(remote string, lines []string) netip.Addr {
 	peer := address(remote)
-	if !f.trusts(peer) && (peer.IsValid() || !f.nameless) {
+	if !f.trusts(peer) && (peer.IsValid() || !f.trustsUnix) {
 		return peer
 	}
 	switch f.Header {
@@ -108,21 +107,22 @@ func (f *Finder) Client(remote string, lines []string) netip.Addr {
 	return peer
 }
 
-// syntax is how the entries of a field are written.
+// syntax is the syntax of a header's entries.
 type syntax uint8
 
 const (
 	listed    syntax = iota // X-Forwarded-For: addresses
-	forwarded               // Forwarded: elements of pairs, of which some are quoted
+	forwarded               // Forwarded: elements of pairs, whose values may be quoted
 )
 
-// No chain of proxies is as long. A client must not make the server read more addresses.
+// maxEntries is more than any chain of proxies has. A client must not make the server parse more addresses.
 const maxEntries = 100
 
-// walk returns the right-most address of all lines that is not trusted, or the zero Addr in its place. If all
-// are trusted it returns the left-most one, or the zero Addr if there are too many; without any, the peer.
+// walk returns the rightmost address of all lines that is not trusted, or the zero Addr if that entry is not an
+// address. If all are trusted, it returns the leftmost one, or the zero Addr if there are too many. Without any
+// entries it returns the peer.
 func (f *Finder) walk(peer netip.Addr, lines []string, s syntax) netip.Addr {
-	n := 0 // entries, from the one that is next
+	n := 0 // number of entries from the next one on
 	for _, line := range lines {
 		for more := true; more; n++ {
 			_, line, more = cut(line, s)
@@ -154,9 +154,9 @@ func (f *Finder) walk(peer netip.Addr, lines []string, s syntax) netip.Addr {
 	return client
 }
 
-// cut cuts the first entry off a line, and reports whether there is another. Quotes can be matched only from
-// the left. What a client wrote there may have a quote too many, but then the quotes do not match in the end, and
-// the last entry shows it.
+// cut cuts the first entry off a line, and reports whether there is another. Quotes can be matched only from the
+// left, where a client may have written one too many. In that case they do not match at the end either, and the last
+// entry is invalid.
 func cut(line string, s syntax) (entry, rest string, more bool) {
 	quoted := false
 	for i := 0; i < len(line); i++ {
@@ -172,7 +172,7 @@ func cut(line string, s syntax) (entry, rest string, more bool) {
 	return strings.Trim(line, " \t"), "", false
 }
 
-// address reads an address, with or without a port, brackets or a zone.
+// address parses an address, with or without a port, brackets or a zone.
 func address(s string) netip.Addr {
 	host, colon := s, strings.IndexByte(s, ':')
 	switch {
@@ -182,9 +182,9 @@ func address(s string) netip.Addr {
 			return netip.Addr{}
 		}
 		if host = s[1:end]; !strings.Contains(host, ":") {
-			return netip.Addr{} // brackets are for IPv6
+			return netip.Addr{} // only IPv6 has brackets
 		}
-	case colon >= 0 && colon == strings.LastIndexByte(s, ':'): // IPv6 has two colons at least
+	case colon >= 0 && colon == strings.LastIndexByte(s, ':'): // IPv6 has at least two colons
 		if !port(s[colon:]) {
 			return netip.Addr{}
 		}
@@ -197,7 +197,7 @@ func address(s string) netip.Addr {
 	return a.Unmap().WithZone("")
 }
 
-// port reports whether s is empty, or a colon and a port, or one of RFC 7239's names for it.
+// port reports whether s is empty, or a colon followed by a port or by one of RFC 7239's obfuscated ports.
 func port(s string) bool {
 	if s == "" {
 		return true

@@ -2,8 +2,8 @@ package clientip
 
 import "strings"
 
-// forNode returns for whom an element of a Forwarded line (RFC 7239) is; "" if the element is empty.
-// It is not ok if the element has quotes that do not match, or not exactly one such parameter.
+// forNode returns the "for" parameter of an element of a Forwarded header (RFC 7239), or "" if the element is empty.
+// It is not ok if quotes do not match, or if there is not exactly one such parameter.
 func forNode(element string) (node string, ok bool) {
 	if element == "" {
 		return "", true
@@ -23,7 +23,7 @@ func forNode(element string) (node string, ok bool) {
 	return node, node != ""
 }
 
-// pair cuts the first name=value off an element. Empty ones are passed over.
+// pair cuts the first name=value off an element. It skips empty pairs.
 func pair(s string) (name, value, rest string, ok bool) {
 	s = strings.TrimLeft(s, "; \t")
 	if s == "" {
@@ -43,7 +43,7 @@ func pair(s string) (name, value, rest string, ok bool) {
 		}
 		value, s, ok = strings.TrimRight(s[:i], " \t"), s[i:], true
 	}
-	// After a value comes the next pair, or nothing.
+	// The value is followed by the next pair or the end.
 	s = strings.TrimLeft(s, " \t")
 	if !ok || value == "" || s != "" && s[0] != ';' {
 		return "", "", "", false
@@ -51,11 +51,11 @@ func pair(s string) (name, value, rest string, ok bool) {
 	return name, value, s, true
 }
 
-// unquote cuts a quoted string off.
+// unquote cuts off a quoted string.
 func unquote(s string) (value, rest string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
-		case '\\': // no address needs one
+		case '\\': // no address contains an escape
 			return "", "", false
 		case '"':
 			return s[1:i], s[i+1:], true

@@ -1,6 +1,5 @@
-// Package holdback holds a client's requests back for as long as a server wants to be left
-// alone, and takes permits for them. There is no timer but those of waiting callers, and no
-// goroutine.
+// Package holdback delays a client's requests for as long as a server asks, and takes permits for them. Its only
+// timers are those of waiting callers, and it starts no goroutines.
 package holdback
 
 import (
@@ -14,25 +13,25 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Keys are the keys that are held back, each with the reason. The zero Keys
-// holds none; it is safe for concurrent use. A nil *Keys holds none, ever.
+// Keys are keys that are held back, each with a reason. The zero Keys holds back no key; it is safe for concurrent
+// use. A nil *Keys never holds back a key.
 type Keys[V any] struct {
-	mu    sync.Mutex // guards what follows; a leaf
-	keys  map[string]*held[V]
-	sweep int // how many keys there are when those whose time is over are looked for
+	mu      sync.Mutex // guards the fields below; no other mutex is locked while it is held
+	keys    map[string]*held[V]
+	sweepAt int // the number of keys at which Hold looks for keys whose time is over
 }
 
 type held[V any] struct {
 	until  time.Time
 	length time.Duration
 	why    V
-	moved  chan struct{} // closed when the end is moved; nil: nobody has waited
+	moved  chan struct{} // closed when another Hold replaces this one; nil until a caller waits
 }
 
-const sweepFrom = 64
+const minSweepAt = 64
 
-// Hold holds the key back for d from now, in place of what held it back before. 0 or less lets it
-// go.
+// Hold holds the key back for d from now. It replaces an earlier Hold of the key; if d is 0 or less, the key is no
+// longer held back.
 func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 	now := time.Now()
 	k.mu.Lock()
@@ -46,13 +45,13 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 	if d <= 0 {
 		return
 	}
-	if len(k.keys) >= max(k.sweep, sweepFrom) {
+	if len(k.keys) >= max(k.sweepAt, minSweepAt) {
 		for name, old := range k.keys {
 			if !old.until.After(now) {
 				delete(k.keys, name)
 			}
 		}
-		k.sweep = 2 * len(k.keys) // each key that enters pays for a look at two at most
+		k.sweepAt = 2 * len(k.keys) // so that each new key pays for looking at two keys at most
 	}
 	if k.keys == nil {
 		k.keys = make(map[string]*held[V])
@@ -60,11 +59,10 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 	k.keys[key] = &held[V]{until: now.Add(d), length: d, why: why}
 }
 
-// Acquire waits until the key is not held back and l, unless it is nil, has granted the permits.
-// While the key is held back, no permit is held. After a hold each caller goes on at a random
-// instant in the first tenth of its length, so that they do not all come at once. If the hold
-// outlasts the deadline of ctx, Acquire returns a *HeldError[V] at once; if ctx ends the wait, its
-// error. The lease of another error is l's.
+// Acquire waits until the key is not held back and l, unless it is nil, has granted the permits. It holds no permits
+// while the key is held back. After a hold, each caller continues at a random instant in the first tenth of its
+// length, so that the callers do not all continue at once. If the hold outlasts the deadline of ctx, Acquire returns
+// a *HeldError[V] immediately; if ctx ends the wait, it returns the error of ctx. The lease of any other error is l's.
 func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permits int) (core.Lease, error) {
 	for {
 		if err := k.wait(ctx, key, permits); err != nil {
@@ -77,7 +75,7 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 		if lease, err = backdoor.Checked(l, lease, err); err != nil {
 			return lease, err
 		}
-		// While this waited for permits, the server may have answered another request.
+		// During the wait for permits, a response to another request may have held the key back.
 		if h, _, _ := k.watch(key); h == nil {
 			return lease, nil
 		}
@@ -87,7 +85,7 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 
 // HeldError is the error of a request that would be held back beyond its deadline.
 type HeldError[V any] struct {
-	Rejected *core.RejectedError // RetryAfter is what is left of the hold
+	Rejected *core.RejectedError // RetryAfter is the rest of the hold
 	Why      V
 }
 
@@ -101,35 +99,35 @@ func (k *Keys[V]) wait(ctx context.Context, key string, permits int) error {
 		if h == nil {
 			return nil
 		}
-		d, rest := Spread(ctx, left, h.length)
+		d, rest := spread(ctx, left, h.length)
 		if rest < 0 {
 			return &HeldError[V]{&core.RejectedError{
 				Limiter: key, Permits: max(permits, 0), Reason: "the server has asked to wait",
 				RetryAfter: left, Cause: context.DeadlineExceeded,
 			}, h.why}
 		}
-		if err := Sleep(ctx, d, moved); err != nil {
+		if err := sleep(ctx, d, moved); err != nil {
 			return err
 		}
 	}
 }
 
-// Spread returns how long a caller sleeps that may go on when left is over: a random part of the first tenth
-// of length more, so that not all go at once. rest is how much of the time until the deadline of ctx
-// remains when left is over; half of it at least is for the answer.
-func Spread(ctx context.Context, left, length time.Duration) (d, rest time.Duration) {
-	spread, rest := length/10, time.Duration(math.MaxInt64)
+// spread returns how long a caller sleeps when left remains of a hold: a random part of the first tenth of length
+// longer than left. rest is the time between the end of the hold and the deadline of ctx; at least half of it is kept
+// for the request itself.
+func spread(ctx context.Context, left, length time.Duration) (d, rest time.Duration) {
+	extra, rest := length/10, time.Duration(math.MaxInt64)
 	if deadline, ok := ctx.Deadline(); ok {
 		rest = time.Until(deadline) - left
-		spread = max(min(spread, rest/2), 0)
+		extra = max(min(extra, rest/2), 0)
 	}
-	spread = min(spread, math.MaxInt64-left)                // the sum must not overflow
-	jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it spreads callers, and is no secret
+	extra = min(extra, math.MaxInt64-left)                 // the sum must not overflow
+	jitter := time.Duration(rand.Int64N(int64(extra) + 1)) //nolint:gosec // it spreads callers, and is no secret
 	return left + jitter, rest
 }
 
-// watch returns what holds the key back, for how long, and what is closed if that changes; nil if
-// nothing does.
+// watch returns the hold of the key, the rest of its time, and a channel that is closed when another Hold replaces it;
+// nil if the key is not held back.
 func (k *Keys[V]) watch(key string) (h *held[V], left time.Duration, moved <-chan struct{}) {
 	if k == nil {
 		return nil, 0, nil
@@ -149,8 +147,8 @@ func (k *Keys[V]) watch(key string) (h *held[V], left time.Duration, moved <-cha
 	return h, left, h.moved
 }
 
-// Sleep returns after d, or when moved is closed, or with ctx's error.
-func Sleep(ctx context.Context, d time.Duration, moved <-chan struct{}) error {
+// sleep returns after d or when moved is closed, or it returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration, moved <-chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

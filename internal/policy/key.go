@@ -5,15 +5,15 @@ import (
 	"encoding/hex"
 )
 
-// longKey is the length in bytes up to which a key is kept as it is.
-const longKey = 64
+// maxKeyLen is the length in bytes of the longest key that is kept unchanged.
+const maxKeyLen = 64
 
-// Key returns a key that a client has chosen, for a partition: one of more than 64 bytes is
+// Key returns the key of a partition for a value that the client controls. A value of more than 64 bytes is
 // replaced by its SHA-256, as "sha256:" and 64 hexadecimal digits, so that keys take little memory.
-func Key(chosen string) string {
-	if len(chosen) <= longKey {
-		return chosen
+func Key(value string) string {
+	if len(value) <= maxKeyLen {
+		return value
 	}
-	sum := sha256.Sum256([]byte(chosen))
+	sum := sha256.Sum256([]byte(value))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

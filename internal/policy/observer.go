@@ -14,7 +14,7 @@ const (
 	Acquired        Result = iota // the request may proceed
 	GlobalLimiter                 // the global policy rejected it
 	EndpointLimiter               // a named policy rejected it
-	RequestCanceled               // the client left while the request waited
+	RequestCanceled               // the client disconnected while the request waited
 	Failed                        // the limiter failed, whether the request passed or not
 	Shadowed                      // a policy in shadow would have rejected it
 )
@@ -22,7 +22,7 @@ const (
 var resultNames = [...]string{"acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed", "shadowed"}
 
 // String returns "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or
-// "shadowed", and "Result(n)" for anything else.
+// "shadowed", and "Result(n)" for any other value.
 func (r Result) String() string {
 	if int(r) < len(resultNames) {
 		return resultNames[r]
@@ -31,16 +31,16 @@ func (r Result) String() string {
 }
 
 // Observer is notified of what happens to requests, on their goroutines, with no lock held. It
-// must be safe for concurrent use, and quick. ctx is the request's. If a method panics, the
-// request does, but no lease is lost.
+// must be safe for concurrent use, and fast. ctx is the request's. If a method panics, the
+// request panics, but no lease is lost.
 type Observer interface {
-	// Queued is called when a request begins to wait for a policy's permits (+1), and when its
-	// wait has ended (-1). A request waits if it may and its permits were not granted at once; so
-	// does one for which the limiter's queue then has no room.
+	// Queued is called when a request starts to wait for a policy's permits (+1), and when its
+	// wait has ended (-1). A request waits if MaxWait allows it and its permits were not granted
+	// immediately, also if the limiter's queue then has no room for it.
 	Queued(ctx context.Context, policy string, delta int)
 
-	// Decided is called once for each request and policy, with the outcome and how
-	// long the request waited for it.
+	// Decided is called once per request and policy, with the outcome and how long the request
+	// waited for it.
 	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
 
 	// Active is called when a lease was granted (+1), and when it was released (-1).
@@ -50,7 +50,7 @@ type Observer interface {
 	Released(ctx context.Context, policy string, held time.Duration)
 }
 
-// observerOf is an Observer whose results are of another package's type.
+// observerOf is an Observer whose results have the type of another package.
 type observerOf[Res ~uint8] interface {
 	Queued(ctx context.Context, policy string, delta int)
 	Decided(ctx context.Context, policy string, r Res, waited time.Duration)
@@ -58,7 +58,7 @@ type observerOf[Res ~uint8] interface {
 	Released(ctx context.Context, policy string, held time.Duration)
 }
 
-// ObserverOf returns o as an Observer; nil if o is nil.
+// ObserverOf returns o as an Observer, or nil if o is nil.
 func ObserverOf[Res ~uint8](o observerOf[Res]) Observer {
 	if o == nil {
 		return nil

@@ -78,7 +78,7 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// Present returns l, or nil for a nil pointer in an interface.
+// Present returns l, or nil if l is a nil pointer in an interface.
 func Present[R any](l partition.Limiter[R]) partition.Limiter[R] {
 	if backdoor.IsNil(l) {
 		return nil
