@@ -64,12 +64,16 @@
 // A bucket without a burst holds the permits of its amount: 100/s grants 100 requests at once,
 // so that a page with twenty parts loads without rejections. Write "burst 1" to space requests
 // evenly. An amount with a B is a number of bytes, which come evenly: without a burst the
-// bucket holds the bytes of 10 ms, rounded down, and at least 1.
+// bucket holds the bytes of 10 ms, but at least 1,460, the payload of a packet.
 //
 // If the period of a single permit is a microsecond or more, permits come one at a time, at
 // that period rounded up to the nanosecond. Otherwise they come several at a time, at the
 // shortest period of whole nanoseconds, up to a millisecond, that makes the rate exact. If
 // there is none, they come once a millisecond, their number rounded down. If more permits than
-// the burst would come at once, the burst comes at once (for bytes an eighth of it, at least
-// 1), at the period that the rate gives, rounded up. Rounding never makes the rate higher.
+// the burst would come at once, the burst comes at once, at the period that the rate gives, rounded
+// up. Rounding never makes the rate higher.
+//
+// Bytes come as those of ioreader.PerSecond do, at least once a millisecond, or one at a time below 1000
+// bytes a second. The rate is exact to within a millionth. If more bytes than the burst would come at once,
+// an eighth of the burst, at least 1, comes at once, and the rate is not exceeded.
 package spec

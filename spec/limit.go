@@ -21,7 +21,7 @@ type Limit struct {
 	Permits  int             // at once, or per Per; at least 1
 	Per      time.Duration   // buckets and windows: the time in which Permits are granted; above 0, or 0 with a Calendar
 	Calendar core.Calendar   // fixed windows: windows of days, weeks, months or years instead of Per; zero: none
-	Burst    int             // buckets: the token limit; 0: Permits or, if Bytes, the bytes of 10 ms, at least 1
+	Burst    int             // buckets: the token limit; 0: Permits or, if Bytes, the bytes of 10 ms, at least 1,460
 	Bytes    bool            // the amount was written with a B, as in 8MiB: see Burst and String
 	Segments int             // sliding windows: at most the nanoseconds of Per; 0: 10
 	Queue    int             // permits that may wait; 0: requests do not wait
@@ -142,8 +142,8 @@ func (l Limit) concurrency(o core.ConcurrencyLimiterOptions) core.ConcurrencyLim
 }
 
 func (l Limit) bucket(o core.TokenBucketOptions) core.TokenBucketOptions {
-	r := l.rate()
-	o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod = l.burst(), r.Tokens, r.Period
+	burst, r := l.rate()
+	o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod = burst, r.Tokens, r.Period
 	o.QueueLimit, o.QueueOrder = l.Queue, l.Order
 	return o
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/rates"
+	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -97,20 +99,22 @@ func TestBuckets(t *testing.T) {
 		"9223372036854775807/2562047h47m16.854775807s": {math.MaxInt64, 1, 1},
 		"1/2562047h47m16.854775807s":                   {1, 1, math.MaxInt64},
 
-		// Bytes come evenly: those of 10 ms at once, and at least 1.
-		"8MiB/s":    {83_886, 8388, time.Millisecond},
-		"1099B/s":   {10, 1, 909919}, // 10.99 of them, rounded down
-		"100B/s":    {1, 1, 10 * time.Millisecond},
-		"1B/h":      {1, 1, time.Hour},
-		"500kB/s":   {5000, 1, 2 * time.Microsecond},
-		"500MB/day": {57, 1, 172800},
+		// Bytes come evenly: those of 10 ms at once, and at least those of a packet.
+		"8MiB/s":    {83_886, 5447, 649333},
+		"1099B/s":   {1460, 1, 909918}, // the nearest
+		"100B/s":    {1460, 1, 10 * time.Millisecond},
+		"1B/h":      {1460, 1, time.Hour},
+		"500kB/s":   {5000, 5, 10 * time.Microsecond},
+		"500MB/day": {1460, 1, 172800},
 		"9223372036854775807B/s": {
-			92233720368547758, 9223372036854775, time.Millisecond,
+			92233720368547758, 9223372033, 1, // to within a thousandth of a millionth
 		},
+		"9223372036854775807B/ns":     {math.MaxInt64, 9223372032243087360, 1},
+		"1B/2562047h47m16.854775807s": {1460, 1, math.MaxInt64},
 		// A burst that shortens the period: an eighth of it at once.
-		"8MiB/s burst 1MiB":  {1 << 20, 8388, time.Millisecond},
-		"8MiB/s burst 8388":  {8388, 8388, time.Millisecond}, // fits
-		"8MiB/s burst 8387":  {8387, 1048, 124932},
+		"8MiB/s burst 1MiB":  {1 << 20, 5447, 649333},
+		"8MiB/s burst 5447":  {5447, 5447, 649333}, // fits
+		"8MiB/s burst 5446":  {5446, 680, 81063},
 		"8MiB/s burst 1024":  {1024, 128, 15259}, // 15258.79 ns
 		"8MiB/s burst 7":     {7, 1, 120},
 		"3000000B/s burst 2": {2, 1, 334},
@@ -142,7 +146,16 @@ func TestSmallBurstOfBytesKeepsTheRate(t *testing.T) {
 	})
 }
 
-// FuzzBucket: rounding never makes the rate higher, nor lower by more than it must.
+// The text of a bandwidth and ioreader's options are one bucket. The queue is ioreader's own.
+func TestBytesAreThoseOfIoreader(t *testing.T) {
+	for _, n := range []int{1, 10, 97, 999, 1000, 1001, 65_537, 145_999, 146_001, 1 << 20, 8 << 20, 99_999_989, math.MaxInt} {
+		l, err := parse(t, strconv.Itoa(n)+"B/s queue "+strconv.Itoa(math.MaxInt)).New("")
+		require.NoError(t, err)
+		require.Equal(t, ioreader.PerSecond(n), l.(*core.TokenBucket).Options(), n)
+	}
+}
+
+// FuzzBucket: rounding never makes the rate higher, nor lower by more than it must. That of bytes is the nearest.
 func FuzzBucket(f *testing.F) {
 	f.Add(100, int64(time.Second), 0, false)
 	f.Add(1234567, int64(time.Second), 3, false)
@@ -159,8 +172,13 @@ func FuzzBucket(f *testing.F) {
 		asked := big.NewRat(1, per)
 		asked.Mul(asked, big.NewRat(int64(permits), 1))
 		got := big.NewRat(int64(o.TokensPerPeriod), int64(o.ReplenishmentPeriod))
-		require.LessOrEqual(t, got.Cmp(asked), 0, "%v is more than %v", got, asked)
 		require.LessOrEqual(t, o.TokensPerPeriod, o.TokenLimit)
+		if _, nearest := rates.Bytes(max(permits, 1), max(time.Duration(per), 1)); bytes && nearest == (rates.Rate{Tokens: o.TokensPerPeriod, Period: o.ReplenishmentPeriod}) {
+			off, _ := new(big.Rat).Quo(got, asked).Float64()
+			require.InDelta(t, 1, off, 1.1e-6)
+			return
+		}
+		require.LessOrEqual(t, got.Cmp(asked), 0, "%v is more than %v", got, asked)
 		if burst != 0 {
 			require.Equal(t, burst, o.TokenLimit)
 		}

@@ -9,26 +9,31 @@ import (
 const (
 	leastPeriod = time.Microsecond // of single permits
 	mostPeriod  = time.Millisecond // of more than one
-	byteTime    = 10 * time.Millisecond
 )
 
-// rate returns the rate of a valid limit's bucket; see the package's documentation.
-func (l Limit) rate() rates.Rate {
-	r := l.smooth()
-	burst := l.burst()
-	if r.Tokens <= burst {
-		return r
-	}
+// rate returns the token limit and the rate of a valid limit's bucket; see the package's documentation.
+func (l Limit) rate() (burst int, r rates.Rate) {
 	if l.Bytes {
+		burst, r = rates.Bytes(l.Permits, l.Per)
+	} else {
+		burst, r = l.Permits, l.evenly()
+	}
+	if l.Burst != 0 {
+		burst = l.Burst
+	}
+	switch {
+	case r.Tokens <= burst:
+		return burst, r
+	case l.Bytes:
 		// A full bucket loses the tokens that come, so a reader that looks only now and then would lose
 		// a part of each period if a whole burst came at once.
-		burst = max(1, burst/8)
+		return burst, rates.AtMost(max(1, burst/8), l.Permits, l.Per)
 	}
-	return rates.AtMost(burst, l.Permits, l.Per)
+	return burst, rates.AtMost(burst, l.Permits, l.Per)
 }
 
-// smooth is rate for a burst that is large enough.
-func (l Limit) smooth() rates.Rate {
+// evenly returns the rate of permits that are not bytes, for a burst that is large enough.
+func (l Limit) evenly() rates.Rate {
 	if l.Per/leastPeriod >= time.Duration(l.Permits) {
 		return rates.AtMost(1, l.Permits, l.Per)
 	}
@@ -36,15 +41,4 @@ func (l Limit) smooth() rates.Rate {
 		return r
 	}
 	return rates.Rate{Tokens: rates.Within(l.Permits, l.Per, mostPeriod), Period: mostPeriod}
-}
-
-// burst returns the token limit of a bucket.
-func (l Limit) burst() int {
-	switch {
-	case l.Burst != 0:
-		return l.Burst
-	case l.Bytes:
-		return max(1, rates.Within(l.Permits, l.Per, byteTime))
-	}
-	return l.Permits
 }

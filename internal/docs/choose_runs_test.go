@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/spec"
 	"github.com/sluice-go/sluice/worker"
 )
@@ -78,7 +79,7 @@ func TestFirstSecond(t *testing.T) {
 		{"10/s burst 1", core.PerSecond(10, 1), 10},
 		{"10/s burst 1", core.Every(100*time.Millisecond, 1), 10},
 		{"sliding 10/1s", core.TokenBucketOptions{}, 10},
-		{"10B/s", core.TokenBucketOptions{}, 10},
+		{"10B/s", ioreader.PerSecond(10), 1469},
 	} {
 		require.Regexp(t, fmt.Sprintf("(?m)^\\| %#q .* \\| %d \\|$", row.spec, row.granted), string(page))
 		limit, err := spec.Parse(row.spec)

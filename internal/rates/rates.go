@@ -101,6 +101,25 @@ func Of(perSecond float64, most int) (Rate, bool) {
 	return r, true
 }
 
+// packet is the payload of a TCP packet on Ethernet.
+const packet = 1460
+
+// Bytes returns a token bucket for a bandwidth of n bytes in the time per: the bytes that the bucket holds, which are those
+// of 10 ms, but at least a packet, and the rate. The rate has a period from 10 microseconds to a millisecond if that is exact.
+// Otherwise it is the one with the fewest tokens a period that is exact to within Tolerance, or that is closest to the rate
+// if one millisecond has too few bytes for that.
+func Bytes(n int, per time.Duration) (burst int, r Rate) {
+	burst = max(Within(n, per, 10*time.Millisecond), packet)
+	r, ok := Exact(n, per, 10*time.Microsecond, time.Millisecond)
+	if !ok {
+		r, ok = Of(float64(n)/per.Seconds(), Within(n, per, time.Millisecond))
+	}
+	if !ok { // slower than Of can tell
+		r = Nearest(1, n, per)
+	}
+	return burst, r
+}
+
 // simplest returns the rate that is x tokens a second to within a relative error, with the fewest tokens a
 // period, at most most; the closest if there is none.
 //
