@@ -50,6 +50,15 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
 
 	Grants: grants,
+	ChainLike: func(limiters, like any) any {
+		c := &ChainedLimiter{limiters: limiters.([]Limiter)}
+		if l, ok := like.(*ChainedLimiter); ok {
+			c.leases = l.leases
+		} else {
+			c.leases = &joiner{size: len(c.limiters)}
+		}
+		return c
+	},
 	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
 		return &backdoorJoiner{joiner{size: parts}}
 	},

@@ -3,10 +3,8 @@ package partition
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
@@ -16,7 +14,7 @@ func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	if err := k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return k.tryAcquire(k.o.Key(r), nil, permits)
+	return k.tryAcquire(k.o.Key(r), nil, permits, core.Limiter.TryAcquire)
 }
 
 // Acquire takes permits from the limiter of r's partition and may wait in its queue. The
@@ -54,16 +52,30 @@ func (k *Keyed[R, K]) entry(ctx context.Context, key K, known *entry[R, K]) (*en
 	return k.enter(ctx, key)
 }
 
-func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Lease {
+// tryFunc is core.Limiter.TryAcquire or reserve.
+type tryFunc = func(l core.Limiter, permits int) core.Lease
+
+// reserve is Reserve, if the limiter is a [core.Reserver].
+func reserve(l core.Limiter, permits int) core.Lease { return ways.Reserve(l, permits) }
+
+func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int, try tryFunc) core.Lease {
 	for {
 		e, err := k.entry(background, key, known)
 		if err != nil {
 			return core.Fail(err)
 		}
-		if l := e.asked().TryAcquire(permits); !e.lost(l) {
+		k.count(e)
+		if l := try(e.asked(), permits); !e.lost(l) {
 			return l
 		}
 		known = nil
+	}
+}
+
+// count counts a request if Overflow decides it.
+func (k *Keyed[R, K]) count(e *entry[R, K]) {
+	if e == k.overflow {
+		k.overflowed.Add(1)
 	}
 }
 
@@ -74,7 +86,11 @@ func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.L
 	if err != nil {
 		return core.Lease{}, false
 	}
-	return core.TryQuietly(e.asked(), permits)
+	l, ok := core.TryQuietly(e.asked(), permits)
+	if ok {
+		k.count(e)
+	}
+	return l, ok
 }
 
 // acquireFunc is core.Limiter.Acquire or acquireWaiting.
@@ -91,60 +107,12 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], pe
 		if err != nil {
 			return core.Fail(err), err
 		}
+		k.count(e)
 		if l, err := acquire(e.asked(), ctx, permits); !e.lost(l) {
 			return l, err
 		}
 		known = nil
 	}
-}
-
-// reserve is tryAcquire that reserves, if the limiter is a [core.Reserver].
-func (k *Keyed[R, K]) reserve(key K, known *entry[R, K], permits int) core.Lease {
-	for {
-		e, err := k.entry(background, key, known)
-		if err != nil {
-			return core.Fail(err)
-		}
-		if l := ways.Reserve(e.asked(), permits); !e.lost(l) {
-			return l
-		}
-		known = nil
-	}
-}
-
-// overflow decides for the keys for which there is no room, and counts their requests.
-type overflow struct {
-	bound
-	overflowed *atomic.Uint64
-}
-
-func (o *overflow) TryAcquire(permits int) core.Lease {
-	o.overflowed.Add(1)
-	return o.bound.TryAcquire(permits)
-}
-
-func (o *overflow) Reserve(permits int) core.Lease {
-	o.overflowed.Add(1)
-	return ways.Reserve(o.bound, permits)
-}
-
-func (o *overflow) TryQuietly(permits int) (core.Lease, bool) {
-	l, ok := core.TryQuietly(o.bound, permits)
-	if ok {
-		o.overflowed.Add(1)
-	}
-	return l, ok
-}
-
-func (o *overflow) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	o.overflowed.Add(1)
-	return o.bound.Acquire(ctx, permits)
-}
-
-// AcquireWaiting makes it a [backdoor.Waiter], as the methods of that name below.
-func (o *overflow) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
-	o.overflowed.Add(1)
-	return acquireWaiting(o.bound, ctx, permits)
 }
 
 // ErrFull is what the rejection matches of a key for which there is no room, in addition to

@@ -136,7 +136,7 @@ func (e *entry[R, K]) TryAcquire(permits int) core.Lease {
 	if err := e.k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return e.k.tryAcquire(e.key, e, permits)
+	return e.k.tryAcquire(e.key, e, permits, core.Limiter.TryAcquire)
 }
 
 // Reserve makes it a [core.Reserver].
@@ -144,7 +144,7 @@ func (e *entry[R, K]) Reserve(permits int) core.Lease {
 	if err := e.k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return e.k.reserve(e.key, e, permits)
+	return e.k.tryAcquire(e.key, e, permits, reserve)
 }
 
 func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
@@ -181,9 +181,9 @@ func (e *entry[R, K]) Settle(l core.Lease, permits int) core.Lease {
 	return e.k.settle(e.key, l, max(permits, 0), settle)
 }
 
-func (e *entry[R, K]) Available() int { return e.inForce().Available() }
+func (e *entry[R, K]) Available() int { return e.current().Available() }
 
-func (e *entry[R, K]) Statistics() core.Statistics { return statistics(e.inForce()) }
+func (e *entry[R, K]) Statistics() core.Statistics { return statistics(e.current()) }
 
 // Asks returns the live limiter, if there is one: see [backdoor.Asker].
 func (e *entry[R, K]) Asks() []core.Limiter {
@@ -201,9 +201,9 @@ func (e *entry[R, K]) String() string {
 	return "one of " + e.k.title() + ": not live"
 }
 
-// inForce returns the limiter that decides now: the partition's, which is made if it is not live,
+// current returns the limiter that decides now: the partition's, which is made if it is not live,
 // or what refuses everything if it cannot be made or the Keyed is closed.
-func (e *entry[R, K]) inForce() core.Limiter {
+func (e *entry[R, K]) current() core.Limiter {
 	if err := e.k.check(background, 0); err != nil {
 		return refuse(err)
 	}

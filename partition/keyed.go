@@ -82,7 +82,7 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if o.Overflow != nil {
 		inner = complete(o.Overflow)
 	}
-	k.overflow = &entry[R, K]{k: k, limiter: &overflow{inner, &k.overflowed}, closes: o.Overflow == nil}
+	k.overflow = &entry[R, K]{k: k, limiter: inner, closes: o.Overflow == nil}
 	k.open.Store(true)
 	return k, nil
 }

@@ -21,7 +21,7 @@ type Options[R any, K comparable] struct {
 
 	// New makes the limiter of a key's partition. Required. It is called when a request comes
 	// for a key that has no partition, so it may be called several times for a key that comes
-	// and goes: each time it returns a new limiter, with the limits now in force. Because a
+	// and goes: each time it returns a new limiter, with the current limits. Because a
 	// dropped limiter is closed, a limiter that several keys share must hide its Close: return
 	// [core.Chain] of it, which closes nothing. New may block: requests for other keys do not
 	// wait for it. New may use the Keyed for other keys. If New fails or panics, the request that

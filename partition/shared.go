@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"sync"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -12,31 +13,26 @@ import (
 // If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
 	if backdoor.IsNil(l) {
-		return &shared[R]{refuse(errSharedNil)}
+		return always[R](refuse(errSharedNil))
 	}
-	return &shared[R]{complete(l)}
+	return always[R](complete(l))
 }
 
-type shared[R any] struct{ l bound }
-
-func (s *shared[R]) TryAcquire(_ R, permits int) core.Lease { return s.l.TryAcquire(permits) }
-
-func (s *shared[R]) Acquire(ctx context.Context, _ R, permits int) (core.Lease, error) {
-	return s.l.Acquire(ctx, permits)
+// always returns a Limiter for which b decides all requests.
+func always[R any](b bound) Limiter[R] {
+	return &composed[R]{
+		bound:      func(R) bound { return b },
+		borrow:     func(R) (bound, *sync.Pool) { return b, nil },
+		statistics: func(R) (core.Statistics, bool) { return b.Statistics(), true },
+		asks: func() []any {
+			if c, ok := b.(*completed); ok {
+				return ways.Roots(c.Limiter)
+			}
+			return ways.Roots(b)
+		},
+		title: func() string { return "shared " + backdoor.Describe(b) },
+	}
 }
-
-func (s *shared[R]) Refund(_ R, l core.Lease) { s.l.Refund(l) }
-
-func (s *shared[R]) Settle(_ R, l core.Lease, permits int) core.Lease {
-	return s.l.Settle(l, permits)
-}
-
-// Statistics returns the limiter's statistics and true.
-func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return s.l.Statistics(), true }
-
-func (s *shared[R]) String() string { return "shared " + backdoor.Describe(s.l) }
-
-func (s *shared[R]) bind(Limiter[R], R) bound { return s.l }
 
 // complete returns l itself if it has all methods of bound, and else l with what it lacks.
 func complete(l core.Limiter) bound {

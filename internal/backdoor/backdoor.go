@@ -263,6 +263,11 @@ type Ways[L any] struct {
 	// of them allocates.
 	Grants func(release func()) (next func() L)
 
+	// ChainLike returns a *core.ChainedLimiter of limiters, a []core.Limiter, which are not compared. The caller may
+	// replace them in the slice while no call of the chain runs. The leases of the chain are also leases of
+	// like, another such chain of as many limiters, if it is not nil: each can refund and settle those of the other.
+	ChainLike func(limiters, like any) any
+
 	// NewJoiner returns a Joiner of leases with this number of parts.
 	NewJoiner func(parts int) Joiner[L]
 }
