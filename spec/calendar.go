@@ -12,9 +12,6 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// calendarOptions are the words of windows of the calendar, in the order of String.
-var calendarOptions = []string{"day", "from", "tz"}
-
 // periods are the times that may be windows of the calendar.
 var periods = map[string]calendar.Unit{
 	"day": calendar.Day, "days": calendar.Day, "week": calendar.Week, "weeks": calendar.Week,
@@ -41,25 +38,22 @@ func (p *parser) noLength(word, per string) error {
 	return wrong(word, "want one %s, as in %s/%s", name, number, name)
 }
 
-// calendarOption takes the value of one of the calendarOptions.
-func (p *parser) calendarOption(word, option string) (err error) {
-	examples := map[string]string{"day": "day 15", "from": "from sunday", "tz": "tz Europe/Berlin"}
-	if len(p.words) == 0 {
-		return wrong(word, "want a value after it, such as %s", examples[option])
+func (p *parser) takeDay(value, low string) (err error) {
+	if p.day, err = parseNumber(value, low, 1); err == nil && p.day > 31 {
+		err = wrong(value, "want a day from 1 to 31")
 	}
-	value, low := p.take()
-	switch option {
-	case "day":
-		if p.day, err = parseNumber(value, low, 1); err == nil && p.day > 31 {
-			err = wrong(value, "want a day from 1 to 31")
-		}
-	case "from":
-		if p.weekday = slices.Index(weekdays, low); p.weekday < 0 {
-			err = wrong(value, "want a weekday, such as monday")
-		}
-	case "tz":
-		p.zone, err = zone(value)
+	return err
+}
+
+func (p *parser) takeWeekday(value, low string) error {
+	if p.weekday = slices.Index(weekdays, low); p.weekday < 0 {
+		return wrong(value, "want a weekday, such as monday")
 	}
+	return nil
+}
+
+func (p *parser) takeZone(value, _ string) (err error) {
+	p.zone, err = zone(value)
 	return err
 }
 
@@ -67,20 +61,20 @@ var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", 
 
 // calendar puts the words of the calendar into the limit.
 func (p *parser) calendar() error {
-	has := func(option string) bool { return slices.Contains(p.seen, option) }
-	unit := p.unit
-	switch {
-	case has("day") && unit != calendar.Month:
-		return wrong("day", "only for a month, as in 1000/month day 15")
-	case has("from") && unit != calendar.Week:
-		return wrong("from", "only for a week, as in 500/week from sunday")
-	case has("tz") && unit == calendar.None:
-		return wrong("tz", "only for a day, week, month or year, as in 100/day tz UTC")
-	case unit == calendar.None || hasLength(unit) && !has("tz") && !has("from"):
+	calendarOnly := false
+	for i := range options {
+		o := &options[i]
+		seen := slices.Contains(p.seen, o)
+		if seen && !o.fits(p.unit) {
+			return wrong(o.word, "only for %s", o.calendar.only)
+		}
+		calendarOnly = calendarOnly || seen && o.calendar != nil
+	}
+	if p.unit == calendar.None || hasLength(p.unit) && !calendarOnly {
 		return nil
 	}
 	p.limit.Per = 0
-	switch unit {
+	switch p.unit {
 	case calendar.Week:
 		p.limit.Calendar = core.Weekly(time.Weekday(p.weekday), p.zone)
 	case calendar.Month:

@@ -34,16 +34,6 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// optionsOf are the words that may follow the amount. "order" stands for the three orders.
-var optionsOf = [...][]string{
-	Unlimited:     {},
-	Concurrency:   {"queue", "order"},
-	TokenBucket:   {"burst", "queue", "order"},
-	FixedWindow:   {"day", "from", "tz", "queue", "order"},
-	SlidingWindow: {"segments", "queue", "order"},
-	Blocked:       {},
-}
-
 // timed reports whether the amount has a time.
 func (k Kind) timed() bool { return k >= TokenBucket && k <= SlidingWindow }
 

@@ -63,12 +63,6 @@ func limiter[L core.Limiter](l L, err error) (core.Limiter, error) {
 	return l, nil
 }
 
-// updatable is a limiter with options O.
-type updatable[O any] interface {
-	Options() O
-	Update(options O) error
-}
-
 // Update changes the limiter's limit to l while it is in use, as the Update method of its type
 // does. The limiter keeps its name, its anchor and manual replenishment, except that a Calendar has
 // no anchor and no manual replenishment. If the limiter is nil or of another kind, nothing changes and Update
@@ -94,22 +88,29 @@ func (l Limit) Update(limiter core.Limiter) error {
 			return nil
 		}
 	case Concurrency:
-		if t, ok := limiter.(updatable[core.ConcurrencyLimiterOptions]); ok {
-			return t.Update(l.concurrency(t.Options()))
-		}
+		return update(limiter, l, l.concurrency)
 	case TokenBucket:
-		if t, ok := limiter.(updatable[core.TokenBucketOptions]); ok {
-			return t.Update(l.bucket(t.Options()))
-		}
+		return update(limiter, l, l.bucket)
 	case FixedWindow:
-		if t, ok := limiter.(updatable[core.FixedWindowOptions]); ok {
-			return t.Update(l.fixed(t.Options()))
-		}
+		return update(limiter, l, l.fixed)
 	case SlidingWindow:
-		if t, ok := limiter.(updatable[core.SlidingWindowOptions]); ok {
-			return t.Update(l.sliding(t.Options()))
-		}
+		return update(limiter, l, l.sliding)
 	}
+	return l.otherKind(limiter)
+}
+
+// update sets the limit's fields in the options of a limiter that has options O.
+func update[O any](limiter core.Limiter, l Limit, set func(O) O) error {
+	if t, ok := limiter.(interface {
+		Options() O
+		Update(options O) error
+	}); ok {
+		return t.Update(set(t.Options()))
+	}
+	return l.otherKind(limiter)
+}
+
+func (l Limit) otherKind(limiter core.Limiter) error {
 	return fmt.Errorf("%w: %T, want %v", ErrKind, limiter, l.Kind)
 }
 
@@ -183,7 +184,6 @@ func (l Limit) validate() error {
 		fault("Kind", uint8(l.Kind), wantKind)
 		return errors.Join(errs...)
 	}
-	has := func(option string) bool { return slices.Contains(optionsOf[l.Kind], option) }
 	check := func(field string, belongs bool, value, least int) {
 		switch {
 		case !belongs && value != 0:
@@ -206,16 +206,18 @@ func (l Limit) validate() error {
 	case l.Kind.timed() && l.Per <= 0:
 		fault("Per", l.Per, "above 0")
 	}
-	check("Burst", has("burst"), l.Burst, 0)
 	if l.Bytes && !l.Kind.counted() {
 		fault("Bytes", true, "false for kind %v", l.Kind)
 	}
-	check("Segments", has("segments"), l.Segments, 0)
+	for _, o := range options {
+		if o.of != nil {
+			check(o.field, o.belongs(l.Kind), *o.of(&l), 0)
+		}
+	}
 	if l.tooManySegments() {
 		fault("Segments", l.segments(), "at most %d, the nanoseconds of Per", l.Per.Nanoseconds())
 	}
-	check("Queue", has("queue"), l.Queue, 0)
-	if _, err := l.Order.MarshalText(); err != nil || !has("order") && l.Order != 0 {
+	if _, err := l.Order.MarshalText(); err != nil || !slices.Contains(queued, l.Kind) && l.Order != 0 {
 		fault("Order", l.Order, "%v, %v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst, core.FairShare)
 	}
 	return errors.Join(errs...)

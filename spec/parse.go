@@ -26,7 +26,7 @@ func Parse(s string) (Limit, error) {
 type parser struct {
 	words []string // not taken yet, as they were written
 	limit Limit
-	seen  []string // options
+	seen  []*option
 
 	// For a fixed window that may be of the calendar.
 	unit    calendar.Unit // None: its time is another
@@ -146,63 +146,36 @@ func noTime(word, low string) error {
 	return wrong(word, "no time, want an amount such as %s/s", word)
 }
 
-// option takes one of the words after the amount, with its number.
+// option takes one of the words after the amount, with its number or value.
 func (p *parser) option() error {
 	word, low := p.take()
-	order := new(core.QueueOrder).UnmarshalText([]byte(low)) == nil
-	meaning := low
-	if order {
-		meaning = "order"
-	}
-	number, least, known := p.limit.number(meaning)
+	o := optionOf(low)
 	switch {
-	case !known && !order && !slices.Contains(calendarOptions, low):
+	case o == nil:
 		return wrong(word, "unknown word, want %s", p.wanted())
-	case !slices.Contains(optionsOf[p.limit.Kind], meaning):
+	case !o.belongs(p.limit.Kind):
 		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
-	case slices.Contains(p.seen, meaning) && order:
+	case slices.Contains(p.seen, o) && o.word == order:
 		return wrong(word, "a second order, want %v, %v or %v once", core.OldestFirst, core.NewestFirst, core.FairShare)
-	case slices.Contains(p.seen, meaning):
+	case slices.Contains(p.seen, o):
 		return wrong(word, "there twice, want it once")
 	}
-	p.seen = append(p.seen, meaning)
-	if order {
+	p.seen = append(p.seen, o)
+	switch {
+	case o.word == order:
 		return p.limit.Order.UnmarshalText([]byte(low))
-	}
-	if number == nil {
-		return p.calendarOption(word, low)
-	}
-	if len(p.words) == 0 {
+	case len(p.words) == 0 && o.calendar != nil:
+		return wrong(word, "want a value after it, such as %s", o.calendar.example)
+	case len(p.words) == 0:
 		return wrong(word, "want a number after it, such as %s 20", low)
 	}
 	value, lowValue := p.take()
-	var err error
-	*number, err = parseNumber(value, lowValue, least)
+	if o.calendar != nil {
+		return o.calendar.take(p, value, lowValue)
+	}
+	n, err := parseNumber(value, lowValue, o.least)
+	*o.of(&p.limit) = n
 	return err
-}
-
-// number returns the field that an option sets, and its least value.
-func (l *Limit) number(option string) (field *int, least int, ok bool) {
-	switch option {
-	case "burst":
-		return &l.Burst, 1, true
-	case "segments":
-		return &l.Segments, 1, true
-	case "queue":
-		return &l.Queue, 0, true
-	}
-	return nil, 0, false
-}
-
-// wanted lists the words of the kind.
-func (p *parser) wanted() string {
-	options := slices.DeleteFunc(slices.Clone(optionsOf[p.limit.Kind]), func(o string) bool {
-		return o == "day" && p.unit != calendar.Month || o == "from" && p.unit != calendar.Week || o == "tz" && p.unit == calendar.None
-	})
-	if len(options) == 0 {
-		return "nothing more"
-	}
-	return strings.Join(options[:len(options)-1], ", ") + ", oldest-first, newest-first or fair-share"
 }
 
 // String returns the limit as a line that Parse turns into the same Limit, such as "100/s".
@@ -230,17 +203,14 @@ func (l Limit) String() string {
 		b = append(b, '/')
 		b = append(b, formatTime(l.Per)...)
 	}
-	if l.Burst != 0 {
-		b = append(b, " burst "...)
-		b = l.appendPermits(b, l.Burst)
-	}
-	if l.Segments != 0 {
-		b = append(b, " segments "...)
-		b = strconv.AppendInt(b, int64(l.Segments), 10)
-	}
-	if l.Queue != 0 {
-		b = append(b, " queue "...)
-		b = l.appendPermits(b, l.Queue)
+	for _, o := range options {
+		switch {
+		case o.of == nil || *o.of(&l) == 0:
+		case o.permits:
+			b = l.appendPermits(append(b, " "+o.word+" "...), *o.of(&l))
+		default:
+			b = strconv.AppendInt(append(b, " "+o.word+" "...), int64(*o.of(&l)), 10)
+		}
 	}
 	if l.Order != core.OldestFirst {
 		b = append(b, ' ')
