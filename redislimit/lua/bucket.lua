@@ -1,4 +1,4 @@
--- A token bucket. README.md in this folder has an example of a stamp, and of why least exists.
+-- A token bucket. README.md in this directory has an example of a stamp, and of why least exists.
 --
 -- KEYS[1]  "bucket limit missing tick version since least"; none: a full bucket.
 --            limit    that missing is relative to
@@ -22,6 +22,11 @@
 -- Returns  0, the instant, 0; then for each operation: done, missing, microseconds since tick, version.
 --            done: how many takes were granted; how many permits were given back, were missing because of the grant that is
 --            charged, or were prefetched
+--
+-- Format 1. Another format has another first word in the value, so that older processes say that the key holds something else.
+-- Cost: O(1) for each operation.
+-- Invariants: missing >= 0; tick <= now; since < version, and since is 0 or 0 < least <= missing. All quotients are of integers
+-- below 2^53, so that their floors and ceilings are exact.
 --
 -- It is one piece, as Redis makes a function anew in each call, and that costs as much as what most of them would do. The
 -- value is formatted by one call, and out has room for one operation, as growing costs more than filling it.

@@ -13,6 +13,11 @@
 --            RELEASE id
 -- Returns  0, the instant, 0; then for each operation: done (1 or 0), permits held, microseconds until a lease that is not
 --          renewed ends, the lease's token.
+--
+-- Format 1. Another format has other keys.
+-- Cost: O(log n) for each operation with n leases. Leases that have expired are removed, once each.
+-- Invariants: held is the sum of the leases' permits; each member of the set has its permits in the hash, unless the server has
+-- dropped the hash; token only grows. PUBLISH comes last and may fail: releases do not depend on it.
 local limit, ttl, holder = arg(), arg(), ARGV[3]
 position = 3
 

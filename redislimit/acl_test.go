@@ -1,0 +1,99 @@
+//go:build unix
+
+package redislimit_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	goredisclient "github.com/redis/go-redis/v9"
+	rueidisclient "github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+	"github.com/sluice-go/sluice/redislimit/internal/realserver"
+	"github.com/sluice-go/sluice/redislimit/rueidis"
+)
+
+// permissions are those that docs/distributed.md lists.
+const permissions = "~{key}:* +evalsha +eval +time +type +exists +del +pexpire +get +set +hget +hmget +hset +hdel " +
+	"+zadd +zcard +zrange +zrangebyscore +zrem +zscore +ping +client +hello"
+
+// A Redis user needs few permissions. Without those for the channel, releases work, and waiters ask once a second.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	for name, channel := range map[string]string{
+		"with a channel":    " &{key}:limit:released +publish +subscribe +unsubscribe",
+		"without a channel": " resetchannels +publish +subscribe +unsubscribe",
+		"without publish":   " resetchannels",
+	} {
+		for _, program := range realserver.Programs(t) {
+			for _, adapter := range []string{"go-redis", "rueidis"} {
+				t.Run(name+"/"+filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+					t.Parallel()
+					s := realserver.Start(t, program)
+					admin := s.Client()
+					defer admin.Close()
+					user := []any{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}
+					for rule := range strings.FieldsSeq(permissions + channel) {
+						user = append(user, rule)
+					}
+					require.NoError(t, admin.Do(t.Context(), user...).Err())
+					permitted(t, limiterUser(t, s.Addr, adapter), name == "with a channel")
+				})
+			}
+		}
+	}
+}
+
+func limiterUser(t *testing.T, addr, adapter string) redislimit.Store {
+	t.Helper()
+	if adapter == "go-redis" {
+		c := goredisclient.NewClient(&goredisclient.Options{Addr: addr, Username: "limiter", Password: "secret"})
+		t.Cleanup(func() { c.Close() })
+		return goredis.New(c)
+	}
+	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{
+		InitAddress: []string{addr}, Username: "limiter", Password: "secret", DisableCache: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return rueidis.New(c)
+}
+
+// permitted uses each kind of limiter.
+func permitted(t *testing.T, store redislimit.Store, hears bool) {
+	t.Helper()
+	o := redislimit.StoreOptions{Store: store, Key: "key", Timeout: patient, Prefetch: 1}
+	b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	b.Refund(takes(t, b, 2))
+	w := sliding(t, o, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: 10})
+	lease := takes(t, w, 1)
+	require.ErrorContains(t, b.TryAcquire(1).Err(), "holds a sliding window")
+	w.Refund(lease)
+	options := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
+	here, there := concurrency(t, o, options), concurrency(t, o, options)
+	for range 3 {
+		lease := takes(t, here, 1)
+		waiter := make(chan core.Lease)
+		go func() {
+			lease, _ := there.Acquire(t.Context(), 1)
+			waiter <- lease
+		}()
+		time.Sleep(300 * time.Millisecond) // it subscribes
+		start := time.Now()
+		lease.Release()
+		theirs := <-waiter
+		require.NoError(t, theirs.Err())
+		if hears {
+			require.Less(t, time.Since(start), 300*time.Millisecond)
+		}
+		require.Equal(t, 0, here.Available())
+		theirs.Release()
+		require.Equal(t, 1, here.Available())
+	}
+}

@@ -1,0 +1,194 @@
+package redislimit
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"sync"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// KeyedOptions are the options of a [Keyed].
+type KeyedOptions struct {
+	// Shared are the options of all limits. Its Key is the prefix of their keys in Redis.
+	Shared StoreOptions
+
+	// MaxKeys is the maximum number of keys that this process remembers. 0 means 10,000. The limits
+	// are in the store: a key that is not remembered is limited all the same, but a request for it asks
+	// the store.
+	MaxKeys int
+}
+
+// Keyed has a token bucket in the store for each key, whose limit is given with each request, as a customer's plan
+// says. Use package partition instead if you want other kinds of limits, or if the limit of a key rarely changes.
+//
+// All keys share one store and its breaker. It is safe for concurrent use. Make it with [NewKeyed]; the zero
+// value fails with [core.ErrClosed].
+type Keyed struct {
+	options KeyedOptions
+
+	mu     sync.Mutex // guards the rest
+	closed bool
+	keys   map[string]*list.Element // of *keyed
+	recent list.List                // the most recently used first
+}
+
+// keyed is the limiter of a key.
+type keyed struct {
+	key     string
+	limit   core.TokenBucketOptions
+	limiter *TokenBucket
+	callers int // in a call; while there are any, it is not dropped
+}
+
+const (
+	defaultMaxKeys = 10_000
+	maxKeyLength   = 200
+)
+
+// NewKeyed returns a Keyed, or an error with everything that is wrong with the options. It does not ask the store.
+func NewKeyed(o KeyedOptions) (*Keyed, error) {
+	f := faults{options: "KeyedOptions"}
+	f.shared(o.Shared)
+	if o.MaxKeys < 0 {
+		f.add("MaxKeys", o.MaxKeys, "at least 0")
+	}
+	if f.found() {
+		return nil, f.err()
+	}
+	if o.MaxKeys == 0 {
+		o.MaxKeys = defaultMaxKeys
+	}
+	return &Keyed{options: o, keys: make(map[string]*list.Element)}, nil
+}
+
+// TryAcquire takes permits of the key's bucket if they are available now, like [TokenBucket.TryAcquire]. If the limit
+// differs from that of the latest request, the key's bucket continues with the new one.
+func (k *Keyed) TryAcquire(key string, limit core.TokenBucketOptions, permits int) core.Lease {
+	e, err := k.enter(key, limit)
+	if err != nil {
+		return core.Fail(err)
+	}
+	defer k.leave(e)
+	return e.limiter.TryAcquire(permits)
+}
+
+// Acquire takes permits of the key's bucket, and waits for them if the QueueLimit of the limit allows, like
+// [TokenBucket.Acquire].
+func (k *Keyed) Acquire(ctx context.Context, key string, limit core.TokenBucketOptions, permits int) (core.Lease, error) {
+	e, err := k.enter(key, limit) //nolint:contextcheck // closing a limiter does not end with the caller
+	if err != nil {
+		return core.Fail(err), err
+	}
+	defer k.leave(e)
+	return e.limiter.Acquire(ctx, permits)
+}
+
+// Settle corrects the cost of a grant of this Keyed, like [TokenBucket.Settle].
+func (k *Keyed) Settle(l core.Lease, permits int) core.Lease {
+	if g, ok := grantKey.From(l); ok {
+		return g.e.Settle(l, permits)
+	}
+	return l
+}
+
+// Refund undoes a grant that was not used: it is Settle to zero permits.
+func (k *Keyed) Refund(l core.Lease) { k.Settle(l, 0) }
+
+// Close ends every wait with [core.ErrClosed], returns what was prefetched, and fails all requests from then on.
+func (k *Keyed) Close() error {
+	var all sync.WaitGroup
+	for _, l := range k.close() {
+		all.Go(func() { _ = l.Close() })
+	}
+	all.Wait()
+	return nil
+}
+
+func (k *Keyed) close() (limiters []*TokenBucket) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	for e := k.recent.Front(); e != nil; e = e.Next() {
+		limiters = append(limiters, e.Value.(*keyed).limiter)
+	}
+	k.keys, k.recent = nil, list.List{}
+	return limiters
+}
+
+// Len returns how many keys this process remembers.
+func (k *Keyed) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.keys)
+}
+
+// enter returns the key's limiter with that limit, which is not dropped before leave.
+func (k *Keyed) enter(key string, limit core.TokenBucketOptions) (*keyed, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.keys == nil {
+		return nil, core.ErrClosed
+	}
+	at := k.keys[key]
+	if at == nil {
+		shared := k.options.Shared
+		shared.Key += "/" + redisKey(key)
+		l, err := NewTokenBucket(TokenBucketOptions{limit, shared})
+		if err != nil {
+			return nil, err
+		}
+		at = k.recent.PushFront(&keyed{key: key, limit: limit, limiter: l})
+		k.keys[key] = at
+		k.dropLocked()
+	}
+	e := at.Value.(*keyed)
+	if e.limit != limit {
+		if err := e.limiter.Update(TokenBucketOptions{TokenBucketOptions: limit}); err != nil {
+			return nil, err
+		}
+		e.limit = limit
+	}
+	k.recent.MoveToFront(at)
+	e.callers++
+	return e, nil
+}
+
+func (k *Keyed) leave(e *keyed) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e.callers--
+}
+
+// dropLocked drops the keys that were not used for longest while there are too many. It looks at two for each key that enters,
+// so that those in use cost no more.
+func (k *Keyed) dropLocked() {
+	for range 2 {
+		last := k.recent.Back()
+		if len(k.keys) <= k.options.MaxKeys || last == nil {
+			return
+		}
+		e := last.Value.(*keyed)
+		if e.callers > 0 || last == k.recent.Front() {
+			k.recent.MoveToFront(last)
+			continue
+		}
+		k.recent.Remove(last)
+		delete(k.keys, e.key)
+		go func() { _ = e.limiter.Close() }() // it may wait for the store, to return what was prefetched
+	}
+}
+
+// redisKey returns the key as a part of a key in Redis: without braces, and not too long.
+func redisKey(key string) string {
+	if len(key) > maxKeyLength {
+		sum := sha256.Sum256([]byte(key))
+		return "%sha256:" + hex.EncodeToString(sum[:])
+	}
+	return escapes.Replace(key)
+}
+
+var escapes = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")

@@ -1,0 +1,81 @@
+package redislimit_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+// A limit for each customer, as the customer's plan says.
+func ExampleKeyed() {
+	client, stop := start()
+	defer stop()
+	customers := core.Must(redislimit.NewKeyed(redislimit.KeyedOptions{
+		Shared: redislimit.StoreOptions{Store: goredis.New(client), Key: "customers", Timeout: time.Second},
+	}))
+	defer customers.Close()
+
+	free, paid := core.PerSecond(1, 1), core.PerSecond(10, 3)
+	for _, customer := range []string{"ann", "ann", "bob", "bob"} {
+		plan := free
+		if customer == "bob" {
+			plan = paid
+		}
+		fmt.Println(customer, customers.TryAcquire(customer, plan, 1).Acquired())
+	}
+	// Output:
+	// ann true
+	// ann false
+	// bob true
+	// bob true
+}
+
+// Each key has a limit of its own, which holds although few keys are remembered, and which requests may change.
+func TestKeyed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("plans")
+		k, err := redislimit.NewKeyed(redislimit.KeyedOptions{Shared: o, MaxKeys: 3})
+		require.NoError(t, err)
+		limit := core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}
+		keys := []string{"", "a", "{a}", "%7Ba%7D", "a}", strings.Repeat("long", 100), strings.Repeat("long", 101), "b/c"}
+		for range 2 {
+			for _, key := range keys {
+				require.NoError(t, k.TryAcquire(key, limit, 1).Err(), key)
+			}
+			require.LessOrEqual(t, k.Len(), 3)
+		}
+		for _, key := range keys {
+			require.ErrorIs(t, k.TryAcquire(key, limit, 1).Err(), core.ErrRejected, key)
+		}
+
+		lease := k.TryAcquire("refunded", limit, 2)
+		require.NoError(t, lease.Err())
+		k.Refund(lease)
+		lease, err = k.Acquire(t.Context(), "refunded", limit, 2)
+		require.NoError(t, err)
+		k.Settle(lease, 1)
+		require.NoError(t, k.TryAcquire("refunded", limit, 1).Err())
+
+		other := limit
+		other.QueueLimit = 1
+		start := time.Now()
+		_, err = k.Acquire(t.Context(), "refunded", other, 1)
+		require.NoError(t, err)
+		require.Equal(t, time.Hour, time.Since(start))
+
+		require.Error(t, k.TryAcquire("bad", core.TokenBucketOptions{}, 1).Err())
+		require.NoError(t, k.Close())
+		require.ErrorIs(t, k.TryAcquire("a", limit, 1).Err(), core.ErrClosed)
+		require.ErrorIs(t, new(redislimit.Keyed).TryAcquire("a", limit, 1).Err(), core.ErrClosed)
+		_, err = redislimit.NewKeyed(redislimit.KeyedOptions{MaxKeys: -1})
+		require.ErrorContains(t, err, "redislimit: KeyedOptions.Shared.Store = nil, want a store")
+		require.ErrorContains(t, err, "redislimit: KeyedOptions.MaxKeys = -1, want at least 0")
+	})
+}
