@@ -2,19 +2,19 @@ package adaptive
 
 import "time"
 
-// Algorithm finds a limit. Those of this package are [Gradient] and [AIMD].
+// Algorithm finds a limit. The algorithms of this package are [Gradient] and [AIMD].
 //
-// An Algorithm may also have a method Explain() (reason string, baseline time.Duration), as these have. The
-// limiter calls it after Next, for the [Change] that it passes to OnChange: reason says in a word or two why
-// Next returned what it did, and baseline is the latency without load that it assumes, 0 if it assumes none.
+// An Algorithm may also have a method Explain() (reason string, baseline time.Duration), as these do. The
+// limiter calls it after Next, for the [Change] that it passes to OnChange. reason is a word or two for
+// the result of Next, and baseline is the latency without load that the algorithm assumes, or 0.
 type Algorithm interface {
-	// Next returns the limit to be in force after a window. Fractions are rounded down, and the
-	// result is moved into Min..Max; NaN keeps the limit. Each drop takes at least 1 off the
-	// limit, whatever Next returns; the limit does not grow while less than half of it is used.
+	// Next returns the new limit after a window. Fractions are rounded down, and the result is
+	// clamped to Min..Max. NaN keeps the limit. Each drop reduces the limit by at least 1, whatever
+	// Next returns, and the limit does not grow while less than half of it is used.
 	//
-	// The limiter makes one call at a time and holds no lock. Next runs on a goroutine that
-	// releases a lease. Successes that are released in the meantime are lost, drops are in the next
-	// window. A panic goes to the caller of Release or Drop; the limiter goes on.
+	// The limiter makes one call at a time and holds no lock. Next runs on a goroutine that releases
+	// a lease. Successes that are released in the meantime are lost; drops count in the next window.
+	// A panic goes to the caller of Release or Drop, and the limiter continues to work.
 	Next(limit int, w Window) float64
 }
 
@@ -27,17 +27,17 @@ const (
 	reasonTrialOver  = "trial over"
 	reasonQueueing   = "queueing"
 	reasonDropped    = "dropped"
-	reasonUnknown    = "algorithm" // of an algorithm that gives none
+	reasonUnknown    = "algorithm" // of an algorithm without Explain
 )
 
-// Window is what was measured of some leases, which ended one after the other. It has at least
-// 20 of them, or as many as permits are in flight if those are more. A drop ends it at once.
-// Leases that were under way when the limit last changed by more than a fifth do not count, nor
-// do leases that ended before the server had settled; drops always count.
+// Window is a measurement of consecutive leases. It has at least 20 of them, or as many as there are
+// permits in flight if that is more. A drop ends it immediately. Leases that were in flight when the
+// limit last changed by more than 20% do not count, nor do leases that ended before the server had
+// settled. Drops always count.
 type Window struct {
-	N        int           // successes; 0: the following three are 0, too
-	Dropped  int           // leases whose work was dropped or took longer than the AIMD's Timeout
-	Mean     time.Duration // for which the successes were held
-	StdErr   time.Duration // standard error of Mean, as if they were independent of each other
-	InFlight float64       // mean number of permits held at a success' release, its own included
+	N        int           // number of successes; if it is 0, Mean, StdErr and InFlight are 0 too
+	Dropped  int           // number of leases whose work was dropped or took longer than the AIMD's Timeout
+	Mean     time.Duration // mean time for which the successes were held
+	StdErr   time.Duration // standard error of Mean, as if the successes were independent
+	InFlight float64       // mean number of permits held at the release of a success, including its own
 }

@@ -14,35 +14,34 @@ import (
 // Concurrency is a concurrency limiter with an adaptive limit: an [Algorithm] learns
 // from how long leases are held and from which of them are dropped.
 //
-// Releasing a lease is a success: the time since its grant is the sample.
-// [Concurrency.Drop] releases a lease whose work was dropped or timed out downstream,
-// [Concurrency.Ignore] one that says nothing of the server. Work that failed at once for a reason of its
-// own, such as bad input, is better ignored: it looks as if the server were fast.
+// The release of a lease is a success, and the time since its grant is the sample. If the work was
+// dropped or timed out downstream, release the lease with [Concurrency.Drop]. If the lease shows nothing
+// about the server, release it with [Concurrency.Ignore]. For example, work that failed immediately
+// because of bad input would make the server look fast.
 //
-// It keeps the rules of all limiters: see [core.Limiter]. A request for more than Max
-// is refused with [core.ErrPermitsExceedLimit]; one for more than the limit in force, but
-// not more than Max, waits until the limit has grown, or is rejected. While it waits at the
-// head of the queue nobody else is served, and the limit grows only while permits are in
-// use; so ask for few permits at a time, or set Min to the largest request.
+// It follows the rules of all limiters: see [core.Limiter]. A request for more than Max permits fails
+// with [core.ErrPermitsExceedLimit]. A request for more than the current limit, but not more than Max,
+// waits until the limit has grown, or is rejected. While it waits at the head of the queue, no other
+// caller is served, and the limit grows only while permits are in use. Therefore acquire few permits at
+// a time, or set Min to the largest request.
 //
-// It is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], safe for
-// concurrent use. It has no goroutine and no timer: it learns on the goroutines that release. Make it
-// with [New]; the zero value refuses with [core.ErrClosed].
+// It is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], and safe for
+// concurrent use. It has no goroutine and no timer: it learns on the goroutines that release leases. Use
+// [New] to create one; requests to the zero value fail with [core.ErrClosed].
 type Concurrency struct {
 	inner   *core.ConcurrencyLimiter
 	watched backdoor.Watched[core.Lease]
 	o       Options
-	late    time.Duration // a lease held longer is a drop
-	dropped atomic.Int64  // since the last window
+	late    time.Duration // a lease that is held longer counts as a drop
+	dropped atomic.Int64  // drops since the last window
 
-	learning atomic.Bool     // a goroutine has samples and calls the algorithm
-	samples  sampler.Sampler // of the goroutine that set learning
+	learning atomic.Bool     // whether a goroutine uses samples and calls the algorithm
+	samples  sampler.Sampler // owned by the goroutine that set learning
 }
 
-// New returns a limiter with all its permits available. If options are invalid the error
-// names each.
+// New returns a limiter with all its permits available, or an error that lists all invalid options.
 func New(o Options) (*Concurrency, error) {
-	if err := o.complete(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	inner, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
@@ -65,13 +64,13 @@ func (l *Concurrency) TryAcquire(permits int) core.Lease {
 	return l.limiter().TryAcquire(permits)
 }
 
-// Acquire takes permits, waiting for them if it must and the queue limit allows. If ctx is done,
-// before or during the wait, it returns ctx.Err(), unchanged, and leaves nothing taken.
+// Acquire takes permits, waiting for them if necessary and if the queue limit allows it. If ctx is done,
+// before or during the wait, it returns ctx.Err(), unchanged, and takes nothing.
 func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return l.limiter().Acquire(ctx, permits)
 }
 
-// AcquireWaiting is for the packages of this module: it is Acquire that waits whatever QueueLimit is.
+// AcquireWaiting is for the packages of this module: it is Acquire, but waits whatever QueueLimit is.
 func (l *Concurrency) AcquireWaiting(ctx context.Context, permits int, asked backdoor.Asked) (core.Lease, error) {
 	if outer, ok := asked.Limiter.(core.Limiter); ok && outer != core.Limiter(l) { // a type that embeds l
 		return outer.Acquire(ctx, permits)
@@ -84,22 +83,23 @@ func (l *Concurrency) TryQuietly(permits int) (core.Lease, bool) {
 	return l.limiter().TryQuietly(permits)
 }
 
-// Limit returns the limit in force.
+// Limit returns the current limit.
 func (l *Concurrency) Limit() int { return l.Statistics().Limit }
 
 // QueueOrder returns the order in which waiters are served: Options.QueueOrder.
 func (l *Concurrency) QueueOrder() core.QueueOrder { return l.o.QueueOrder }
 
-// Drop releases a lease whose work was dropped or timed out downstream. The limit shrinks by
-// at least 1, down to Min. Drop does nothing to a lease that was released before or that another
-// limiter granted; so a deferred Release may follow it.
+// Drop releases a lease whose work was dropped or timed out downstream. The limit shrinks by at least 1,
+// but not below Min. Drop ignores leases that were already released or that another limiter granted. A
+// deferred Release may follow it.
 func (l *Concurrency) Drop(lease core.Lease) { l.end(lease, backdoor.Dropped) }
 
-// Ignore releases a lease without learning from it. It does nothing to a lease that was released
-// before or that another limiter granted.
+// Ignore releases a lease without learning from it. It ignores leases that were already released or that
+// another limiter granted.
 func (l *Concurrency) Ignore(lease core.Lease) { l.end(lease, backdoor.Ignored) }
 
-// Refund is [Concurrency.Ignore]: a permit that was not used says nothing of the server.
+// Refund is the same as [Concurrency.Ignore], because a permit that was not used shows nothing about the
+// server.
 func (l *Concurrency) Refund(lease core.Lease) { l.end(lease, backdoor.Refunded) }
 
 func (l *Concurrency) end(lease core.Lease, cause backdoor.Cause) {
@@ -111,8 +111,7 @@ func (l *Concurrency) end(lease core.Lease, cause backdoor.Cause) {
 // Available returns the number of permits that could be taken now.
 func (l *Concurrency) Available() int { return l.Statistics().Available }
 
-// Statistics returns the limiter's counts; Limit is the limit in force. It goes on counting
-// after Close.
+// Statistics returns the limiter's counts. Limit is the current limit. It keeps counting after Close.
 func (l *Concurrency) Statistics() core.Statistics {
 	return l.limiter().Statistics()
 }
@@ -122,13 +121,13 @@ func (l *Concurrency) IdleFor() (time.Duration, bool) {
 	return l.limiter().IdleFor()
 }
 
-// Close ends every wait with [core.ErrClosed] and refuses from then on. Leases can still be
-// released. It returns nil, however often it is called.
+// Close ends all waits with [core.ErrClosed]; later requests fail with it too. Leases can still be
+// released. Close always returns nil, and may be called again.
 func (l *Concurrency) Close() error {
 	return l.limiter().Close()
 }
 
-// limiter returns the limiter that decides. For the zero Concurrency that is the zero limiter, which refuses.
+// limiter returns the inner limiter. For the zero Concurrency that is the zero limiter, which fails all requests.
 func (l *Concurrency) limiter() *core.ConcurrencyLimiter {
 	if l.inner == nil {
 		return new(core.ConcurrencyLimiter)
@@ -136,23 +135,23 @@ func (l *Concurrency) limiter() *core.ConcurrencyLimiter {
 	return l.inner
 }
 
-// String returns a line for a person: the name and the statistics.
+// String returns the name and the statistics, for people.
 func (l *Concurrency) String() string {
 	return describe("adaptive concurrency limiter", l.o.Name, l.Statistics())
 }
 
-// hook is a Concurrency as core sees it.
+// hook is a Concurrency that core notifies.
 type hook Concurrency
 
-// Ended is called at the end of each lease that held permits. The goroutine that sets learning learns.
-// In the meantime, other goroutines' successes are lost. Their drops are counted before they look at
-// learning, so that the one that learns finds them.
+// Ended is called at the end of each lease that held permits. The goroutine that sets learning learns. In the
+// meantime, the successes of other goroutines are lost. Their drops are not, because they are counted before the
+// goroutines check learning, so that the one that learns finds them.
 func (h *hook) Ended(cause backdoor.Cause, e backdoor.End) {
 	l := (*Concurrency)(h)
 	success := cause == backdoor.Released && e.Held <= l.late
 	switch {
-	case cause == backdoor.Released && (e.Held < 0 || e.Held > decades):
-		return // the lease ended by another clock than it began
+	case cause == backdoor.Released && (e.Held < 0 || e.Held > maxHeld):
+		return // the lease was granted and released by different clocks
 	case success:
 	case cause == backdoor.Dropped, cause == backdoor.Released:
 		l.dropped.Add(1)
@@ -174,12 +173,12 @@ func (h *hook) Ended(cause backdoor.Cause, e backdoor.End) {
 	}
 }
 
-// decades is longer than any lease is held, unless it moves to a synctest bubble with another clock.
-const decades = 20 * 365 * 24 * time.Hour
+// maxHeld is longer than any lease is held, unless it moves into a synctest bubble with another clock.
+const maxHeld = 20 * 365 * 24 * time.Hour
 
-// learn gives the algorithm the window so far and moves the limit; at is now, since the limiter was made.
-// The caller has set learning, and learn clears it, even if the user's code panics: then later drops
-// are left for the next release.
+// learn passes the current window to the algorithm and moves the limit. at is the current time since the limiter was
+// created. The caller has set learning, and learn clears it, even if the user's code panics. In that case later drops
+// are left to the next release.
 func (l *Concurrency) learn(at time.Duration) {
 	defer l.learning.Store(false)
 	w := l.samples.Take(int(l.dropped.Swap(0)))
@@ -196,7 +195,7 @@ func (l *Concurrency) learn(at time.Duration) {
 	}
 }
 
-// move puts another limit in force.
+// move applies a new limit.
 func (l *Concurrency) move(c Change) {
 	if c.New == c.Old {
 		return

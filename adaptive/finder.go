@@ -28,62 +28,62 @@ type finder struct {
 	window               float64 // max samples that the baseline is the mean of
 
 	phase    phase
-	limit    float64 // wanted when no trial is under way
+	limit    float64 // the wanted limit, except during a trial
 	growth   float64 // share by which the limit grows next
-	unqueued float64 // in flight in the last measure without a queue; 0: none to go back to
+	unqueued float64 // requests in flight in the last measure without a queue, to go back to; 0 if unknown
 	current  measure // the windows since the last decision
-	atLimit  measure // the latest at the limit
+	atLimit  measure // the latest one at the limit
 
-	baseline measure // n is 0: unknown
+	baseline measure // n is 0 while it is unknown
 	trial    trial
-	reason   string // for what Next returned last
+	reason   string // for the last result of Next
 }
 
 // phase is what the finder does with the next measure.
 type phase uint8
 
 const (
-	starting  phase = iota // the limit in force is not known yet
-	searching              // the limit grows fast until something queues
+	starting  phase = iota // the current limit is not known yet
+	searching              // the limit grows fast until requests queue
 	holding                // the limit follows the rule, and grows slowly at first
-	onTrial                // half of the limit is in force
+	onTrial                // half of the limit is the current limit
 )
 
-// trial is the trial that is under way, or the latest, and when the next one is due.
+// trial is the current trial or the latest one, and when the next one is due.
 type trial struct {
-	limit     float64 // while it is under way
-	of        float64 // the limit of which it was half
-	after     phase   // that follows it
-	justEnded bool    // before the present measure began
+	limit     float64 // during the trial
+	of        float64 // the limit before the trial
+	after     phase   // the phase after the trial
+	justEnded bool    // whether no measure was completed since the trial
 	interval  int     // measures from one trial to the next
-	remaining int     // of which are to come
+	remaining int     // measures until the next trial
 }
 
 const (
 	// A measure has at least five windows, so that their means show its error. It has at most
 	// 1,000 samples, or 20 for each permit in flight: where latencies differ very much, an exact measure
 	// would take too long.
-	leastWindows, mostSamples, mostPerPermit = 5, 1000, 20
+	minWindows, maxSamples, maxPerPermit = 5, 1000, 20
 
 	// A measure ends when its standard error is such a share of the mean. A limit that is held needs
-	// exact measures: baseline, latency and rule together may err by a fifth of the capacity. Coarse is
+	// exact measures: baseline, latency and rule together may err by a fifth of the capacity. coarseError is
 	// enough for a step of half of the limit, and for a limit of a few permits, where it is half a
 	// permit. A trial costs throughput, so its measure is in between; later trials add to it.
-	exact, coarse, enoughForTrial = 0.035, 0.1, 0.055
+	heldError, coarseError, trialError = 0.035, 0.1, 0.055
 
-	// The limit grows by leastGrowth while nothing queues, and by twice as much each time, up to
-	// mostGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is exceeded by little.
-	leastGrowth, mostGrowth = 0.025, 0.6
+	// The limit grows by minGrowth while nothing queues, and by twice as much each time, up to
+	// maxGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is exceeded by little.
+	minGrowth, maxGrowth = 0.025, 0.6
 
 	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few
 	// must queue at a small server, or it is idle between two requests.
 	overloaded, longQueue = 1.4, 5
 
 	// Requests were queueing if the latency falls by this share of what it would fall by if it were
-	// all queueing. Also the share from which on two numbers in flight count as nearly the same.
-	nearly = 0.75
+	// all queueing. Two numbers in flight whose ratio is above this share count as the same.
+	nearlyAll = 0.75
 
-	unlike = 0.15 // latencies that differ by less may be the same
+	sameLatency = 0.15 // two latencies that differ by a smaller share may be the same
 
 	// The baseline is the mean of at most longWindow samples of trials: with a standard deviation of
 	// one and a half times the mean, that is an error of 1.5 %.
@@ -91,14 +91,14 @@ const (
 
 	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree.
 	// With 32, trials cost about a hundredth of the throughput.
-	longestInterval = 32
+	maxInterval = 32
 )
 
 // rule returns the limit that follows limit if the latency is ratio times the baseline, and
 // reports whether nothing queues.
 func (f *finder) rule(limit, ratio float64) (next float64, noQueue bool) {
 	slope := min(f.tolerance/ratio, 1)
-	next = limit*slope + max(room*limit, leastRoom)
+	next = limit*slope + max(queueShare*limit, minQueue)
 	return limit + f.smoothing*(next-limit), slope == 1
 }
 
@@ -112,7 +112,7 @@ func (f *finder) Next(limit int, w Window) float64 {
 		return f.wanted()
 	}
 	f.current = f.current.and(measured(w))
-	if f.complete() {
+	if f.isExact() {
 		m := f.current
 		f.current = measure{}
 		if f.phase == onTrial {
@@ -124,12 +124,12 @@ func (f *finder) Next(limit int, w Window) float64 {
 	return f.wanted()
 }
 
-// Explain gives the reason for what Next returned last, and the baseline.
+// Explain returns the reason for the last result of Next, and the baseline.
 func (f *finder) Explain() (reason string, baseline time.Duration) {
 	return f.reason, time.Duration(f.baseline.mean)
 }
 
-// follow takes the limit in force. It may be less than was wanted: there are bounds, and the
+// follow takes the current limit. It may be less than the wanted one, because there are bounds, and because the
 // limit does not grow while it is not used. Fractions of a permit are kept.
 func (f *finder) follow(limit int) {
 	switch top := float64(limit) + 1 - 1e-6; {
@@ -149,7 +149,7 @@ func (f *finder) drop(limit, dropped int) {
 	f.reason = reasonDropped
 }
 
-// wanted returns the limit to be in force.
+// wanted returns the wanted limit.
 func (f *finder) wanted() float64 {
 	if f.phase == onTrial {
 		return min(f.trial.limit, f.limit)
@@ -157,21 +157,21 @@ func (f *finder) wanted() float64 {
 	return f.limit
 }
 
-// complete reports whether the present measure is exact enough for its decision.
-func (f *finder) complete() bool {
+// isExact reports whether the current measure is exact enough for its decision.
+func (f *finder) isExact() bool {
 	m := f.current
-	halfPermit := min(0.5/m.inFlight, coarse)
+	halfPermit := min(0.5/m.inFlight, coarseError)
 	switch {
-	case m.windows < leastWindows:
+	case m.windows < minWindows:
 		return false
-	case m.n >= max(mostSamples, mostPerPermit*m.inFlight):
+	case m.n >= max(maxSamples, maxPerPermit*m.inFlight):
 		return true
 	case f.phase != onTrial:
-		return m.exact(max(min(f.growth/5, coarse), halfPermit, exact))
+		return m.exact(max(min(f.growth/5, coarseError), halfPermit, heldError))
 	case f.queued(m):
-		return m.exact(coarse)
+		return m.exact(coarseError)
 	}
-	return m.exact(max(halfPermit, enoughForTrial))
+	return m.exact(max(halfPermit, trialError))
 }
 
 // decide draws the conclusion from a measure at the limit.
@@ -189,14 +189,14 @@ func (f *finder) decide(m measure) {
 	}
 	afterTrial := f.trial.justEnded
 	f.trial.justEnded = false
-	// With a baseline that is too low by chance, the limit sinks without end, as the latency never comes
-	// down to it. One that is too high leaves a longer queue. Therefore half of its error is added.
+	// If the baseline happens to be too low, the limit sinks without end, because the latency never falls that
+	// far. If it is too high, the queue is longer than necessary. Therefore half of its error is added.
 	ratio := m.mean / (f.baseline.mean + f.baseline.stdErr()/2)
 	switch {
 	case ratio >= overloaded && m.inFlight*(1-1/ratio) >= longQueue:
 		f.shrink(afterTrial, ratio)
-	case m.inFlight < f.limit/2: // nothing is learned about a limit that is not used
-	case f.trialIsDue() && m.inFlight > nearly*f.limit:
+	case m.inFlight < f.limit/2: // a limit that is not used is not learned from
+	case f.trialIsDue() && m.inFlight > nearlyAll*f.limit:
 		f.beginTrial()
 	default:
 		f.trial.remaining = max(f.trial.remaining-1, 0)
@@ -204,7 +204,7 @@ func (f *finder) decide(m measure) {
 	}
 }
 
-// shrink answers to overload. If the limit has just grown, it goes back to where nothing queued.
+// shrink reduces the limit after an overload. If the limit has just grown, it goes back to where nothing queued.
 // Otherwise a trial shows whether the latency is queueing. If it is, the limit becomes what the throughput
 // takes without queueing, but not less than the trial had in flight: a server may do less the more
 // it has, so the ratio says too much.
@@ -239,17 +239,17 @@ func (f *finder) step(ratio float64) {
 	}
 	f.limit = max(next, f.limit*(1+f.growth))
 	f.growth *= 2
-	if f.growth >= mostGrowth {
+	if f.growth >= maxGrowth {
 		f.search()
 	}
 	f.reason = reasonGrowing
 }
 
-// search has the limit grow fast, from now on or after the trial.
-func (f *finder) search() { f.pace(searching, mostGrowth) }
+// search makes the limit grow fast, from now on or after the trial.
+func (f *finder) search() { f.pace(searching, maxGrowth) }
 
-// hold has the limit grow slowly, from now on or after the trial.
-func (f *finder) hold() { f.pace(holding, leastGrowth) }
+// hold makes the limit grow slowly, from now on or after the trial.
+func (f *finder) hold() { f.pace(holding, minGrowth) }
 
 func (f *finder) pace(p phase, growth float64) {
 	f.growth = growth
@@ -260,13 +260,13 @@ func (f *finder) pace(p phase, growth float64) {
 	}
 }
 
-// trialIsDue reports whether a limit that is held needs a trial. If the limit sinks on and on, it does:
-// the baseline may be too low.
+// trialIsDue reports whether a limit that is held needs a trial. It does if the limit keeps sinking, because the
+// baseline may be too low.
 func (f *finder) trialIsDue() bool {
-	return f.phase == holding && (f.trial.remaining == 0 || f.limit < (1-unlike)*f.trial.of)
+	return f.phase == holding && (f.trial.remaining == 0 || f.limit < (1-sameLatency)*f.trial.of)
 }
 
-// beginTrial puts half of the limit in force.
+// beginTrial halves the current limit.
 func (f *finder) beginTrial() {
 	f.trial.of, f.trial.after = f.limit, f.phase
 	f.trial.limit = math.Ceil(max(min(f.limit, f.atLimit.inFlight)/2, 1))
@@ -292,12 +292,12 @@ func (f *finder) endTrial(half measure) {
 // It did not if half of the load has the latency of the baseline, or if the load did not fall because the
 // limit cannot be lower.
 func (f *finder) queued(half measure) bool {
-	known := f.baseline.n > 0 && half.mean < (1+unlike)*f.baseline.mean
-	if known || half.inFlight > nearly*f.atLimit.inFlight {
+	known := f.baseline.n > 0 && half.mean < (1+sameLatency)*f.baseline.mean
+	if known || half.inFlight > nearlyAll*f.atLimit.inFlight {
 		return false
 	}
 	fell, couldFall := f.atLimit.mean/half.mean-1, f.atLimit.inFlight/half.inFlight-1
-	return fell >= nearly*couldFall
+	return fell >= nearlyAll*couldFall
 }
 
 // learn adds a measure with little load to the baseline, or makes it the baseline: of
@@ -315,12 +315,12 @@ func (f *finder) learn(m measure) {
 		f.baseline = f.baseline.atMost(f.window - m.n).and(m)
 	}
 	if agrees {
-		f.trial.interval = min(2*f.trial.interval, longestInterval)
+		f.trial.interval = min(2*f.trial.interval, maxInterval)
 	}
 	f.trial.remaining, f.trial.justEnded = f.trial.interval, true
 }
 
-// forget drops the baseline, and what was learned by it.
+// forget drops the baseline and everything that was learned with it.
 func (f *finder) forget() {
 	f.baseline, f.unqueued, f.trial.interval = measure{}, 0, 1
 	f.search()

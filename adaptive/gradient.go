@@ -2,28 +2,28 @@ package adaptive
 
 import "cmp"
 
-// Gradient moves the limit by the gradient of the latency: by how much longer a request
-// takes at the limit than it takes without load. With a server that C requests saturate it
-// settles a little above C, so that the server is never idle. It is a configuration; New
-// makes the algorithm.
+// Gradient moves the limit by the gradient of the latency: by how much longer a request takes at the
+// limit than without load. If C requests saturate a server, the limit settles a little above C, so that
+// the server is never idle. A Gradient value is a configuration; New creates the algorithm.
 //
-// It follows gradient2 of Netflix' concurrency-limits: the limit is multiplied by Tolerance
-// times the latency without load over the latency now, at most 1; a share of it is added as room
-// for a queue; the result is smoothed. In gradient2 the latency without load is an average of
-// the latest samples. While demand is far above the limit all samples are loaded ones, so the
-// average follows them, and the limit runs away to its maximum. Here it is measured in trials, with
-// the limit halved, and means of many samples are compared, not single samples. While nothing
-// queues the limit grows faster and faster.
+// It follows gradient2 of Netflix's concurrency-limits: the limit is multiplied by Tolerance times the
+// latency without load divided by the current latency, at most 1. A share of it is added as room for a
+// queue, and the result is smoothed. In gradient2 the latency without load is an average of the latest
+// samples. While demand is far above the limit, all samples are taken under load, so the average follows
+// them, and the limit runs away to its maximum. Gradient measures this latency in trials, with half of
+// the limit, and compares means of many samples instead of single samples. While no requests queue, the
+// limit grows faster and faster.
 type Gradient struct {
-	// Tolerance is the factor by which the latency may grow with load before the limit shrinks,
-	// at least 1. 0: 1.03.
+	// Tolerance is the factor by which the latency may grow under load before the limit shrinks. It
+	// must be at least 1. 0 means 1.03.
 	Tolerance float64
 
-	// Smoothing is the weight of a new limit against the present one, above 0 to 1. 0: 0.4.
+	// Smoothing is the weight of a new limit against the current one, above 0 and at most 1. 0
+	// means 0.4.
 	Smoothing float64
 
-	// LongWindow is the number of samples, all of trials, that the latency without load is the mean
-	// of at most, at least 0. 0: 10,000.
+	// LongWindow is the maximum number of samples of trials in the latency without load, which is
+	// their mean. It must be at least 0. 0 means 10,000.
 	LongWindow int
 }
 
@@ -31,15 +31,15 @@ const (
 	defaultTolerance = 1.03
 	defaultSmoothing = 0.4
 
-	room, leastRoom = 0.06, 2 // for a queue: a share of the limit, but two permits at least
+	queueShare, minQueue = 0.06, 2 // room for a queue: a share of the limit, but at least two permits
 )
 
 func (g Gradient) validate() error {
-	f := faults{options: "Gradient"}
-	f.must(g.Tolerance == 0 || g.Tolerance >= 1, "Tolerance", g.Tolerance, "at least 1")
-	f.must(g.Smoothing >= 0 && g.Smoothing <= 1, "Smoothing", g.Smoothing, "from 0 to 1")
-	f.must(g.LongWindow >= 0, "LongWindow", g.LongWindow, "at least 0")
-	return f.err()
+	e := optionErrors{options: "Gradient"}
+	e.must(g.Tolerance == 0 || g.Tolerance >= 1, "Tolerance", g.Tolerance, "at least 1")
+	e.must(g.Smoothing >= 0 && g.Smoothing <= 1, "Smoothing", g.Smoothing, "from 0 to 1")
+	e.must(g.LongWindow >= 0, "LongWindow", g.LongWindow, "at least 0")
+	return e.err()
 }
 
 // New returns an algorithm with these settings.
@@ -51,5 +51,5 @@ func (g Gradient) New() Algorithm {
 	}
 }
 
-// Next is the first step of a new algorithm with these settings.
+// Next returns the first step of a new algorithm with these settings.
 func (g Gradient) Next(limit int, w Window) float64 { return g.New().Next(limit, w) }

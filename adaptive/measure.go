@@ -2,7 +2,7 @@ package adaptive
 
 import "math"
 
-// measure is what successive windows measured of the latency under one limit.
+// measure is a measurement of the latency under one limit, in successive windows.
 type measure struct {
 	windows  float64
 	n        float64 // samples
@@ -52,9 +52,9 @@ func (a measure) stdErr() float64 { return math.Sqrt(max(a.variance/a.n, a.betwe
 // exact reports whether the standard error is at most this share of the mean.
 func (a measure) exact(share float64) bool { return a.stdErr() <= share*a.mean }
 
-// differs reports whether a and b can hardly be of one server under one load. A measure in which
-// the server changed has a large error, and must not agree with everything for that.
+// differs reports whether a and b are unlikely to come from one server under one load. A measure during which the
+// server changed has a large error, and must not agree with everything because of that.
 func (a measure) differs(b measure) bool {
-	least, most := min(a.mean, b.mean), max(a.mean, b.mean)
-	return most > 2*least || most-least > unlike*least && most-least > 3*math.Hypot(a.stdErr(), b.stdErr())
+	low, high := min(a.mean, b.mean), max(a.mean, b.mean)
+	return high > 2*low || high-low > sameLatency*low && high-low > 3*math.Hypot(a.stdErr(), b.stdErr())
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// What a Shed reads, and when.
+// Reading the sensor of a Shed.
 
-// grants reports whether the last reading allows a grant. It reads the sensor first if that reading is
-// stale, unless another caller does.
+// grants reports whether the last reading allows a grant. If that reading is stale, it reads the sensor first, unless
+// another caller does.
 func (s *Shed) grants(done func() <-chan struct{}) bool {
 	r := s.last.Load()
 	if !s.fresh(r) {
@@ -18,8 +18,8 @@ func (s *Shed) grants(done func() <-chan struct{}) bool {
 	return r != nil && !r.high
 }
 
-// fresh reports whether there is a reading that is not stale. A reading from the future is stale: it was
-// taken by the clock of another synctest bubble.
+// fresh reports whether r is a reading that is not stale. A reading from the future is stale, because it was taken by
+// the clock of another synctest bubble.
 func (s *Shed) fresh(r *reading) bool {
 	if r == nil {
 		return false
@@ -30,8 +30,8 @@ func (s *Shed) fresh(r *reading) bool {
 
 func (s *Shed) now() time.Duration { return time.Since(s.base) }
 
-// refresh reads the sensor if the last reading is stale and nobody else is reading. It waits for another
-// caller only if there is no reading at all yet, until done, which it calls only then.
+// refresh reads the sensor if the last reading is stale and no other caller is reading. Only if there is no reading
+// yet, it waits for the other caller, until done, which it calls only then.
 func (s *Shed) refresh(done func() <-chan struct{}) {
 	for {
 		turn, mine := s.takeTurn()
@@ -43,18 +43,18 @@ func (s *Shed) refresh(done func() <-chan struct{}) {
 			return
 		}
 		select {
-		case <-turn: // there is a reading, or the sensor panicked and the next caller tries
+		case <-turn: // there is a reading, or the sensor panicked and the next caller reads it
 		case <-done():
 			return
 		}
 	}
 }
 
-// never is the Done of a request without a context.
+// never is Done for a request without a context.
 func never() <-chan struct{} { return nil }
 
-// takeTurn reports whether it is the caller's turn to read the sensor. If it is not, it returns the turn
-// that the caller has to wait for, or nil if there is a reading to go by.
+// takeTurn reports whether it is the caller's turn to read the sensor. If not, it returns the turn that the caller has
+// to wait for, or nil if the caller can use the last reading.
 func (s *Shed) takeTurn() (turn chan struct{}, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +117,8 @@ func (s *Shed) endTurnLocked() {
 	}
 }
 
-// setTimerLocked sets the timer to the instant at which the last reading becomes stale if requests wait,
-// and drops it if none does. The end of each reading sets it again.
+// setTimerLocked sets the timer to the instant at which the last reading becomes stale. If no requests wait, it stops
+// the timer. The end of each reading sets it again.
 func (s *Shed) setTimerLocked() {
 	if s.waiting == 0 {
 		if s.timer != nil {

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// CPU returns a sensor of how busy this process keeps its processors: the CPU time it used
-// since the last reading, over what GOMAXPROCS processors have in that time, from 0 to 1.
-// The first reading counts from the call of CPU. A second reading at the
-// same instant repeats the last one, or is 0 if there was none.
+// CPU returns a sensor of the CPU utilization of this process: its CPU time since the last reading,
+// divided by the time of GOMAXPROCS CPUs, from 0 to 1. The first reading covers the time since the call
+// of CPU. A second reading at the same instant repeats the last one, or is 0 if there was none.
 //
-// The CPU time is the kernel's account of the process (getrusage; GetProcessTimes on
-// Windows): that of package runtime/metrics does not change from one garbage collection to the
-// next, and is used only where there is nothing else. It covers all threads, those in cgo and
-// in system calls too, but no other process. If other processes have the processors, the
-// reading is low, however much this process has to do, and a [Shed] with this sensor alone
-// sheds nothing: put a limiter that counts behind it.
+// The CPU time comes from the kernel (getrusage, or GetProcessTimes on Windows), because that of
+// runtime/metrics changes only with each garbage collection. On other systems it comes from
+// runtime/metrics. It includes all threads of the process, also those in cgo and in system calls, but no
+// other processes. If other processes use the CPUs, the reading is low, however much this process has to
+// do, and a [Shed] with this sensor sheds nothing. Therefore chain the Shed with a limiter that counts
+// permits.
 func CPU() func() float64 {
 	var mu sync.Mutex
 	at, used, last := time.Now(), cpuTime(), 0.0
@@ -36,16 +35,15 @@ func CPU() func() float64 {
 	}
 }
 
-// SchedulerLatency returns a sensor of how long goroutines that could run waited for a
-// processor since the last reading, in seconds: the quantile of all waits, such as 0.99. It is the queue
-// that a request meets in its own process, and the first to show that there is too much to do. The first
-// reading counts from the call of SchedulerLatency. If no goroutine was scheduled, the reading is 0. A
-// quantile below 0 or NaN counts as 0, one above 1 as 1.
+// SchedulerLatency returns a sensor of the time that runnable goroutines waited for a CPU since the last
+// reading, in seconds. The reading is the given quantile of all waits, such as 0.99. This is the queue
+// that a request meets in its own process, and the first sign of overload. The first reading covers the
+// time since the call of SchedulerLatency. If no goroutine was scheduled, the reading is 0. A quantile
+// that is negative or NaN counts as 0, and one above 1 counts as 1.
 //
-// It comes from a histogram of runtime/metrics, whose steps are of about a tenth; the
-// reading is the upper bound of a step. The runtime times about one wait in eight, and only
-// once it has ended. A reading is late by as long as the queue is, and it may miss the queue if
-// few goroutines ran since the last.
+// The reading is the upper bound of a bucket of a runtime/metrics histogram, whose buckets are about 10%
+// wide. The runtime measures about one wait in eight, and only when it has ended. So a reading is late by
+// the length of the queue, and may miss the queue if few goroutines ran since the last reading.
 func SchedulerLatency(quantile float64) func() float64 {
 	const name = "/sched/latencies:seconds"
 	var mu sync.Mutex
@@ -70,8 +68,8 @@ func SchedulerLatency(quantile float64) func() float64 {
 	}
 }
 
-// quantileSince returns the quantile of what was counted from last to counts; bounds has
-// the lower bound of each count, and behind them the upper one of the last.
+// quantileSince returns the quantile of the samples that were counted between last and counts. bounds has the lower
+// bound of each bucket, followed by the upper bound of the last one.
 func quantileSince(last, counts []uint64, bounds []float64, quantile float64) float64 {
 	var total uint64
 	for i, n := range counts {
@@ -97,9 +95,9 @@ func quantileSince(last, counts []uint64, bounds []float64, quantile float64) fl
 	return bounds[len(bounds)-1]
 }
 
-// Heap returns a sensor of how full the heap is: what the last garbage collection found
-// alive, over the memory limit that GOMEMLIMIT or debug.SetMemoryLimit sets, from 0 to 1. It
-// changes at each collection. Without a memory limit it reads nearly 0.
+// Heap returns a sensor of the heap's utilization: the live bytes that the last garbage collection found,
+// divided by the memory limit of GOMEMLIMIT or debug.SetMemoryLimit, from 0 to 1. It changes with each
+// garbage collection. Without a memory limit it reads almost 0.
 func Heap() func() float64 {
 	return func() float64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gomemlimit:bytes"}}

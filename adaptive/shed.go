@@ -11,57 +11,56 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Shed sheds load: it rejects requests, or makes them wait, while a sensor of the process or the machine
-// reads too much. While the reading is below the threshold it grants any number of permits, and its
-// leases hold nothing. Therefore put it in front of a limiter that counts, in a chain.
+// Shed sheds load: it rejects requests, or makes them wait, while the reading of a sensor of the process
+// or the machine is too high. While the reading is below the threshold, it grants any number of permits,
+// and its leases hold nothing. Therefore chain it with a limiter that counts permits.
 //
-// It admits either everything that comes between two readings or nothing. If demand is n times what can
-// be done, it admits n times Every of work between two readings, and requests wait for up to about n-1
-// times Every: 40 ms at three times the load with an Every of 20 ms. When that work is done, the
-// processors are idle until the next reading; the longer Every is than the work of a request, the fewer
-// requests are rejected in vain. If the sensor misses the overload, nothing bounds what is under way:
-// hence the limiter behind it.
+// Between two readings, a Shed admits either all requests or none. If the demand is n times the capacity,
+// it admits n times Every of work between two readings, and requests wait for up to about n-1 times
+// Every: 40 ms at three times the capacity with an Every of 20 ms. When that work is done, the CPUs are
+// idle until the next reading. The longer Every is compared with the work of a request, the fewer
+// requests are rejected unnecessarily. If the sensor misses an overload, the Shed does not bound the work
+// in flight; that is what the other limiter of the chain is for.
 //
-// A caller that finds the last reading stale reads the sensor, one caller at a time. Callers that come in
-// the meantime go by the last reading; the very first ones wait for the first reading. While a request
-// waits for the reading to fall, a timer reads the sensor. A Shed has no goroutine, and no timer while
-// nobody waits; an idle one reads nothing. A panic of the sensor goes to the caller that read it; on the
-// timer's goroutine, it ends the program.
+// A caller that finds the last reading stale reads the sensor, one caller at a time. Other callers use
+// the last reading in the meantime; only the first callers wait, for the first reading. While a request
+// waits for the reading to fall, a timer reads the sensor. A Shed has no goroutine, has no timer while
+// no request waits, and does not read the sensor while it is idle. A panic of the sensor goes to the
+// caller that reads it; on the timer's goroutine, it terminates the program.
 //
-// A Shed keeps the rules of all limiters: see [core.Limiter]. Its limit is math.MaxInt, and it is a
-// [core.QuietTrier], a [core.Reporter] and an [io.Closer], safe for concurrent use. Make it with
-// [NewShed]; the zero value refuses with [core.ErrClosed].
+// A Shed follows the rules of all limiters: see [core.Limiter]. Its limit is math.MaxInt. It is a
+// [core.QuietTrier], a [core.Reporter] and an [io.Closer], and safe for concurrent use. Use [NewShed] to
+// create one; requests to the zero value fail with [core.ErrClosed].
 type Shed struct {
 	o    ShedOptions
-	base time.Time       // instants count from here
+	base time.Time       // instants are relative to it
 	name []core.Metadata // of the leases; empty without a name
-	one  core.Lease      // of one permit, which all may share as it holds nothing
+	one  core.Lease      // lease of one permit, which all requests can share because it holds nothing
 
-	last    atomic.Pointer[reading] // set under mu; nil: none yet
-	granted atomic.Uint64           // requests that the queue has not seen
+	last    atomic.Pointer[reading] // set under mu; nil until the first reading
+	granted atomic.Uint64           // requests that were granted without the queue
 
-	// Requests that the reading does not let pass go to the queue, to wait there or to be rejected. Its
+	// Requests that the reading does not let pass go to the queue, where they wait or are rejected. Its
 	// limit is 0 while the reading is too high, and math.MaxInt otherwise.
 	queue *core.ConcurrencyLimiter
 	limit backdoor.Watched[core.Lease] // sets the queue's limit
 
-	mu      sync.Mutex // taken before the queue's; not held while the sensor is read
+	mu      sync.Mutex // locked before the queue's; not held while the sensor is read
 	closed  bool
-	turn    chan struct{} // of the caller that reads the sensor, closed at its end; nil: nobody reads
-	waiting int           // requests in the queue
-	timer   *time.Timer   // nil: no request waits
+	turn    chan struct{} // closed when the caller that reads the sensor is done; nil if no caller reads it
+	waiting int           // number of requests in the queue
+	timer   *time.Timer   // nil while no request waits
 }
 
 // reading is a reading of the sensor, compared with the thresholds.
 type reading struct {
 	at   time.Duration
-	high bool // nothing is granted
+	high bool // whether requests are not granted
 }
 
-// NewShed returns a limiter that has read nothing yet. If options are invalid the error names
-// each.
+// NewShed returns a limiter without a reading, or an error that lists all invalid options.
 func NewShed(o ShedOptions) (*Shed, error) {
-	if err := o.complete(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	queue, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
@@ -79,13 +78,13 @@ func NewShed(o ShedOptions) (*Shed, error) {
 	return s, nil
 }
 
-// noHook is for the queue's leases: a Shed does not look at their ends.
+// noHook ignores the ends of the queue's leases.
 type noHook struct{}
 
 func (noHook) Ended(backdoor.Cause, backdoor.End) {}
 
-// TryAcquire grants if the reading is below the threshold. It blocks only to read the sensor, or
-// while another caller takes the very first reading.
+// TryAcquire grants the request if the reading is below the threshold. It blocks only to read the sensor,
+// or while another caller takes the first reading.
 func (s *Shed) TryAcquire(permits int) core.Lease {
 	switch {
 	case permits < 0:
@@ -95,7 +94,7 @@ func (s *Shed) TryAcquire(permits int) core.Lease {
 	case s.grants(never):
 		return s.grant(permits)
 	}
-	return s.answer(s.queue.TryAcquire(permits), permits)
+	return s.convert(s.queue.TryAcquire(permits), permits)
 }
 
 // TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
@@ -106,7 +105,7 @@ func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 	return s.grant(permits), true
 }
 
-// Acquire grants if the reading is below the threshold; otherwise it waits until it is, if the
+// Acquire grants the request if the reading is below the threshold. Otherwise it waits for that, if the
 // queue has room. If ctx is done, before or during the wait, it returns ctx.Err(), unchanged.
 func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	switch err := ctx.Err(); {
@@ -124,11 +123,11 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if grants {
 		return s.grant(permits), nil
 	}
-	lease := s.answer(s.wait(ctx, permits), permits)
+	lease := s.convert(s.wait(ctx, permits), permits)
 	return lease, lease.Err()
 }
 
-// wait waits in the queue, and for that time keeps the timer.
+// wait waits in the queue, and keeps the timer running meanwhile.
 func (s *Shed) wait(ctx context.Context, permits int) core.Lease {
 	s.addWaiting(1)
 	defer s.addWaiting(-1)
@@ -145,8 +144,8 @@ func (s *Shed) addWaiting(n int) {
 	}
 }
 
-// answer turns a lease of the queue's into one of the Shed's, which holds nothing and knows no limit.
-func (s *Shed) answer(l core.Lease, permits int) core.Lease {
+// convert turns a lease of the queue into one of the Shed, which holds nothing and reports no limit.
+func (s *Shed) convert(l core.Lease, permits int) core.Lease {
 	if l.Acquired() {
 		l.Release() // the queue has counted it
 		return s.lease(permits)
@@ -174,12 +173,11 @@ func (s *Shed) lease(permits int) core.Lease {
 // QueueOrder returns the order in which waiters are served: ShedOptions.QueueOrder.
 func (s *Shed) QueueOrder() core.QueueOrder { return s.o.QueueOrder }
 
-// Available returns math.MaxInt if the last reading was below the threshold, or there is none yet;
-// else 0. It does not read the sensor.
+// Available returns math.MaxInt if the last reading was below the threshold or there is none yet, and 0
+// otherwise. It does not read the sensor.
 func (s *Shed) Available() int { return s.Statistics().Available }
 
-// Statistics returns the limiter's counts. It does not read the sensor. It goes on counting after
-// Close.
+// Statistics returns the limiter's counts. It does not read the sensor. It keeps counting after Close.
 func (s *Shed) Statistics() core.Statistics {
 	if s.queue == nil {
 		return core.Statistics{}
@@ -191,8 +189,8 @@ func (s *Shed) Statistics() core.Statistics {
 	return st
 }
 
-// Close ends every wait with [core.ErrClosed] and refuses from then on. It returns nil, however
-// often it is called.
+// Close ends all waits with [core.ErrClosed]; later requests fail with it too. Close always returns nil,
+// and may be called again.
 func (s *Shed) Close() error {
 	if s.queue == nil {
 		return nil
@@ -200,10 +198,10 @@ func (s *Shed) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.last.Store(&reading{high: true}) // so that all go to the queue, which refuses
+	s.last.Store(&reading{high: true}) // so that all requests go to the queue, which fails them
 	s.endTurnLocked()
 	return s.queue.Close()
 }
 
-// String returns a line for a person: the name and the statistics.
+// String returns the name and the statistics, for people.
 func (s *Shed) String() string { return describe("shed", s.o.Name, s.Statistics()) }

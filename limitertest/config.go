@@ -15,7 +15,7 @@ const NoQueue = -1
 
 // Config describes the limiter under test. New and Limit are required. Run finds out most
 // fields that are left zero by trying a limiter, and checks fields that are set against the
-// limiter's behaviour, so set what you know.
+// limiter's behavior, so set what you know.
 type Config struct {
 	// New returns a new limiter with all its permits available. It is called several times,
 	// each time in the bubble in which the limiter is used, and must not return the same
@@ -25,7 +25,7 @@ type Config struct {
 	// Done is called once for each limiter that New returned, in the same bubble, after its
 	// rule has ended and the limiter, if it is an io.Closer, has been closed. For example, it
 	// stops a server that New started. It may be called while the test is failing, with a
-	// limiter in any state. nil: nothing is called.
+	// limiter in any state. It may be nil.
 	Done func(core.Limiter)
 
 	// Limit is the permit limit, at least 1. Required. If it is math.MaxInt, the limiter grants
@@ -33,13 +33,14 @@ type Config struct {
 	Limit int
 
 	// Gate makes a limiter whose Limit is math.MaxInt reject everything (open is false) or
-	// grant everything again (open is true), for a limiter that sheds load. The change is in
-	// force when Gate returns; Gate may let time pass. A new limiter is open. nil: the limiter
-	// never rejects.
+	// grant everything again (open is true), for a limiter that sheds load. The change must have
+	// taken effect when Gate returns; Gate may let time pass. A new limiter is open. If Gate is
+	// nil, the limiter never rejects.
 	Gate func(l core.Limiter, open bool)
 
-	// QueueLimit is the number of permits that may wait: [NoQueue] for none, math.MaxInt for no
-	// bound. 0: Run finds out QueueLimit and QueueOrder, and ignores the QueueOrder given here.
+	// QueueLimit is the number of permits that may wait. [NoQueue] means that there is no queue, and
+	// math.MaxInt that it is unbounded. If QueueLimit is 0, Run finds out QueueLimit and QueueOrder,
+	// and ignores the QueueOrder given here.
 	QueueLimit int
 
 	// QueueOrder is the order in which waiters are served. If Run finds out QueueLimit, it takes
@@ -48,17 +49,17 @@ type Config struct {
 	QueueOrder core.QueueOrder
 
 	// Update changes the permit limit of a limiter in use, and nothing else, and returns what
-	// the limiter's own method returns. nil: the limit cannot be changed.
+	// the limiter's own method returns. If Update is nil, the limit cannot be changed.
 	Update func(l core.Limiter, limit int) error
 
 	// Refill is the time until all permits are back after all were taken from a new limiter at
 	// once: exactly that long then, and at most that long after any other use. For a bucket it
 	// is the period times limit/tokens, rounded up to whole periods; for a window it is the
-	// window's length, unless the grid has an anchor. 0: permits do not come back with time, or
-	// Run finds out; Manual and Holds are then ignored.
+	// window's length, unless the grid has an anchor. 0 means that permits do not come back with
+	// time, or that Run finds out; Manual and Holds are then ignored.
 	Refill time.Duration
 
-	// Manual reports whether permits that are due come back only in TryReplenish.
+	// Manual reports whether permits come back only in TryReplenish, when they are due.
 	Manual bool
 
 	// Holds reports whether permits stay taken until the lease is released, however much time
@@ -68,13 +69,13 @@ type Config struct {
 
 	// Grain is the precision of the limiter's clock, and of the times it reports: a server
 	// may count in microseconds. Permits may be back up to one Grain before they are due, and
-	// never after. 0: one nanosecond.
+	// never after. 0 means one nanosecond.
 	Grain time.Duration
 
 	// Lag is how old Statistics().Available and the result of IdleFor may be, for a limiter
 	// that asks a server and remembers the answer. Rules wait that long before they look, so it
 	// must be less than the time until the first permits come back. Available, and the counts
-	// in Statistics, must always be up to date. 0: nothing is out of date.
+	// in Statistics, must always be up to date. 0 means that nothing is out of date.
 	Lag time.Duration
 
 	// Lacks is the set of optional interfaces that are not checked although the limiter has
@@ -99,41 +100,41 @@ type Config struct {
 	Skip []string
 }
 
-// validate reports what is wrong with the config, all at once.
+// validate returns an error that lists all invalid fields.
 func (c Config) validate() error {
 	var errs []error
-	fault := func(field string, value any, want string) {
+	invalid := func(field string, value any, want string) {
 		errs = append(errs, fmt.Errorf("limitertest: Config.%s = %v, want %s", field, value, want))
 	}
 	if c.New == nil {
-		fault("New", nil, "a function")
+		invalid("New", nil, "a function")
 	}
 	if c.Limit < 1 {
-		fault("Limit", c.Limit, "at least 1")
+		invalid("Limit", c.Limit, "at least 1")
 	}
 	if c.QueueLimit < NoQueue {
-		fault("QueueLimit", c.QueueLimit, "at least -1")
+		invalid("QueueLimit", c.QueueLimit, "at least -1")
 	}
 	if c.QueueOrder > core.FairShare {
-		fault("QueueOrder", c.QueueOrder, "oldest-first, newest-first or fair-share")
+		invalid("QueueOrder", c.QueueOrder, "oldest-first, newest-first or fair-share")
 	}
 	if c.Gate != nil && c.Limit != math.MaxInt {
-		fault("Limit", c.Limit, "math.MaxInt where there is a Gate")
+		invalid("Limit", c.Limit, "math.MaxInt where there is a Gate")
 	}
 	for _, d := range []struct {
 		field string
 		value time.Duration
 	}{{"Refill", c.Refill}, {"Grain", c.Grain}, {"Lag", c.Lag}} {
 		if d.value < 0 {
-			fault(d.field, d.value, "at least 0")
+			invalid(d.field, d.value, "at least 0")
 		}
 	}
 	if c.Lacks >= unknownInterfaces {
-		fault("Lacks", fmt.Sprintf("%#b", uint8(c.Lacks)), "interfaces that there are")
+		invalid("Lacks", fmt.Sprintf("%#b", uint8(c.Lacks)), "interfaces that there are")
 	}
 	for _, name := range c.Skip {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {
-			fault("Skip", fmt.Sprintf("%q", name), "names of rules")
+			invalid("Skip", fmt.Sprintf("%q", name), "names of rules")
 		}
 	}
 	return errors.Join(errs...)
