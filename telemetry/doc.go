@@ -9,7 +9,7 @@
 // [Observe] reads a limiter's [core.Statistics] when the metrics are collected and adds nothing
 // to the cost of an acquisition. [Instrument] returns a view of the limiter that also times each
 // acquisition that goes through it. [Partitions], [HTTP], [GRPC] and [Events] are for packages
-// partition, httplimit, grpclimit and resilience. No metric has a series for each key of a partition.
+// partition, httplimit, grpclimit and resilience. No metric has a series per key of a partition.
 //
 // # The metrics
 //
@@ -57,7 +57,7 @@
 //
 // # Inside
 //
-// Observe reads Statistics at each collection. Totals go to an ordinary counter as differences, which
-// the SDK keeps, so a counter never falls when limiters come and go under one name. Instrument is a
-// view whose leases join the limiter's lease with a span, which ends first and records the time.
+// Observe reads Statistics at each collection. It adds the differences between totals to an ordinary
+// counter, so a counter never falls when limiters come and go under one name. Instrument is a view whose
+// leases join the limiter's lease with a span, which ends first and records the time.
 package telemetry

@@ -14,19 +14,19 @@ import (
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
-// HTTP returns an observer for [httplimit.Options]. By policy, it counts requests by their
-// result, times the leases, and times the waits of requests that waited. One observer serves any
-// number of [httplimit.Limits].
+// HTTP returns an observer for [httplimit.Options]. Per policy, it counts requests by result, and
+// measures how long leases were held and how long requests waited. One observer serves any number of
+// [httplimit.Limits].
 func HTTP(o Options) (httplimit.Observer, error) { return newObserver(o, "sluice.http", "request") }
 
 // GRPC returns an observer for the options of package grpclimit. It is [HTTP] for gRPC calls: its
-// metrics begin with "sluice.rpc.", count calls, and have the attribute rpc.system.name = grpc.
+// metrics start with "sluice.rpc.", count calls, and have the attribute rpc.system.name = grpc.
 func GRPC(o Options) (httplimit.Observer, error) {
 	o.Attributes = append(slices.Clone(o.Attributes), attribute.String("rpc.system.name", "grpc"))
 	return newObserver(o, "sluice.rpc", "call")
 }
 
-// newObserver returns an observer whose metrics begin with space and count things, such as requests.
+// newObserver returns an observer whose metrics start with space and count things, such as requests.
 func newObserver(o Options, space, thing string) (httplimit.Observer, error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	m := o.meter()
@@ -60,7 +60,7 @@ type httpObserver struct {
 	attributes sync.Map
 }
 
-// httpLabels are the values of the attributes. The result is "" where there is none.
+// httpLabels are the values of the attributes. The result is "" for metrics without one.
 type httpLabels struct{ policy, result string }
 
 func (h *httpObserver) Queued(ctx context.Context, policy string, delta int) {

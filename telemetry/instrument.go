@@ -18,34 +18,33 @@ import (
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
-// Instrument returns a view of l that reports what goes through it:
+// Instrument returns a view of l that reports the requests that go through it:
 //
-//   - sluice.limiter.queue.duration: how long each Acquire took that a quiet try did not grant at once,
-//     even if the queue then had no room. Its sluice.result is granted or rejected, and if the order
-//     of l is [core.FairShare], its sluice.priority is that of the [core.Flow] in the context. An Acquire
-//     that fails for any other reason, such as a context that ends, counts as rejected. If l is no
-//     [core.QuietTrier], as redislimit's limiters are not, each Acquire that takes 10 µs or more counts.
+//   - sluice.limiter.queue.duration: how long each Acquire took that was not granted immediately, even if
+//     the queue then had no room. Its sluice.result is granted or rejected, and if the order of l is
+//     [core.FairShare], its sluice.priority is that of the [core.Flow] in the context. An Acquire that
+//     fails for any other reason, for example because its context ends, counts as rejected. If l is not
+//     a [core.QuietTrier], such as redislimit's limiters, each Acquire that takes 10 µs or more counts.
 //   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
 //     Release or Refund. Leases of zero permits are included. Its sluice.result is granted, or
 //     shadowed for a lease that [core.Shadow] granted although its limiter did not.
-//   - sluice.limiter.permits.settled: by how many permits Settle and Refund have changed the
-//     cost of leases. Its sluice.direction is up for permits that were taken in addition, and
-//     down for permits that were given back.
+//   - sluice.limiter.permits.settled: the number of permits by which Settle and Refund have changed the
+//     cost of leases. Its sluice.direction is up for additional permits, and down for refunded ones.
 //
-// If [core.As] finds a [core.Reporter] in l, Instrument observes it too, as [Observe] does: for l, use one or the
-// other. Requests to l itself are counted but not timed.
+// If [core.As] finds a [core.Reporter] in l, Instrument observes it too, as [Observe] does, so do not use
+// both for l. Requests to l itself are counted but not timed.
 //
-// The leases have l's metadata. They belong to the view: settle and refund them there, not with
+// The leases have l's metadata. They belong to the view: settle and refund them with the view, not with
 // l. After Release, Refund and Settle do nothing. A grant and its release allocate nothing, unless l is
-// not of package core and sets metadata of its own.
+// not from package core and sets its own metadata.
 //
 // The view is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], and a
-// [core.Settler] if l is. What l lacks of them does nothing: the view is never idle, Close closes nothing, and
-// Refund releases the lease. The view has a method Unwrap() core.Limiter that returns l, by which [core.As]
-// finds the rest, such as a [core.Replenisher].
+// [core.Settler] if l is. If l lacks one of these interfaces, its methods do nothing: the view is never
+// idle, Close closes nothing, and Refund releases the lease. The view has a method Unwrap() core.Limiter
+// that returns l, through which [core.As] finds other interfaces, such as [core.Replenisher].
 //
-// The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
-// held. stop ends the metrics; the view continues to work.
+// The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay held.
+// stop ends the metrics; the view continues to work.
 func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop func() error, err error) {
 	if backdoor.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)

@@ -15,22 +15,21 @@ import (
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
-// Observe reports what l counts, under a name: sluice.limiter.permits.limit, .available and
-// .queued, and sluice.limiter.leases. It reads l's Statistics at each collection and costs
-// nothing in between.
+// Observe reports the statistics of l under a name: sluice.limiter.permits.limit, .available and
+// .queued, and sluice.limiter.leases. It reads l's Statistics at each collection and costs nothing in
+// between.
 //
-// stop ends it: it reads the Statistics once more, and from then on the gauges are gone and
-// sluice.limiter.leases keeps its value. A second stop does nothing. A limiter that is observed
-// later under that name, in place of l, adds to that value, so the counter never falls.
+// Call stop to end it. stop reads the Statistics once more; then the gauges are gone, and
+// sluice.limiter.leases keeps its value. A second stop does nothing. A limiter that is observed later
+// under the same name adds to that value, so the counter never falls.
 //
-// Give each limiter a name, or other attributes, of its own. Among limiters with equal names and
-// attributes that are observed at the same time, each gauge shows only one, and the counter is
-// their sum.
+// Give each limiter its own name or attributes. If limiters with equal names and attributes are observed
+// at the same time, each gauge shows only one of them, and the counter is their sum.
 //
-// If l's Statistics method panics, the collection reports an error for l and goes on.
+// If l's Statistics method panics, the collection reports an error for l and continues.
 //
-// The counter is moved by the collection of the gauges. A view of OpenTelemetry's that drops all
-// three gauges therefore stops the counter too.
+// The collection of the gauges also updates the counter. Therefore an OpenTelemetry view that drops all
+// three gauges stops the counter too.
 func Observe(o Options, name string, l core.Reporter) (stop func() error, err error) {
 	if backdoor.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
@@ -38,8 +37,7 @@ func Observe(o Options, name string, l core.Reporter) (stop func() error, err er
 	return o.observe(name, metrics.Limiter, func() []int64 { return metrics.OfLimiter(l.Statistics()) })
 }
 
-// observe has a meter call read, which returns a number for each column, at each collection
-// until stop.
+// observe makes a meter call read at each collection until stop. read returns a number per column.
 func (o Options) observe(name string, columns []metrics.Column, read func() []int64) (stop func() error, err error) {
 	m := o.meter()
 	v := &observation{name: name, read: read, series: make([]series, len(columns))}
@@ -68,7 +66,7 @@ func (o Options) observe(name string, columns []metrics.Column, read func() []in
 	return sync.OnceValue(v.stop), nil
 }
 
-// observation is what Observe or Partitions reads.
+// observation is a source of numbers that Observe or Partitions reads.
 type observation struct {
 	name   string
 	read   func() []int64
@@ -82,15 +80,15 @@ func (v *observation) stop() error {
 	return errors.Join(v.registration.Unregister(), v.collect(context.Background(), nil)) //nolint:forbidigo // stop has no context
 }
 
-// series is where one of the numbers goes.
+// series is the destination of one of the numbers.
 //
-// The totals go to an ordinary counter, not to an observable one. An observable counter would
-// show what the limiters that are observed now have counted, and would fall when one is stopped.
+// Totals go to an ordinary counter, not to an observable one. An observable counter would be the sum of
+// the limiters that are currently observed, and would fall when one is stopped.
 type series struct {
 	gauge   metric.Int64ObservableGauge
 	counter metric.Int64Counter // nil for a gauge
 	with    metric.MeasurementOption
-	seen    atomic.Int64 // the part of the total that the counter has
+	seen    atomic.Int64 // the part of the total that the counter contains
 }
 
 // collect reads the numbers and reports them, the gauges only if there is an observer.
@@ -111,8 +109,7 @@ func (v *observation) collect(ctx context.Context, to metric.Observer) (err erro
 	return nil
 }
 
-// addUpTo moves the counter up to a total, unless another collection, which may run at the same
-// time, has moved it there or further.
+// addUpTo raises the counter to a total, unless a concurrent collection has raised it that far.
 func (s *series) addUpTo(ctx context.Context, total int64) {
 	for {
 		seen := s.seen.Load()

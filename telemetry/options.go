@@ -19,10 +19,10 @@ const (
 	direction   = attribute.Key("sluice.direction") // up, down
 )
 
-// Options say where metrics go. The zero value is usable.
+// Options are the destination of metrics and their attributes. The zero value is usable.
 type Options struct {
-	MeterProvider metric.MeterProvider // nil: the global one, [otel.GetMeterProvider]
-	Attributes    []attribute.KeyValue // added to every metric; the metric's own attributes win
+	MeterProvider metric.MeterProvider // nil means the global one, [otel.GetMeterProvider]
+	Attributes    []attribute.KeyValue // added to every metric; the metric's own attributes take precedence
 }
 
 func (o Options) meter() metric.Meter {
