@@ -292,7 +292,7 @@ func TestWaitWithAnotherLimit(t *testing.T) {
 	dir := programs(t)
 	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
 	require.Equal(t, "run", holder.line(holder.out))
-	for _, want := range []string{"sluice wait: k is limited to \"concurrency 2\" here, and was to \"concurrency 1\" when it was used last\n", ""} {
+	for _, want := range []string{"sluice wait: key k: using limit \"concurrency 2\", but \"concurrency 1\" was used last\n", ""} {
 		status, _, errs := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--try", "concurrency 2").ends()
 		assert.Equal(t, 0, status)
 		assert.Equal(t, want, errs)

@@ -2,9 +2,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strconv"
@@ -129,6 +131,20 @@ func NotEmpty(flags *pflag.FlagSet, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// Listen listens on the address that a flag, or a key of a file, was given. If it is not an address, the error names the flag.
+func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if _, port, split := net.SplitHostPort(address); err != nil && (split != nil || !isPort(ctx, port)) {
+		return nil, fmt.Errorf("%w; %s requires an address such as 127.0.0.1:8080", err, flag)
+	}
+	return l, err
+}
+
+func isPort(ctx context.Context, port string) bool {
+	_, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	return err == nil
 }
 
 // IsTerminal reports whether a person sees what is written to f.

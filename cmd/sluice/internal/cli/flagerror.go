@@ -51,3 +51,13 @@ func LimitFault(text string, err error) string {
 	}
 	return message
 }
+
+// RateFault is LimitFault with a colon in front, for a flag that takes rates alone. It is "" for a single word, because the kinds
+// of limits that package spec lists then are not rates.
+func RateFault(text string, err error) string {
+	fault := LimitFault(text, err)
+	if strings.HasPrefix(fault, "unknown kind") {
+		return ""
+	}
+	return ": " + fault
+}

@@ -65,6 +65,12 @@ func (c *Config) Warnings() (all []error) {
 	return all
 }
 
+// Limited reports whether there is a limit on anything.
+func (c *Config) Limited() bool {
+	routed := slices.ContainsFunc(c.Routes, func(r Route) bool { return len(r.Policies) > 0 })
+	return c.Global != nil || c.Connections != nil || c.ConnectionsPerIP != nil || routed
+}
+
 // sameAddress reports whether two listeners cannot have these addresses at once.
 func sameAddress(a, b string) bool {
 	host, port, err := net.SplitHostPort(a)

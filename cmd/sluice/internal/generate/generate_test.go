@@ -145,6 +145,6 @@ func TestCompletions(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	require.ErrorContains(t, run(nil), "usage: generate FOLDER VERSION TIME")
+	require.ErrorContains(t, run(nil), "usage: generate DIR VERSION TIME")
 	require.ErrorContains(t, run([]string{t.TempDir(), "0.1.0", "today"}), "invalid syntax")
 }

@@ -1,6 +1,6 @@
 // Command generate writes what a package of sluice has besides the program: man pages, and completions for shells.
 //
-//	generate FOLDER VERSION TIME
+//	generate DIR VERSION TIME
 //
 // TIME is the release's, in Unix seconds. It is a program of its own, as the library that writes man pages would make sluice
 // larger.
@@ -28,10 +28,13 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 3 {
-		return errors.New("usage: generate FOLDER VERSION TIME")
+		return errors.New("usage: generate DIR VERSION TIME")
 	}
 	seconds, err := strconv.ParseInt(args[2], 10, 64)
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(args[0], 0o750); err != nil {
 		return err
 	}
 	if err := completions(command.New(), args[0]); err != nil {

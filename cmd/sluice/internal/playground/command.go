@@ -95,9 +95,9 @@ func run(ctx context.Context, listen, free, log string, out io.Writer, visit fun
 		}
 		_ = f.Close()
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	l, err := cli.Listen(ctx, "--listen", listen)
 	if err != nil && free != "" {
-		l, err = new(net.ListenConfig).Listen(ctx, "tcp", free)
+		l, err = cli.Listen(ctx, "--listen", free)
 	}
 	if err != nil {
 		return err

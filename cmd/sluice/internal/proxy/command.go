@@ -40,8 +40,8 @@ A policy can charge a request more than one permit (cost), read its actual cost 
 response (settle: X-Cost), only report what it would reject (shadow: true), have other
 limits for some keys (overrides), and a key of several parts: [header:X-Api-Key, path:1].
 
-A limit with a queue needs max-wait. A path that the backend may read as one of another
-route gets 400. Other keys: tls, trusted, headers, problems, host, keys, max-body,
+A limit with a queue needs max-wait. A request gets 400 if the backend may read its path as
+that of another route. Other keys: tls, trusted, headers, problems, host, keys, max-body,
 connections, connections-per-ip, access-log, underscores, backend-timeout, redis,
 redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain them. The URLs of gRPC
 backends are h2c://HOST:PORT or h2://HOST:PORT.`
@@ -71,6 +71,7 @@ func New() *cobra.Command {
 				return cli.Exit(cli.Failure, nil)
 			}
 			if check {
+				p.WarnUnlimited()
 				p.Close()
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err

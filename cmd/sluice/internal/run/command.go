@@ -62,15 +62,16 @@ func New() *cobra.Command {
 {} is the line, {.} without its extension, {/} without its directories, {//} its directory,
 {/.} both, {1} {2} ... the columns of --colsep or the lists, {-1} the last of them, {#}
 the job's number, {%} its slot. If the command has none of them, the line is appended.
-Write sh -c '... "$1"' sh {} for pipes: text that is put into the script itself is read
-as a part of it.
+For pipes, write sh -c '... "$1"' sh {}. Do not put {} into the script itself, because the
+shell would run its text as code.
 
-Starts are even: a rate without a burst lets through at once what comes in 10 ms, at least
-one job. With --rate-per-key, up to 1,000 jobs whose keys have to wait stand aside. Shuffle
-input that is sorted by key; otherwise more than 1,000 lines of one key hold up the others.
+Jobs start at even intervals. Without a burst in the SPEC, at most 10 ms worth of jobs, and
+at least one, start at once. With --rate-per-key, up to 1,000 jobs are set aside while their
+keys wait. Shuffle input that is sorted by key; otherwise more than 1,000 lines of one key
+block the others.
 
-Ctrl-C starts no more jobs and waits for the running ones; a second one ends them, and
-when they are gone, a third discards output that nobody reads. Ctrl-Z stops all of them.
+After Ctrl-C, run starts no more jobs and waits for the running ones. A second Ctrl-C ends
+them. If no program reads their output then, a third discards it. Ctrl-Z stops all jobs.
 The exit status is the number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -245,7 +246,7 @@ func (f *flags) check(in inputs) error {
 	case (f.resume || f.resumeFailed) && f.joblog == "":
 		return cli.Usage("--resume requires --joblog with the log of the previous run")
 	case f.header != "" && f.header != ":":
-		return cli.Usage("--header %q is not :", f.header)
+		return cli.Usage("--header %q is not \":\"; use --header :", f.header)
 	case f.null && f.delimiter != "":
 		return cli.Usage("use --null or --delimiter, not both")
 	}
@@ -271,7 +272,7 @@ func parseRate(flag, text string) (spec.Limit, error) {
 	}
 	l, err := spec.Parse(text)
 	if err != nil {
-		return l, cli.Usage("%s %q is not a rate such as 10/s: %s", flag, text, cli.LimitFault(text, err))
+		return l, cli.Usage("%s %q is not a rate such as 10/s%s", flag, text, cli.RateFault(text, err))
 	}
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt

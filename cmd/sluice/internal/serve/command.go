@@ -8,12 +8,15 @@ package serve
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 )
 
 const examples = `  sluice serve --config limits.yaml
@@ -33,7 +36,7 @@ envoyproxy/ratelimit unchanged, so it can replace that service.
     - key: user
       limit: 10/min burst 3
 
-A request is decided all or nothing: if one descriptor rejects it, it takes nothing from the
+A request is decided as a whole: if one descriptor rejects it, it takes no permits from the
 others. Limits are kept in memory or, with --redis, shared by all servers. While Redis is
 unreachable, every request is answered within 10 ms: it passes, or is rejected if its domain
 has fail-open: false.
@@ -65,10 +68,19 @@ func New() *cobra.Command {
 			switch err := cli.NotEmpty(c.Flags(), "listen", "admin", "redis"); {
 			case err != nil:
 				return err
-			case len(o.files) == 0:
-				return cli.Usage("no --config")
+			case len(o.files) == 0 || slices.Contains(o.files, ""):
+				return cli.Usage("--config is required")
 			}
-			say := cli.NewPrinter(c.ErrOrStderr(), "serve").Say
+			for _, name := range o.files {
+				f, err := os.Open(name) // otherwise the error does not name the flag
+				if err != nil {
+					return fmt.Errorf("--config: %w", err)
+				}
+				_ = f.Close()
+			}
+			messages := service.NewMessages(c.ErrOrStderr())
+			defer messages.Close()
+			say := cli.NewPrinter(messages, "serve").Say
 			s, err := newServer(o, say)
 			if err != nil {
 				cli.SayAll(say, err)
@@ -76,6 +88,7 @@ func New() *cobra.Command {
 			}
 			defer s.close()
 			if o.check {
+				s.warnUnlimited()
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", strings.Join(o.files, ", "))
 				return err
 			}
@@ -89,8 +102,8 @@ func New() *cobra.Command {
 	s.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /limits on `ADDR`")
 	s.StringVar(&o.redis, "redis", "", "share the limits through the Redis server at `URL`: redis://HOST:PORT/DB")
 	s.BoolVar(&o.headers, "headers", false, "have gateways add RateLimit-Limit, -Remaining and -Reset to responses")
-	s.Var(&o.age, "max-connection-age", "close connections after this time, so that clients find new servers")
-	s.Var(&o.grace, "grace", "wait this long for in-flight calls at shutdown")
+	s.Var(&o.age, "max-connection-age", "close connections after `TIME`, so that clients find new servers")
+	s.Var(&o.grace, "grace", "on shutdown, wait up to `TIME` for in-flight calls")
 	s.BoolVar(&o.merge, "merge", false, "merge files of one domain instead of rejecting them")
 	s.BoolVar(&o.check, "check", false, "report errors in the files and exit")
 	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")

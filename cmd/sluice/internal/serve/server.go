@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -55,7 +55,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: cli.NewLogger(s.say)}
 	if o.redis != "" {
 		if s.store, err = shared.Open(o.redis, timeout); err != nil {
-			return nil, fmt.Errorf("--redis: %w", err)
+			return nil, fmt.Errorf("--redis: %q: %w", shared.WithoutPassword(o.redis), err)
 		}
 		options.Shared = redislimit.StoreOptions{Store: s.store.Limits(), Timeout: timeout}
 	}
@@ -101,7 +101,7 @@ func (s *server) run(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			admin, err := service.ListenAdmin(ctx, s.options.admin, s.handler(), s.say, failed)
+			admin, err := service.ListenAdmin(ctx, "--admin", s.options.admin, s.handler(), s.say, failed)
 			if err != nil {
 				open.cut(main)
 				return nil, err
@@ -122,13 +122,13 @@ func (s *server) run(ctx context.Context) error {
 
 // start listens and accepts calls.
 func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, *connections, error) {
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", s.listen)
+	l, err := cli.Listen(ctx, "--listen", s.listen)
 	if err != nil {
 		return nil, nil, err
 	}
 	open, main := &connections{Listener: l}, s.grpc()
 	s.say("listening on %s", l.Addr())
+	s.warnUnlimited()
 	go func() { failed <- main.Serve(open) }()
 	return main, open, nil
 }
@@ -179,6 +179,14 @@ func (s *server) reload() {
 		return
 	}
 	s.say("reloaded %s", strings.Join(s.files, ", "))
+	s.warnUnlimited()
+}
+
+// warnUnlimited prints a warning if every request passes.
+func (s *server) warnUnlimited() {
+	if !slices.ContainsFunc(s.service.Rules(), func(r rlslimit.Rule) bool { return r.Limit != "" }) {
+		s.say("%s: warning: nothing is limited; add rate_limit or limit to a descriptor", strings.Join(s.files, ", "))
+	}
 }
 
 // drain stops accepting connections, and waits for in-flight calls.

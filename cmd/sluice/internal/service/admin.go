@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -16,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 const (
@@ -44,13 +45,12 @@ func NewAdmin(draining *atomic.Bool, metrics *prometheus.Registry) *http.ServeMu
 	return mux
 }
 
-// ListenAdmin serves h on an address, unless that is "".
-func ListenAdmin(ctx context.Context, address string, h http.Handler, say func(string, ...any), failed chan<- error) (io.Closer, error) {
+// ListenAdmin serves h on an address, unless that is "". name is the flag or key that the address comes from.
+func ListenAdmin(ctx context.Context, name, address string, h http.Handler, say func(string, ...any), failed chan<- error) (io.Closer, error) {
 	if address == "" {
 		return io.NopCloser(nil), nil
 	}
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", address)
+	l, err := cli.Listen(ctx, name, address)
 	if err != nil {
 		return nil, err
 	}

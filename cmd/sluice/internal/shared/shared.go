@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,14 +28,11 @@ type Store struct {
 }
 
 // Open returns the server of a URL such as redis://127.0.0.1:6379/0. It does not connect yet. A decision may take as long
-// as timeout; 0 means 50 ms.
+// as timeout; 0 means 50 ms. The text of an error does not contain the URL.
 func Open(url string, timeout time.Duration) (*Store, error) {
 	o, err := redis.ParseURL(url)
-	if err != nil && strings.Contains(url, "@") {
-		return nil, errURL // err may have a part of the password
-	}
 	if err != nil {
-		return nil, err
+		return nil, urlError(url, err)
 	}
 	redis.SetLogger(silent{}) // errors say what is wrong
 	o.DisableIdentity = true
@@ -42,7 +40,25 @@ func Open(url string, timeout time.Duration) (*Store, error) {
 	return &Store{c, goredis.New(c), timeout}, nil
 }
 
-var errURL = errors.New("want redis://USER:PASSWORD@HOST:PORT/DB, with %40 for an @ in the password, %2F for a / and %25 for a %")
+// urlError returns the error for a URL that the client cannot read.
+func urlError(url string, err error) error {
+	scheme, _, ok := strings.Cut(url, "://")
+	switch {
+	case strings.Contains(url, "@"): // err may contain a part of the password
+		return errors.New("want redis://USER:PASSWORD@HOST:PORT/DB, with %40 for an @ in the password, %2F for a / and %25 for a %")
+	case !ok || !slices.Contains([]string{"redis", "rediss", "unix"}, scheme):
+		return errors.New("want a URL such as redis://HOST:PORT/DB")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "redis: "))
+}
+
+// WithoutPassword returns a URL without the part before its host.
+func WithoutPassword(url string) string {
+	if at := strings.LastIndexByte(url, '@'); at >= 0 {
+		return "..." + url[at:]
+	}
+	return url
+}
 
 type silent struct{}
 

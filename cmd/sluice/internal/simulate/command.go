@@ -66,9 +66,10 @@ JSON is read as Traefik, Caddy, Envoy and nginx (with the names of its variables
 or as --fields says: user.id is the member id of the object user, and duration=took:ms is
 in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or a Unix time.
 
-A concurrency limit is held for the duration of the request, if the log has it. Synthetic
-requests take as long as --takes says. They are GET / of one client, or of as many as
---arrivals says: the second sends half as much as the first, the third a third, and so on.
+A request holds its permit of a concurrency limit for its duration, if the log has it.
+Synthetic requests are GET / and take as long as --takes says. They come from one client,
+or from as many as --arrivals says: the second client sends half as many requests as the
+first, the third a third, and so on.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as in the proxy;
 the key client is the client as logged.`,

@@ -53,9 +53,9 @@ func TestFlows(t *testing.T) {
 
 func TestBadFlows(t *testing.T) {
 	for want, f := range map[string]flags{
-		"--flow is for a limit with fair-share":  {limit: "20/s queue 10", flow: "client"},
-		`--flow "nobody"`:                        {limit: "20/s queue 10 fair-share", flow: "nobody"},
-		"--flow and --config: its policies have": {config: "x.yaml", flow: "client"},
+		"--flow requires a limit with fair-share": {limit: "20/s queue 10", flow: "client"},
+		`--flow "nobody"`:                         {limit: "20/s queue 10 fair-share", flow: "nobody"},
+		"--flow does not work with --config":      {config: "x.yaml", flow: "client"},
 	} {
 		_, err := f.plan()
 		require.ErrorContains(t, err, want)

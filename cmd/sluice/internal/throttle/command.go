@@ -48,8 +48,9 @@ second, or lines with -l. The rate is even from the start unless it has a burst.
 -L 8M is 8Mi here. "unlimited" copies at full speed.
 SIGUSR1 doubles the rate, SIGUSR2 halves it.
 
-On a terminal, throttle shows the progress, and a summary at the end; -b -t -r -a -e -p
-select the parts. Without a terminal, -v or any of these prints the summary.`,
+On a terminal, throttle shows its progress and prints a summary at the end; -b, -t, -r,
+-a, -e and -p select what to show. If stderr is not a terminal, -v or any of these flags
+prints the summary.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(c.Flags(), "limit", "burst", "schedule", "size"); err != nil {
@@ -72,7 +73,7 @@ select the parts. Without a terminal, -v or any of these prints the summary.`,
 	})
 	s.StringVarP(&f.limit, "limit", "L", "", "copy at most at `RATE`")
 	s.StringVar(&f.burst, "burst", "", "let up to `SIZE` pass at once after a pause (default: the amount of 10 ms)")
-	s.StringVar(&f.schedule, "schedule", "", "change the rate by time of day: \"08:00,512kB/s 23:00,unlimited\"")
+	s.StringVar(&f.schedule, "schedule", "", "change the rate by time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
 	s.BoolVarP(&f.lines, "line-mode", "l", false, "limit lines instead of bytes; do not split lines")
 	s.BoolVarP(&f.null, "null", "0", false, "end lines with NUL; implies -l")
 	s.StringVarP(&f.out, "output", "o", "-", "write to `FILE`; - is stdout")
@@ -218,7 +219,7 @@ func (o options) run(ctx context.Context) error {
 				stopped, ended = s, true
 				cancel()
 				grace := time.AfterFunc(stopGrace, func() { done <- nil })
-				_ = <-done
+				<-done
 				grace.Stop()
 			}
 		}

@@ -29,7 +29,7 @@ func parseRate(text, burst string) (spec.Limit, error) {
 	l, err := spec.Parse(with(text))
 	if err != nil {
 		if l, err = spec.Parse(with(perSecond(text))); err != nil {
-			return l, cli.Usage("--limit %q is not a rate such as 8MiB/s: %s", typed, cli.LimitFault(typed, err))
+			return l, cli.Usage("--limit %q is not a rate such as 8MiB/s%s", typed, cli.RateFault(typed, err))
 		}
 	}
 	if l.Kind == spec.Concurrency {

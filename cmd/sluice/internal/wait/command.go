@@ -80,7 +80,7 @@ lost.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.ttl, o.maxWait = time.Duration(ttl), time.Duration(maxWait)
 			if c.Flags().Changed("max-wait") && o.maxWait <= 0 {
-				return cli.Usage("--max-wait %v, want more than 0, or --try", o.maxWait)
+				return cli.Usage("--max-wait %v is too short; use --try to not wait at all", o.maxWait)
 			}
 			if err := o.findRedis(); err != nil {
 				return err
@@ -107,6 +107,7 @@ lost.`,
 // options are the flags and arguments.
 type options struct {
 	redis, redisFile, key string
+	from                  string // what gave the URL of the server: a flag or a variable
 	try, verbose          bool
 	maxWait               time.Duration // 0 means no bound
 	ttl                   time.Duration
@@ -119,25 +120,25 @@ type options struct {
 func (o *options) read(dash int, args []string) (err error) {
 	if dash >= 0 {
 		if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {
-			return cli.Usage("no command behind --")
+			return cli.Usage("COMMAND is missing after --")
 		}
 	}
 	switch {
 	case o.try && o.maxWait > 0:
-		return cli.Usage("--try and --max-wait: want one of them")
+		return cli.Usage("use --try or --max-wait, not both")
 	case o.key == "":
-		return cli.Usage("no --key")
+		return cli.Usage("--key is required")
 	case strings.ContainsAny(o.key, "{}"):
-		return cli.Usage("--key %q has a brace", o.key)
+		return cli.Usage("--key %q contains a brace; use a name without { and }", o.key)
 	case len(args) == 0:
-		return cli.Usage("no limit, want one such as 10/m or \"concurrency 1\"")
+		return cli.Usage("SPEC is required, such as 10/m or \"concurrency 1\"")
 	case len(args) > 1:
-		return cli.Usage("unexpected argument %q, want -- before the command, and one limit, in quotes if it has spaces", args[1])
+		return cli.Usage("unexpected argument %q; write -- before COMMAND, and quote a SPEC that contains spaces", args[1])
 	case o.ttl < leastTTL:
-		return cli.Usage("--ttl %v, want at least %v", o.ttl, leastTTL)
+		return cli.Usage("--ttl %v is too short; use at least %v", o.ttl, leastTTL)
 	}
 	if o.limit, err = spec.Parse(args[0]); err != nil {
-		return cli.Usage("%s", strings.TrimPrefix(err.Error(), "spec: "))
+		return cli.Usage("SPEC %q is not a limit such as 10/m or \"concurrency 1\": %s", args[0], cli.LimitFault(args[0], err))
 	}
 	o.text = o.limit.String()
 	if o.limit.Kind != spec.Unlimited {
@@ -152,9 +153,11 @@ const redisVariable = "SLUICE_REDIS"
 // findRedis sets the URL of the server.
 func (o *options) findRedis() error {
 	if o.redis != "" && o.redisFile != "" {
-		return cli.Usage("--redis and --redis-file: want one of them")
+		return cli.Usage("use --redis or --redis-file, not both")
 	}
+	o.from = "--redis"
 	if o.redisFile != "" {
+		o.from = "--redis-file " + o.redisFile + " has"
 		text, err := os.ReadFile(o.redisFile)
 		if err != nil {
 			return cli.Usage("--redis-file: %w", err)
@@ -164,10 +167,10 @@ func (o *options) findRedis() error {
 		}
 	}
 	if o.redis == "" {
-		o.redis = os.Getenv(redisVariable)
+		o.redis, o.from = os.Getenv(redisVariable), "$"+redisVariable
 	}
 	if o.redis == "" {
-		return cli.Usage("no --redis, --redis-file or $" + redisVariable)
+		return cli.Usage("--redis is required, or --redis-file or $" + redisVariable)
 	}
 	return nil
 }
@@ -183,7 +186,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	store, err := shared.Open(o.redis, timeout)
 	if err != nil {
-		return cli.Usage("--redis %q: %w", withoutPassword(o.redis), err)
+		return cli.Usage("%s %q: %w", o.from, shared.WithoutPassword(o.redis), err)
 	}
 	defer func() { _ = store.Close() }()
 	signals := make(chan os.Signal, 8)
@@ -223,7 +226,7 @@ type line struct {
 func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
 	if o.limit.Kind != spec.Unlimited {
 		if last, err := l.store.Announce(ctx, o.key, o.text); err == nil && last != "" && last != o.text {
-			l.watch.say("%s is limited to %q here, and was to %q when it was used last", o.key, o.text, last)
+			l.watch.say("key %s: using limit %q, but %q was used last", o.key, o.text, last)
 		}
 	}
 	if o.try {
@@ -317,12 +320,4 @@ func statusOfStart(err error) int {
 		return notFound
 	}
 	return cannotRun
-}
-
-// withoutPassword returns a URL without the part before its host.
-func withoutPassword(url string) string {
-	if at := strings.LastIndexByte(url, '@'); at >= 0 {
-		return "..." + url[at:]
-	}
-	return url
 }

@@ -40,6 +40,14 @@ func (p *Proxy) reload(asked bool) {
 		return
 	}
 	p.say("reloaded %s", p.file)
+	p.WarnUnlimited()
+}
+
+// WarnUnlimited prints a warning if there is no limit on anything.
+func (p *Proxy) WarnUnlimited() {
+	if !p.state.Load().config.Limited() {
+		p.say("%s: warning: nothing is limited; add global, or policies and routes that use them", p.file)
+	}
 }
 
 // load reads the file and applies it.

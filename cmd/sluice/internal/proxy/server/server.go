@@ -22,7 +22,6 @@ import (
 	"errors"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -114,7 +113,7 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) erro
 			if main, err = p.start(ctx, failed); err != nil {
 				return nil, err
 			}
-			admin, err := service.ListenAdmin(ctx, p.state.Load().config.Admin, p.admin(), p.say, failed)
+			admin, err := service.ListenAdmin(ctx, "admin", p.state.Load().config.Admin, p.admin(), p.say, failed)
 			if err != nil {
 				_ = main.Close()
 				return nil, err
@@ -144,8 +143,7 @@ func (p *Proxy) followResets(ctx context.Context) {
 // start listens for clients.
 func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 	c := p.state.Load().config
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", c.Listen)
+	l, err := cli.Listen(ctx, "listen", c.Listen)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +155,7 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 	}
 	s := newWeb(p)
 	p.say("listening on %s", l.Addr())
+	p.WarnUnlimited()
 	go func() {
 		if err := s.serve(l, c.Cert != ""); !errors.Is(err, http.ErrServerClosed) {
 			failed <- err

@@ -94,7 +94,7 @@ func newJSONLines(text string) (*jsonLines, error) {
 			name, path, ok := strings.Cut(pair, "=")
 			f := fieldOf(name)
 			if !ok || f == fieldCount || path == "" || strings.Contains(path, " ") {
-				return nil, fmt.Errorf("%q is not a list of pairs such as time=ts,key=client,duration=took:ms: %q is not one", text, pair)
+				return nil, fmt.Errorf("%q is not a list such as time=ts,key=client,duration=took:ms: %q is not one; names are time, duration, status, key, client, user, host, method, path, referer, agent, cost and request", text, pair)
 			}
 			paths[f], j.named[f] = path, true
 			for known := range strings.FieldsSeq(knownPaths[f]) {

@@ -1,0 +1,58 @@
+package service_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
+)
+
+// stalled is a writer that takes nothing before it is released.
+type stalled struct {
+	released chan struct{}
+	bytes.Buffer
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	<-s.released
+	return s.Buffer.Write(p)
+}
+
+// TestMessagesDoNotBlock: messages to a reader that stalls are queued and then lost, and the losses are reported.
+func TestMessagesDoNotBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &stalled{released: make(chan struct{})}
+		m := service.NewMessages(w)
+		line := []byte(strings.Repeat("x", 1<<10-1) + "\n")
+		const written = 3000
+		for range written {
+			n, err := m.Write(line)
+			assert.Equal(t, len(line), n)
+			assert.NoError(t, err)
+		}
+		close(w.released)
+		m.Close()
+		text := w.String()
+		kept := strings.Count(text, string(line))
+		assert.Less(t, kept, written)
+		assert.Greater(t, kept, 1000)
+		assert.Contains(t, text, "log messages were lost: the reader of stderr had stalled\n")
+	})
+}
+
+// TestMessagesEnd: a reader that stays stalled does not hold up the end.
+func TestMessagesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &stalled{released: make(chan struct{})}
+		m := service.NewMessages(w)
+		_, _ = m.Write([]byte("listening\n"))
+		m.Close()
+		assert.Empty(t, w.String())
+		close(w.released)
+		synctest.Wait()
+	})
+}
