@@ -219,7 +219,7 @@ func (o options) run(ctx context.Context) error {
 				stopped, ended = s, true
 				cancel()
 				grace := time.AfterFunc(stopGrace, func() { done <- nil })
-				<-done
+				<-done //nolint:errcheck // the signal is what ended the copy
 				grace.Stop()
 			}
 		}
