@@ -37,7 +37,7 @@ func newFlow(qps float32, burst int) (*flow, error) {
 }
 
 func (f *flow) TryAccept() bool { return f.bucket.TryAcquire(1).Acquired() }
-func (f *flow) Accept()         { _, _ = f.bucket.Acquire(context.Background(), 1) } //nolint:forbidigo // Accept has no context
+func (f *flow) Accept()         { _, _ = f.bucket.Acquire(context.Background(), 1) }
 func (f *flow) Stop()           { _ = f.bucket.Close() }
 func (f *flow) QPS() float32    { return float32(f.bucket.Options().Rate()) }
 

@@ -31,16 +31,10 @@ func Every(d time.Duration) Limit {
 	return 1 / Limit(d.Seconds())
 }
 
-// reservations end with the test.
-var reservations context.Context
-
-// InBubble runs a test in a bubble, and then ends what it has reserved.
+// InBubble runs a test in a bubble.
 func InBubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		reservations = t.Context()
-		test(t)
-	})
+	synctest.Test(t, test)
 }
 
 // Limiter is a token bucket; bucket is nil without a limit.
@@ -124,39 +118,36 @@ func (lim *Limiter) update(o core.TokenBucketOptions) {
 	}
 }
 
-// Reservation is a lease, or a place in the queue.
+// Reservation is a lease of Reserve.
 type Reservation struct {
 	ok        bool
 	timeToAct time.Time
 
-	lim    *Limiter
-	lease  core.Lease
-	cancel context.CancelFunc
+	lim   *Limiter
+	lease core.Lease
 }
 
 func (lim *Limiter) reserveN(t time.Time, n int, most time.Duration) Reservation {
 	lim.advance(t)
-	if lease := lim.bucket.TryAcquire(n); lease.Acquired() {
-		return Reservation{ok: true, timeToAct: t, lim: lim, lease: lease}
-	} else if wait, ok := core.RetryAfter.From(lease); ok && wait <= most {
-		ctx, cancel := context.WithCancel(reservations)
-		go func() { _, _ = lim.bucket.Acquire(ctx, n) }()
-		synctest.Wait()
-		return Reservation{ok: true, timeToAct: t.Add(wait), lim: lim, cancel: cancel}
+	lease := lim.bucket.Reserve(n)
+	delay, ok := core.Delay.From(lease)
+	switch {
+	case !ok:
+		return Reservation{}
+	case delay > most:
+		lim.bucket.Refund(lease)
+		return Reservation{}
 	}
-	return Reservation{}
+	return Reservation{ok: true, timeToAct: t.Add(delay), lim: lim, lease: lease}
 }
 
-// CancelAt gives back what was reserved, if t is not too late.
+// CancelAt refunds what was reserved, unless t is too late.
 func (r *Reservation) CancelAt(t time.Time) {
 	if !r.ok {
 		return
 	}
 	r.lim.advance(t)
-	if r.cancel != nil {
-		r.cancel()
-		synctest.Wait()
-	} else if !r.timeToAct.Before(t) {
+	if !r.timeToAct.Before(t) {
 		r.lim.bucket.Refund(r.lease)
 	}
 }
@@ -167,7 +158,7 @@ func (lim *Limiter) WaitN(ctx context.Context, n int) error {
 	return err
 }
 
-// wait waits for n tokens by the clock of the test, which goes on when advance is called.
+// wait waits for n tokens by the clock of the test, which moves when advance is called.
 func (lim *Limiter) wait(ctx context.Context, n int, t time.Time, newTimer func(time.Duration) (<-chan time.Time, func() bool, func())) error {
 	if lim.bucket == nil {
 		return ctx.Err()
