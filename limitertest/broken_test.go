@@ -397,6 +397,60 @@ var brokenLimiters = []broken{
 	{"a refund serves a waiter", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
 		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
 	})},
+	{"a reservation takes what is there", "takes nothing", tokens, mutated(tokens, func(m *mutant) {
+		m.reserve = func(n int) core.Lease { return core.Grant(n, nil, core.Delay.With(0)) }
+	})},
+	{"the delay of a reservation is exact", "is a nanosecond late", tokens, mutated(tokens, func(m *mutant) {
+		m.reserve = func(n int) core.Lease {
+			l := m.Limiter.(core.Reserver).Reserve(n)
+			d, _ := core.Delay.From(l)
+			return l.With(core.Delay.With(d + 1))
+		}
+	})},
+	{"nobody overtakes a reservation", "keeps no place", tokens, noPlace(tokens)},
+	{"nobody overtakes a reservation", "overtakes those who wait", tokens, mutated(tokens, func(m *mutant) {
+		m.reserve = func(n int) core.Lease {
+			if m.Statistics().Queued > 0 {
+				return core.Grant(n, nil, core.Delay.With(time.Second))
+			}
+			return m.Limiter.(core.Reserver).Reserve(n)
+		}
+	})},
+	{"reservations fill the queue", "has room for all", tokens, noPlace(tokens)},
+	{"a reservation is refunded once", "keeps its place", tokens, mutated(tokens, func(m *mutant) {
+		m.refund = func(core.Lease) {}
+	})},
+	{"a reservation is refunded once", "gives back each time", tokens, mutated(tokens, func(m *mutant) {
+		m.refund = func(l core.Lease) {
+			if m.Statistics().Queued > 0 {
+				m.Limiter.(core.Refunder).Refund(l)
+				return
+			}
+			m.Limiter.(interface{ GiveBack(permits int) }).GiveBack(l.Permits())
+		}
+	})},
+	{"a switch takes its waiters out", "ignores the end of a context", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"a switch takes its waiters out", "grants to who is gone", slots, faulty(func(s *semaphore) { s.keepsPermits = true })},
+	{"a switch keeps its waiters in order", "looks for the end of a context once a second", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			for {
+				if err := ctx.Err(); err != nil {
+					return core.Fail(err), err
+				}
+				if l := m.Limiter.TryAcquire(n); l.Acquired() {
+					return l, nil
+				}
+				time.Sleep(time.Second)
+			}
+		}
+	})},
+
 	{"metadata is well-formed", "has a number where a time belongs", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			return m.Limiter.TryAcquire(n).With(core.NewMetadataKey[int]("RESET_AFTER").With(7))
@@ -533,6 +587,19 @@ func updated(c limitertest.Config, f func(m *mutant, n int) error) limitertest.C
 
 // plainMutant is a mutant of slots that is in order.
 func plainMutant() core.Limiter { return &mutant{Limiter: concurrency(queue, core.OldestFirst)} }
+
+// noPlace makes limiters whose reservations have a delay, and no place in the queue.
+func noPlace(c limitertest.Config) func() core.Limiter {
+	return mutated(c, func(m *mutant) {
+		m.reserve = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if d, ok := core.RetryAfter.From(l); ok {
+				return core.Grant(n, nil, core.Delay.With(d))
+			}
+			return l.With(core.Delay.With(0))
+		}
+	})
+}
 
 // retryAfterOff makes tries that are off by d.
 func retryAfterOff(c limitertest.Config, off time.Duration) func() core.Limiter {

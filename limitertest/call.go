@@ -48,10 +48,14 @@ func (s *subject) begin(n int, limit time.Duration) *call {
 		ctx, c.cancel = context.WithCancel(s.ctx)
 	}
 	s.calls = append(s.calls, c)
+	l := s.l
+	if s.asked != nil {
+		l = s.asked
+	}
 	go func() {
 		defer close(c.ended)
 		defer func() { s.panicked(recover()) }()
-		c.lease, c.err = s.l.Acquire(ctx, n)
+		c.lease, c.err = l.Acquire(ctx, n)
 		c.at = time.Now()
 	}()
 	return c

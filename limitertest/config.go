@@ -130,7 +130,7 @@ func (c Config) validate() error {
 		}
 	}
 	if c.Lacks >= unknownInterfaces {
-		invalid("Lacks", fmt.Sprintf("%#b", uint8(c.Lacks)), "interfaces that there are")
+		invalid("Lacks", fmt.Sprintf("%#b", uint16(c.Lacks)), "interfaces that there are")
 	}
 	for _, name := range c.Skip {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {

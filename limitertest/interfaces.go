@@ -1,13 +1,14 @@
 package limitertest
 
 import (
+	"errors"
 	"io"
 
 	"github.com/sluice-go/sluice/core"
 )
 
 // Interfaces is a set of optional interfaces, for [Config].Lacks.
-type Interfaces uint8
+type Interfaces uint16
 
 // The optional interfaces that a limiter may implement, in addition to core.Limiter.
 const (
@@ -18,6 +19,7 @@ const (
 	Closer                             // io.Closer
 	Settler                            // core.Settler
 	Resetter                           // core.Resetter
+	Reserver                           // core.Reserver
 
 	unknownInterfaces // this bit and those above
 )
@@ -35,6 +37,7 @@ var optional = []struct {
 	{Closer, "io.Closer", is[io.Closer]},
 	{Settler, "core.Settler", is[core.Settler]},
 	{Resetter, "core.Resetter", is[core.Resetter]},
+	{Reserver, "core.Reserver", reserves},
 }
 
 func is[T any](l core.Limiter) bool {
@@ -47,6 +50,18 @@ func is[T any](l core.Limiter) bool {
 func replenishes(l core.Limiter) bool {
 	r, ok := l.(core.Replenisher)
 	return ok && r.ReplenishmentPeriod() > 0
+}
+
+// reserves reports whether the limiter can reserve. Reserve of a chain or a view of a limiter that is no Reserver
+// fails, with an error that is none of core's.
+func reserves(l core.Limiter) bool {
+	r, ok := l.(core.Reserver)
+	if !ok {
+		return false
+	}
+	err := r.Reserve(0).Err()
+	return err == nil || errors.Is(err, core.ErrRejected) || errors.Is(err, core.ErrClosed) ||
+		errors.Is(err, core.ErrPermitsExceedLimit) || errors.Is(err, core.ErrNegativePermits)
 }
 
 // interfacesOf returns the optional interfaces of a limiter.

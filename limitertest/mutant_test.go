@@ -22,6 +22,7 @@ type mutant struct {
 	close     func() error
 	replenish func() bool
 	auto      func() bool
+	reserve   func(n int) core.Lease
 }
 
 func (m *mutant) TryAcquire(n int) core.Lease {
@@ -93,4 +94,11 @@ func (m *mutantRate) AutoReplenishing() bool {
 		return m.auto()
 	}
 	return m.Limiter.(core.Replenisher).AutoReplenishing()
+}
+
+func (m *mutantRate) Reserve(n int) core.Lease {
+	if m.reserve != nil {
+		return m.reserve(n)
+	}
+	return m.Limiter.(core.Reserver).Reserve(n)
 }

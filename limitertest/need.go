@@ -17,6 +17,7 @@ const (
 	room3                      // 3 permits may wait
 	long                       // as many may wait as the limit is
 	short                      // not as many
+	beyond                     // more may wait than the limit is
 	contest                    // two may wait that are not both served at once
 	oldest                     // the oldest is served first, of one flow
 	newest                     // the newest is served first
@@ -48,6 +49,7 @@ func (n need) unmet(f *facts) string {
 		{room3, f.queue >= 3, "needs a queue of 3 permits at least"},
 		{long, f.queue >= f.Limit, "needs a queue of the limit at least"},
 		{short, f.queue < f.Limit, "needs a queue below the limit"},
+		{beyond, f.queue > f.Limit, "needs a queue above the limit"},
 		{contest, f.Holds && f.queue >= 2 || f.queue > f.Limit, "needs a queue above the limit, or leases that hold permits and a queue of 2"},
 		{oldest, f.QueueOrder != core.NewestFirst, "the limiter serves the newest first"},
 		{newest, f.QueueOrder == core.NewestFirst, "the limiter does not serve the newest first"},

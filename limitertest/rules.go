@@ -63,6 +63,15 @@ var rules = []rule{
 	{"a reset makes a rate limiter as new", finite | timed, Resetter, resetFills},
 	{"a reset serves a waiter", bubble | finite | timed | queued, Resetter, resetServes},
 
+	{"a reservation takes what is there", finite | unheld, Reserver, reservesNow},
+	{"the delay of a reservation is exact", bubble | finite | automatic | unheld, Reserver, delayIsExact},
+	{"nobody overtakes a reservation", bubble | finite | pair | automatic | oldest | beyond | unheld, Reserver, reservationsWaitInLine},
+	{"reservations fill the queue", bubble | finite | timed | bounded | oldest | unheld, Reserver, reservationsFillTheQueue},
+	{"a reservation is refunded once", bubble | finite | automatic | oldest | beyond | unheld, Refunder | Reserver, reservationsAreRefunded},
+
+	{"a switch takes its waiters out", bubble | drains | queued, 0, switchTakesOut},
+	{"a switch keeps its waiters in order", bubble | finite | pair | queued | oldest | beyond, 0, switchKeepsOrder},
+
 	{"metadata is well-formed", 0, 0, metadataInOrder},
 	{"the window is the same on every lease", 0, 0, windowIsOne},
 	{"reason phrases are those of core", bubble | drains, 0, reasonsAreCores},

@@ -290,6 +290,7 @@ func TestCustomLimitersConform(t *testing.T) {
 				// Who waited for the semaphore may find the quota spent, and that has no queue.
 				"zero-permit requests are served after the queue",
 				"the queue is served in order",
+				"a switch keeps its waiters in order",
 				"either the grant or the cancellation wins",
 				"retry after counts the queue ahead",
 				"a hopeless deadline is rejected at once",

@@ -22,6 +22,7 @@ type subject struct {
 	ctx context.Context // of the rule
 
 	l      core.Limiter
+	asked  core.Limiter // calls go there; nil: to l
 	made   time.Time    // no later than l was
 	leases []core.Lease // taken, perhaps released
 	calls  []*call      // begun, perhaps ended
@@ -48,6 +49,7 @@ func (s *subject) stopf(format string, args ...any) {
 // renew gives up the limiter and makes a new one.
 func (s *subject) renew() {
 	s.clear()
+	s.asked = nil
 	s.made = time.Now()
 	if s.l = s.New(); s.l == nil {
 		s.stopf("Config.New returned nil")

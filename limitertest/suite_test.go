@@ -61,7 +61,7 @@ func TestRunFailsTheTest(t *testing.T) {
 }
 
 func TestConfigReportsAllFaults(t *testing.T) {
-	c := limitertest.Config{QueueLimit: -2, QueueOrder: 7, Refill: -1, Grain: -1, Lag: -1, Lacks: 128, Gate: func(core.Limiter, bool) {}, Skip: []string{"the weather"}}
+	c := limitertest.Config{QueueLimit: -2, QueueOrder: 7, Refill: -1, Grain: -1, Lag: -1, Lacks: 256, Gate: func(core.Limiter, bool) {}, Skip: []string{"the weather"}}
 	require.EqualError(t, c.Validate(), `limitertest: Config.New = <nil>, want a function
 limitertest: Config.Limit = 0, want at least 1
 limitertest: Config.QueueLimit = -2, want at least -1
@@ -70,7 +70,7 @@ limitertest: Config.Limit = 0, want math.MaxInt where there is a Gate
 limitertest: Config.Refill = -1ns, want at least 0
 limitertest: Config.Grain = -1ns, want at least 0
 limitertest: Config.Lag = -1ns, want at least 0
-limitertest: Config.Lacks = 0b10000000, want interfaces that there are
+limitertest: Config.Lacks = 0b100000000, want interfaces that there are
 limitertest: Config.Skip = "the weather", want names of rules`)
 	require.NoError(t, limitertest.Config{New: core.Unlimited, Limit: 1, Skip: limitertest.RuleNames()}.Validate())
 }
