@@ -168,12 +168,12 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q 
 	if e := engineOf(l); e != nil {
 		return e.acquireUnder(ctx, permits, &c.source, q)
 	}
-	call := c.source.Begin(ctx)
+	call, under := begin(ctx, &c.source)
 	defer call.End()
 	if q == beyond {
-		return acquireWaiting(call, l, permits) //nolint:contextcheck // it is ctx, until Close
+		return acquireWaiting(under, l, permits)
 	}
-	k, err := l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
+	k, err := l.Acquire(under, permits)
 	return checkedAnswer(l, k, err)
 }
 

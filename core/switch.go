@@ -256,6 +256,18 @@ func (c *switchContext) Done() <-chan struct{} {
 	return c.Call.Done()
 }
 
+// begin returns the call of a source for ctx, and the context to wait with. To derive a context asks for the
+// Done of its parent. If ctx is a Switch's, that must not yet happen: the request does not wait yet.
+func begin(ctx context.Context, s *wait.Source) (*wait.Call, context.Context) {
+	outer, ok := ctx.(*switchContext)
+	if !ok {
+		call := s.Begin(ctx)
+		return call, call
+	}
+	call := s.Begin(outer.Call)
+	return call, &switchContext{call, outer.waits}
+}
+
 // TryAcquire takes permits if they are available now. It never blocks.
 func (s *Switch) TryAcquire(permits int) Lease {
 	st := s.now.Load()
@@ -355,16 +367,19 @@ func (s *Switch) acquireSlow(ctx context.Context, permits int, q queueing) (Leas
 
 // ask has the limiter decide a request, until it is exchanged.
 func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permits int, q queueing) (Lease, error) {
-	call := st.over.Begin(ctx)
+	call, under := begin(ctx, &st.over)
 	defer call.End()
-	asked := &switchContext{call, func() { s.entered(r, st) }}
+	asked := &switchContext{call, func() {
+		s.entered(r, st)
+		under.Done() // a Switch around this one learns it, too
+	}}
 	if b, ok := st.Limiter.(*blocked); ok {
-		return b.wait(asked, permits) //nolint:contextcheck // asked is ctx, until the limiter is exchanged
+		return b.wait(asked, permits) //nolint:contextcheck // it is ctx, until the exchange
 	}
 	if q == beyond || r.moved {
-		return acquireWaiting(asked, st.Limiter, permits) //nolint:contextcheck // as above
+		return acquireWaiting(asked, st.Limiter, permits) //nolint:contextcheck // it is ctx, until the exchange
 	}
-	k, err := st.Limiter.Acquire(asked, permits) //nolint:contextcheck // as above
+	k, err := st.Limiter.Acquire(asked, permits) //nolint:contextcheck // it is ctx, until the exchange
 	return checkedAnswer(st.Limiter, k, err)
 }
 

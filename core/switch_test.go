@@ -105,6 +105,37 @@ func TestSwitchBlocked(t *testing.T) {
 	})
 }
 
+// Waiters that move keep their order, however deep the limiter is in which they wait.
+func TestSwitchMovesWaitersThroughLayers(t *testing.T) {
+	for name, over := range map[string]func(core.Limiter) core.Limiter{
+		"switch":             func(l core.Limiter) core.Limiter { return core.NewSwitch(l) },
+		"switch in a switch": func(l core.Limiter) core.Limiter { return core.NewSwitch(core.NewSwitch(l)) },
+		"chain of a view":    func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.WithReason(l, "slow"))) },
+		"chain of a chain":   func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Must(core.Chain(l)))) },
+		"chain of a switch":  func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.NewSwitch(l))) },
+		"switch of a chain's view": func(l core.Limiter) core.Limiter {
+			return core.NewSwitch(core.WithReason(core.Must(core.Chain(l)), "slow"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range testkit.Rounds(200) {
+				testkit.Bubble(t, "", func(t *testing.T) {
+					s := core.NewSwitch(core.Blocked())
+					granted := switchQueue(t, s, 0, 8)
+					l := everySecond(t, 1)
+					takes(t, l, 1)
+					s.Set(over(l))
+					require.Equal(t, 8, l.Statistics().Queued, "Set returns once they have been asked")
+					for i := range 8 {
+						time.Sleep(time.Second)
+						require.Equal(t, i, <-granted)
+					}
+				})
+			}
+		})
+	}
+}
+
 func TestBlocked(t *testing.T) {
 	b := core.Blocked()
 	_, err := b.Acquire(t.Context(), 1)
