@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"maps"
 	"math/big"
 	"slices"
@@ -22,6 +23,7 @@ func (h naiveHeld) give(id, n, _ int, _ int64)  { h[id] -= n }
 func (h naiveHeld) next() (int64, bool)         { return 0, false }
 func (h naiveHeld) pass(int64) bool             { return false }
 
+func (h naiveHeld) giveAny(int) {}
 func (h naiveHeld) reset(int64) {}
 func (h naiveHeld) clone() naiveAccount {
 	return maps.Clone(h)
@@ -34,6 +36,7 @@ type naiveBucket struct {
 	lack          int
 	last          int64 // the latest tick, or the instant at which it left full
 	due           int   // tokens that an update found due and not replenished
+	ticks         int   // counts the instants at which tokens came
 	takings       []*naiveTaking
 }
 
@@ -81,6 +84,13 @@ func (b *naiveBucket) give(id, n, left int, _ int64) {
 	b.cleared()
 }
 
+func (b *naiveBucket) giveAny(n int) {
+	b.lack -= n
+	b.due = min(b.due, b.lack)
+	b.mark()
+	b.cleared()
+}
+
 // mark notes what the bucket lacks now.
 func (b *naiveBucket) mark() {
 	for _, t := range b.takings {
@@ -114,6 +124,9 @@ func (b *naiveBucket) pass(now int64) (back bool) {
 		back = true
 	}
 	b.cleared()
+	if back {
+		b.ticks++
+	}
 	return back
 }
 
@@ -196,6 +209,16 @@ func (w *naiveWindow) give(_, n, _ int, at int64) {
 			k := min(t.n, n)
 			t.n, n = t.n-k, n-k
 		}
+	}
+	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return t.n == 0 })
+}
+
+// giveAny gives back what would come back first.
+func (w *naiveWindow) giveAny(n int) {
+	slices.SortStableFunc(w.takings, func(a, b taking) int { return cmp.Compare(w.segment(a.at), w.segment(b.at)) })
+	for i := range w.takings {
+		k := min(w.takings[i].n, n)
+		w.takings[i].n, n = w.takings[i].n-k, n-k
 	}
 	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return t.n == 0 })
 }

@@ -37,6 +37,7 @@ type naiveAccount interface {
 	take(now int64, id, n int)
 	most(id, n int, at int64) int   // what may be given back, of a grant of n at an instant
 	give(id, n, left int, at int64) // gives n back of a grant, which has left then
+	giveAny(n int)                  // gives n back, of whichever grants
 	next() (int64, bool)            // the instant at which permits come back next
 	pass(now int64) bool            // what is due by now comes back
 	reset(now int64)                // everything is as new
@@ -294,6 +295,12 @@ func (m *naive) cancel(w *naiveWaiter) {
 // give gives n permits back of a grant, which has left then.
 func (m *naive) give(id, n, left int, at int64) {
 	m.change(func() { m.acct.give(id, n, left, at) })
+	m.serve()
+}
+
+// giveAny gives at most n permits back.
+func (m *naive) giveAny(n int) {
+	m.change(func() { m.acct.giveAny(min(n, m.acct.taken())) })
 	m.serve()
 }
 

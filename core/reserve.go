@@ -16,7 +16,8 @@ type Reserver interface {
 }
 
 // Delay is set on a lease of Reserve: the time from the call until its permits are there; 0 if they are there
-// now.
+// now. It is exact if nothing changes. It is a lower bound under [FairShare], and behind more than 512 requests
+// of which some are for several permits, or 32 with a [Calendar].
 var Delay = NewMetadataKey[time.Duration]("DELAY")
 
 // Reserve takes permits, or promises them for later. It never blocks. The request takes the place in the

@@ -44,6 +44,8 @@ type rig struct {
 	said    string
 	certain int // grants with a higher id: no update and no refund came since
 	updated int // no update came since
+	back    int // grants with a higher id: no GiveBack came since
+	ticks   int // of a bucket, when GiveBack came
 }
 
 type granted struct {
@@ -108,8 +110,14 @@ func (r *rig) operation(op, arg byte) {
 		r.settleGrant(int(arg), 0)
 	case 12:
 		r.settleGrant(int(arg)%16, int(arg)/16)
-	case 11, 13:
+	case 11:
 		r.sleep(int64(arg))
+	case 13:
+		if arg < 128 {
+			r.sleep(int64(arg))
+		} else {
+			r.giveBack(n)
+		}
 	case 14:
 		r.look(arg)
 	case 15:
@@ -233,6 +241,24 @@ func (r *rig) settleGrant(i, units int) {
 	require.Equal(r.t, before, r.real.Available(), "%s: spent", r.said)
 }
 
+// giveBack gives back what no lease is known of.
+func (r *rig) giveBack(n int) {
+	l, ok := r.real.(interface{ GiveBack(permits int) })
+	if !ok {
+		return
+	}
+	r.say("GiveBack(%d)", n)
+	l.GiveBack(n)
+	if n <= 0 {
+		return
+	}
+	r.model.giveAny(n)
+	r.certain, r.back = r.model.ids, r.model.ids
+	if b, ok := r.model.acct.(*naiveBucket); ok {
+		r.ticks = b.ticks
+	}
+}
+
 // chargeNothing settles a lease of zero permits up. What it is charged is as a grant of now, each time
 // that it is settled.
 func (r *rig) chargeNothing(l core.Lease, n int) {
@@ -256,6 +282,13 @@ func (r *rig) settlesAlone() bool {
 // compareGiven compares what came back when a grant was settled to n with what may.
 func (r *rig) compareGiven(g *granted, n, given int) {
 	most := r.model.acct.most(g.id, g.n-n, g.at)
+	if b, ok := r.model.acct.(*naiveBucket); ok && g.id <= r.back {
+		// GiveBack may have returned this grant's tokens or those of others: what is missing may come back until
+		// the next tick, and nothing after that.
+		if most = min(g.n-n, b.lack); b.ticks > r.ticks {
+			most = 0
+		}
+	}
 	_, window := r.model.acct.(*naiveWindow)
 	_, held := r.model.acct.(naiveHeld)
 	switch {
