@@ -108,6 +108,21 @@ func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 // Acquire grants the request if the reading is below the threshold. Otherwise it waits for that, if the
 // queue has room. If ctx is done, before or during the wait, it returns ctx.Err(), unchanged.
 func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) { return s.queue.Acquire(ctx, permits) })
+}
+
+// AcquireWaiting is for the packages of this module: it is Acquire that waits whatever QueueLimit is.
+func (s *Shed) AcquireWaiting(ctx context.Context, permits int, asked backdoor.Asked) (core.Lease, error) {
+	if outer, ok := asked.Limiter.(core.Limiter); ok && outer != core.Limiter(s) { // a type that embeds s
+		return outer.Acquire(ctx, permits)
+	}
+	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) {
+		return backdoor.Core[core.Lease]().AcquireWaiting(ctx, s.queue, permits)
+	})
+}
+
+// acquire is Acquire; ask waits in the queue.
+func (s *Shed) acquire(ctx context.Context, permits int, ask func(context.Context, int) (core.Lease, error)) (core.Lease, error) {
 	switch err := ctx.Err(); {
 	case permits < 0:
 		return core.Fail(core.ErrNegativePermits), core.ErrNegativePermits
@@ -123,15 +138,15 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if grants {
 		return s.grant(permits), nil
 	}
-	lease := s.convert(s.wait(ctx, permits), permits)
+	lease := s.convert(s.wait(ctx, permits, ask), permits)
 	return lease, lease.Err()
 }
 
 // wait waits in the queue, and keeps the timer running meanwhile.
-func (s *Shed) wait(ctx context.Context, permits int) core.Lease {
+func (s *Shed) wait(ctx context.Context, permits int, ask func(context.Context, int) (core.Lease, error)) core.Lease {
 	s.addWaiting(1)
 	defer s.addWaiting(-1)
-	lease, _ := s.queue.Acquire(ctx, permits)
+	lease, _ := ask(ctx, permits)
 	return lease
 }
 

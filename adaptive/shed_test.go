@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/channel"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/limitertest"
@@ -398,4 +399,24 @@ func TestStressShed(t *testing.T) {
 	st := s.Statistics()
 	assert.Equal(t, []uint64{granted.Load(), refused.Load(), 0}, []uint64{st.Granted, st.Rejected, uint64(st.Queued)})
 	require.NoError(t, s.Close())
+}
+
+// Primitives wait for a Shed whatever its QueueLimit is.
+func TestShedHasPrimitivesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{})
+		g.set(1)
+		_, err := s.Acquire(t.Context(), 1)
+		require.ErrorIs(t, err, core.ErrRejected)
+		c, err := channel.New(channel.Options[int]{Limiter: s})
+		require.NoError(t, err)
+		sent := make(chan error, 1)
+		go func() { sent <- c.Send(t.Context(), 7) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, sent)
+		g.set(0)
+		require.NoError(t, <-sent)
+		require.NoError(t, s.Close())
+	})
 }
