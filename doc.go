@@ -15,18 +15,19 @@
 //	}
 //	defer lease.Release()
 //
-// The pages in the folder docs of the repository explain the rest:
+// The directory docs of the repository has these pages:
 //
 //   - docs/start.md: five minutes; one limit in Go, on Redis and in a proxy.
-//   - docs/choose.md: which limiter, for whom, and what each does to a burst.
-//   - docs/cookbook: logins, tenants, crawlers, uploads, queues, overload.
-//   - docs/migrate: from other libraries to this one.
-//   - docs/fair.md: a limiter for each key, fair shares, priorities.
-//   - docs/settle.md: costs that are known afterwards.
-//   - docs/overload.md: servers under overload, and limits that adapt.
+//   - docs/tour.md: the shortest useful program for every package.
+//   - docs/choose.md: which limiter fits your problem, and what each does to a burst.
+//   - docs/cookbook: complete programs for logins, tenants, crawlers, uploads and more.
+//   - docs/migrate: how to move from other libraries to this one.
+//   - docs/fair.md: per-key limits, fair shares and priorities.
+//   - docs/settle.md: costs that are known only afterwards.
+//   - docs/overload.md: servers under overload, and adaptive limits.
 //   - docs/distributed.md: limits that processes share.
-//   - docs/grpc.md, docs/proxy.md: gRPC, and the proxy.
-//   - docs/simulate.md, docs/playground.md: trying a limit on a log, also in the browser.
+//   - docs/grpc.md, docs/proxy.md, docs/serve.md: gRPC, the proxy, and Envoy's rate limit service.
+//   - docs/simulate.md, docs/playground.md: testing a limit against a log, also in the browser.
 //
 // # Limiters
 //

@@ -1,4 +1,4 @@
-// First is an API that each customer may call 100 times a second.
+// First serves an API that each customer may call 100 times a second.
 package main
 
 import (

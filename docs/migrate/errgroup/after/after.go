@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// FetchAll fetches the pages, 8 at once. The first error cancels the others.
+// FetchAll fetches the pages, 8 at a time. The first error cancels the others.
 func FetchAll(ctx context.Context, urls []string, fetch func(context.Context, string) error) error {
 	pool := core.Must(worker.New(worker.Options{Limiter: core.Unlimited(), Workers: 8}))
 	group := pool.Group(ctx)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// FetchAll fetches the pages, 8 at once. The first error cancels the others.
+// FetchAll fetches the pages, 8 at a time. The first error cancels the others.
 func FetchAll(ctx context.Context, urls []string, fetch func(context.Context, string) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)

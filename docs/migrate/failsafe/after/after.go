@@ -1,4 +1,4 @@
-// Package after calls a service as failsafe-go's rate limiter and bulkhead do, with resilience.
+// Package after calls a service with resilience, in place of failsafe-go's rate limiter and bulkhead.
 package after
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-go/sluice/resilience"
 )
 
-// NewExecutor returns a strategy of 100 searches a minute, and 10 at a time, while 50 others wait.
+// NewExecutor returns a strategy that allows 100 searches a minute and 10 at a time. Up to 50 others wait.
 func NewExecutor() (*resilience.Strategy, error) {
 	minute := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute}))
 	concurrent := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 50}))
 	return resilience.New(resilience.Options{Name: "search", Limiter: core.Must(core.Chain(minute, concurrent))})
 }
 
-// Search searches. If there were too many searches, its error is a *resilience.RejectedError with the time to retry.
+// Search runs a search. If there are too many searches, its error is a *resilience.RejectedError with the time to retry.
 func Search(ctx context.Context, s *resilience.Strategy, search func(context.Context) (string, error)) (string, error) {
 	return resilience.Execute(ctx, s, search)
 }

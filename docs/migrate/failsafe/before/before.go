@@ -10,16 +10,16 @@ import (
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
 )
 
-// NewExecutor returns an executor of 100 searches a minute, and 10 at once, while others wait for up to 2 seconds.
+// NewExecutor returns an executor that allows 100 searches a minute and 10 at a time. Others wait for up to 2 seconds.
 func NewExecutor() failsafe.Executor[string] {
 	rate := ratelimiter.NewBursty[string](100, time.Minute)
 	atOnce := bulkhead.NewBuilder[string](10).WithMaxWaitTime(2 * time.Second).Build()
 	return failsafe.With[string](rate, atOnce)
 }
 
-// Search searches, or says that there were too many searches: ratelimiter.ErrExceeded or bulkhead.ErrFull.
+// Search runs a search. If there are too many searches, its error is ratelimiter.ErrExceeded or bulkhead.ErrFull.
 func Search(ctx context.Context, executor failsafe.Executor[string], search func(context.Context) (string, error)) (string, error) {
-	return executor.WithContext(ctx).GetWithExecution(func(e failsafe.Execution[string]) (string, error) { //nolint:contextcheck // e has it
+	return executor.WithContext(ctx).GetWithExecution(func(e failsafe.Execution[string]) (string, error) { //nolint:contextcheck // e has ctx
 		return search(e.Context())
 	})
 }

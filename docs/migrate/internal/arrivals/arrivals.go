@@ -1,4 +1,4 @@
-// Package arrivals plays the same requests to two limiters and compares what they decide.
+// Package arrivals sends the same requests to two limiters and compares their decisions.
 package arrivals
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random returns n intervals between requests, exponentially distributed around mean. They are the
-// same in every run.
+// Random returns n intervals between requests, exponentially distributed with the given mean. They are
+// the same in every run.
 func Random(n int, mean time.Duration) []time.Duration {
 	random := rand.New(rand.NewPCG(1, 2))
 	gaps := make([]time.Duration, n)
@@ -20,9 +20,9 @@ func Random(n int, mean time.Duration) []time.Duration {
 	return gaps
 }
 
-// Compare asks before and after at the same instants, each gap after the last, and fails the test
-// at the first request that one grants and the other refuses. It returns how many were granted, and
-// fails if that is none or all, since then nothing was compared. It belongs in a synctest bubble.
+// Compare calls before and after at the same times, separated by gaps. It fails the test at the first
+// request that one grants and the other rejects. It returns the number of granted requests, and fails if
+// all or none were granted, because then nothing was compared. Call it in a synctest bubble.
 func Compare(t *testing.T, gaps []time.Duration, before, after func() bool) (granted int) {
 	t.Helper()
 	start := time.Now()
@@ -39,7 +39,7 @@ func Compare(t *testing.T, gaps []time.Duration, before, after func() bool) (gra
 	return granted
 }
 
-// Granted returns how many of n requests in a row are granted.
+// Granted returns how many of n consecutive requests are granted.
 func Granted(n int, try func() bool) (granted int) {
 	for range n {
 		if try() {

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// Get sends a request of a client to a handler and returns the status and the header of the answer.
+// Get sends a request of a client to a handler and returns the status and the header of the response.
 func Get(t *testing.T, h http.Handler, client, path string) (status int, header http.Header) {
 	t.Helper()
 	return serve(t, h, client, path, nil)
 }
 
-// GetFor is Get of a client that says whom the request is for, as proxies do.
+// GetFor is like Get for a client that names another client in a header, as proxies do.
 func GetFor(t *testing.T, h http.Handler, client, other, path string) (status int, header http.Header) {
 	t.Helper()
 	return serve(t, h, client, path, http.Header{"X-Forwarded-For": {other}})
@@ -37,5 +37,5 @@ func Passes(t *testing.T, h http.Handler) func() bool {
 	}
 }
 
-// OK is a handler that answers 200.
+// OK is a handler that responds with 200.
 var OK = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })

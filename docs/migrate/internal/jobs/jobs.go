@@ -1,4 +1,4 @@
-// Package jobs watches how a pool runs its jobs.
+// Package jobs checks how a pool runs its jobs.
 package jobs
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FetchAll is what is watched: a function that fetches pages, 8 at once, and cancels the other fetches
-// at the first error.
+// FetchAll is a function under test. It fetches pages, 8 at a time, and cancels the other fetches at the
+// first error.
 type FetchAll func(ctx context.Context, urls []string, fetch func(context.Context, string) error) error
 
-// URLs are n pages.
+// URLs returns the addresses of n pages.
 func URLs(n int) []string {
 	urls := make([]string, n)
 	for i := range urls {
@@ -24,14 +24,14 @@ func URLs(n int) []string {
 	return urls
 }
 
-// Check watches f, in a synctest bubble.
+// Check tests f in a synctest bubble.
 func Check(t *testing.T, f FetchAll) {
 	t.Helper()
 	eightAtOnce(t, f)
 	firstErrorCancels(t, f)
 }
 
-// eightAtOnce finds that of 20 fetches 8 run at once, and never more.
+// eightAtOnce checks that of 20 fetches 8 run concurrently, and never more.
 func eightAtOnce(t *testing.T, f FetchAll) {
 	t.Helper()
 	started, hold, done := make(chan struct{}, 20), make(chan struct{}), make(chan error)
@@ -50,7 +50,7 @@ func eightAtOnce(t *testing.T, f FetchAll) {
 	require.NoError(t, <-done)
 }
 
-// firstErrorCancels finds that the first error is returned and that the other fetches are cancelled.
+// firstErrorCancels checks that the first error is returned and that the other fetches are canceled.
 func firstErrorCancels(t *testing.T, f FetchAll) {
 	t.Helper()
 	gone := errors.New("gone")
@@ -64,5 +64,5 @@ func firstErrorCancels(t *testing.T, f FetchAll) {
 	require.Equal(t, gone, err)
 }
 
-// Sizes are the lengths of the names of 12 pages.
+// Sizes returns the lengths of the addresses of 12 pages.
 var Sizes = []int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3}

@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-// Limits gives each user 10 calls a minute, in all processes together.
+// Limits allows each user 10 calls a minute, in all processes together.
 type Limits struct {
 	users *partition.Keyed[string, string]
 }
 
-// NewLimits returns limits that are kept on a Redis server.
+// NewLimits returns Limits with their state on a Redis server.
 func NewLimits(client *redis.Client) (*Limits, error) {
 	store := goredis.New(client)
 	users, err := partition.New(partition.Options[string, string]{
@@ -33,7 +33,7 @@ func NewLimits(client *redis.Client) (*Limits, error) {
 	return &Limits{users}, err
 }
 
-// Try reports whether a user may call now, and if not, when to ask again.
+// Try reports whether a user may call now, and if not, when to retry.
 func (l *Limits) Try(user string) (retryAfter time.Duration, ok bool, err error) {
 	lease := l.users.TryAcquire(user, 1)
 	if err := lease.Err(); err != nil && !errors.Is(err, core.ErrRejected) {

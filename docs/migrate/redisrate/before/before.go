@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Limits gives each user 10 calls a minute, in all processes together.
+// Limits allows each user 10 calls a minute, in all processes together.
 type Limits struct{ limiter *redis_rate.Limiter }
 
-// NewLimits returns limits that are kept on a Redis server.
+// NewLimits returns Limits with their state on a Redis server.
 func NewLimits(client *redis.Client) *Limits {
 	return &Limits{redis_rate.NewLimiter(client)}
 }
 
-// Try reports whether a user may call now, and if not, when to ask again.
+// Try reports whether a user may call now, and if not, when to retry.
 func (l *Limits) Try(ctx context.Context, user string) (retryAfter time.Duration, ok bool, err error) {
 	result, err := l.limiter.Allow(ctx, "user:"+user, redis_rate.PerMinute(10))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// NewSemaphore returns a semaphore for 10 units of work at once.
+// NewSemaphore returns a semaphore for 10 units of work at a time.
 func NewSemaphore() *semaphore.Weighted {
 	return semaphore.NewWeighted(10)
 }

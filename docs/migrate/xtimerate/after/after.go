@@ -19,19 +19,19 @@ func Wait(ctx context.Context, l *core.TokenBucket) error {
 	return err
 }
 
-// Try reports whether a call may start now, and if not, when to ask again.
+// Try reports whether a call may start now, and if not, when to retry.
 func Try(l *core.TokenBucket) (retryAfter time.Duration, ok bool) {
 	lease := l.TryAcquire(1)
 	retryAfter, _ = core.RetryAfter.From(lease)
 	return retryAfter, lease.Acquired()
 }
 
-// Slow makes it 10 calls a second.
+// Slow changes the limit to 10 calls a second.
 func Slow(l *core.TokenBucket) error {
 	return l.Update(core.PerSecond(10, 5))
 }
 
-// Later calls f when its turn comes. If the returned function is called earlier, f is not called.
+// Later calls f when its turn comes. If cancel is called before that, f is not called.
 func Later(l *core.TokenBucket, f func()) (cancel func()) {
 	lease := l.Reserve(1)
 	delay, _ := core.Delay.From(lease)

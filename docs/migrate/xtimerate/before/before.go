@@ -18,7 +18,7 @@ func Wait(ctx context.Context, l *rate.Limiter) error {
 	return l.Wait(ctx)
 }
 
-// Try reports whether a call may start now, and if not, when to ask again.
+// Try reports whether a call may start now, and if not, when to retry.
 func Try(l *rate.Limiter) (retryAfter time.Duration, ok bool) {
 	r := l.Reserve()
 	if d := r.Delay(); d > 0 {
@@ -28,12 +28,12 @@ func Try(l *rate.Limiter) (retryAfter time.Duration, ok bool) {
 	return 0, true
 }
 
-// Slow makes it 10 calls a second.
+// Slow changes the limit to 10 calls a second.
 func Slow(l *rate.Limiter) {
 	l.SetLimit(10)
 }
 
-// Later calls f when its turn comes. If the returned function is called earlier, f is not called.
+// Later calls f when its turn comes. If cancel is called before that, f is not called.
 func Later(l *rate.Limiter, f func()) (cancel func()) {
 	r := l.Reserve()
 	timer := time.AfterFunc(r.Delay(), f)
