@@ -64,5 +64,5 @@ func firstErrorCancels(t *testing.T, f FetchAll) {
 	require.Equal(t, gone, err)
 }
 
-// Sizes returns the lengths of the addresses of 12 pages.
+// Sizes are the lengths of the addresses of 12 pages.
 var Sizes = []int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3}
