@@ -93,7 +93,7 @@ func TestPerSecondOfAnyRate(t *testing.T) {
 			perSecondKeeps(t, permits, burst)
 		}
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(1, 2))
 	size := func() int { return max(random.Int()>>random.IntN(62), 1) }
 	for range testkit.Rounds(20_000) {
 		perSecondKeeps(t, size(), size())
@@ -221,7 +221,7 @@ func rateKeeps(t *testing.T, rate float64, burst int) {
 }
 
 func TestRateReadsBack(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(3, 4))
 	for range testkit.Rounds(5_000) {
 		rate := math.Pow(10, random.Float64()*15-6)
 		rateKeeps(t, rate, 1<<20)

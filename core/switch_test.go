@@ -239,7 +239,7 @@ func TestSwitchStress(t *testing.T) {
 	var granted, out atomic.Int64
 	for w := range workers {
 		working.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // a test
+			random := rand.New(rand.NewPCG(uint64(w), 1))
 			for range testkit.Rounds(1_000) {
 				ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ends below
 				if random.IntN(4) == 0 {

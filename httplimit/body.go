@@ -59,8 +59,8 @@ func upload(r *http.Request, body io.Reader, t throttle) *ioreader.Reader {
 type download struct {
 	w        http.ResponseWriter
 	limiters []throttle
-	early    bool             // whether ctx may end before the client has disconnected
-	ctx      context.Context  //nolint:containedctx // the request's
+	early    bool // whether ctx may end before the client has disconnected
+	ctx      context.Context
 	body     *ioreader.Writer // to w; ends with ctx
 	probing  *probing         // nil until ctx has ended early
 }
@@ -143,7 +143,7 @@ func rewinder(src io.Reader) func(n int64) error {
 // afterwards.
 type probing struct {
 	w      http.ResponseWriter
-	gone   context.Context //nolint:containedctx // ends when a write has failed
+	gone   context.Context
 	failed context.CancelCauseFunc
 	body   *ioreader.Writer // to the probing's paid; ends with gone
 

@@ -205,7 +205,7 @@ func TestTransportThatFails(t *testing.T) {
 	c := transport(t, httplimit.TransportOptions{Limiter: all(l), Base: base(func(r *http.Request) (*http.Response, error) {
 		switch r.URL.Host {
 		case "nil":
-			return nil, nil //nolint:nilnil // as a careless one might
+			return nil, nil
 		case "panic":
 			panic("boom")
 		}

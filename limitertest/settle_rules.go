@@ -117,7 +117,7 @@ func settleServes(s *subject) {
 // leases, and 0 while there is a debt.
 func settleAddsUp(s *subject) {
 	const steps = 100
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(1, 2))
 	var leases []core.Lease
 	out := 0
 	for range steps {

@@ -27,7 +27,7 @@ func (l *limits) byCalendar(c core.Calendar) {
 	l.step, l.span = 1, int64(end.Sub(start)/time.Microsecond)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.String()))
-	l.origin = int64(h.Sum64() & (1<<52 - 1)) //nolint:gosec // 52 bits
+	l.origin = int64(h.Sum64() & (1<<52 - 1))
 }
 
 // ofCalendar reports whether it is a window of the calendar.

@@ -66,7 +66,7 @@ func (e *engine) start(s StoreOptions, l *limits) {
 	now := time.Now()
 	e.memory = memory{left: l.limit, fullAt: now, forecast: forecast{limits: l}}
 	e.pipeline.e, e.queue.e = e, e
-	e.keeper = keeper{e: e, since: now, holder: rand.Int64N(most)} //nolint:gosec // a name, no secret
+	e.keeper = keeper{e: e, since: now, holder: rand.Int64N(most)}
 }
 
 // unlock lets go of the mutex. It sets the waiters' alarm, sees to it that somebody calls the store if there is something

@@ -237,5 +237,5 @@ func (c *clock) stepped(server int64, sent, received time.Time, d time.Duration)
 
 // jitter returns d less up to a tenth of it.
 func jitter(d time.Duration) time.Duration {
-	return d - time.Duration(rand.Int64N(int64(d/10)+1)) //nolint:gosec // no secret
+	return d - time.Duration(rand.Int64N(int64(d/10)+1))
 }

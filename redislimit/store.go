@@ -2,7 +2,7 @@ package redislimit
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
 	"errors"
@@ -71,7 +71,7 @@ type Script struct{ source, sha1 func() string }
 func newScript(own *string) *Script {
 	source := sync.OnceValue(func() string { return commonSource + *own })
 	return &Script{source, sync.OnceValue(func() string {
-		sum := sha1.Sum([]byte(source())) //nolint:gosec // see above
+		sum := sha1.Sum([]byte(source()))
 		return hex.EncodeToString(sum[:])
 	})}
 }

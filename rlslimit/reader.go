@@ -77,7 +77,7 @@ func whole(n yamlconf.Node, what string, least uint32) uint32 {
 	if n.IsNull() {
 		return least
 	}
-	return uint32(n.Uint(what, uint64(least), math.MaxUint32)) //nolint:gosec // at most that
+	return uint32(n.Uint(what, uint64(least), math.MaxUint32))
 }
 
 // metadata reads the metadata that a response passes to the client.

@@ -244,7 +244,7 @@ func noRoom(l core.Lease) bool {
 // countsOf returns the counts of a name with values, or those of the rule if it has too many names.
 func (r *rule) countsOf(name string) *counts {
 	if c, ok := r.details.Load(name); ok {
-		return c.(*counts) //nolint:forcetypeassert // the map has nothing else
+		return c.(*counts)
 	}
 	if r.detailsLen.Load() >= int64(r.keys) {
 		return &r.counts
@@ -253,7 +253,7 @@ func (r *rule) countsOf(name string) *counts {
 	if !known {
 		r.detailsLen.Add(1)
 	}
-	return c.(*counts) //nolint:forcetypeassert // as above
+	return c.(*counts)
 }
 
 // mayLog reports whether something may be logged about the rule: once a second.

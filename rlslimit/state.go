@@ -71,7 +71,7 @@ func (r *rule) report() Rule {
 		if report.Details == nil {
 			report.Details = make(map[string]Counts)
 		}
-		report.Details[name.(string)] = c.(*counts).load() //nolint:forcetypeassert // the map has nothing else
+		report.Details[name.(string)] = c.(*counts).load()
 		return true
 	})
 	return report

@@ -33,9 +33,9 @@ func TestGroupRunsItsTasks(t *testing.T) {
 				var kept context.Context
 				for i := range 10 {
 					g.GoN(i%2, func(ctx context.Context) error {
-						most.Store(max(most.Load(), now.Add(int32(i%2)))) //nolint:gosec // 0 or 1
+						most.Store(max(most.Load(), now.Add(int32(i%2))))
 						time.Sleep(time.Second)
-						now.Add(-int32(i % 2)) //nolint:gosec // 0 or 1
+						now.Add(-int32(i % 2))
 						ran.Add(1)
 						if i == 0 {
 							kept = ctx //nolint:fatcontext // it is looked at later

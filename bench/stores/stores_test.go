@@ -210,7 +210,7 @@ func server(b *testing.B) string {
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	_ = l.Close()
-	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.TempDir()) //nolint:gosec // from PATH
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.TempDir())
 	cmd.Stdout = io.Discard
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

@@ -95,7 +95,7 @@ routes: {/: each, /other: eachother}
 		return a.StatusCode
 	}
 	resets := func(i int, query string) (int, string) {
-		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil) //nolint:gosec // the proxy's
+		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil)
 		require.NoError(t, err)
 		defer func() { _ = a.Body.Close() }()
 		body, err := io.ReadAll(a.Body)
@@ -196,7 +196,7 @@ routes: {/: a}
 	require.Equal(t, 200, asks("first"))
 	require.Equal(t, 200, asks("second"))
 	require.Equal(t, 429, asks("second"))
-	a, err := http.Post("http://"+admins[1]+"/limits/a/reset?key=second", "", nil) //nolint:gosec // the proxy's
+	a, err := http.Post("http://"+admins[1]+"/limits/a/reset?key=second", "", nil)
 	require.NoError(t, err)
 	require.NoError(t, a.Body.Close())
 	require.Equal(t, 200, a.StatusCode)
@@ -227,7 +227,7 @@ func TestReloadOnRedis(t *testing.T) {
 	}
 	var got []int
 	asks := func(address string) {
-		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
+		a, err := http.Get("http://" + address)
 		require.NoError(t, err)
 		require.NoError(t, a.Body.Close())
 		got = append(got, a.StatusCode)
@@ -292,7 +292,7 @@ func TestProxyIsWarm(t *testing.T) {
 		scripts, connections, asked := seen()
 		require.Positive(t, scripts)
 		require.Greater(t, connections, others)
-		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
+		a, err := http.Get("http://" + address)
 		require.NoError(t, err)
 		require.NoError(t, a.Body.Close())
 		scriptsThen, connectionsThen, askedThen := seen()
@@ -324,7 +324,7 @@ routes: {/: strict, /open: open}
 		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
 		require.True(t, ok)
 		for path, want := range map[string]int{"/": 503, "/open": 200} {
-			a, err := http.Get("http://" + address + path) //nolint:gosec // the proxy's
+			a, err := http.Get("http://" + address + path)
 			require.NoError(t, err)
 			require.NoError(t, a.Body.Close())
 			assert.Equal(t, want, a.StatusCode, path)

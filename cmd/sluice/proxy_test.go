@@ -100,7 +100,7 @@ func TestProxyDrains(t *testing.T) {
 		<-came
 		s.signal(syscall.SIGTERM)
 		assert.Contains(t, s.line(s.errs), "shutting down")
-		health, err := http.Get("http://" + admin + "/healthz") //nolint:gosec // the proxy's
+		health, err := http.Get("http://" + admin + "/healthz")
 		require.NoError(t, err)
 		_ = health.Body.Close()
 		assert.Equal(t, http.StatusServiceUnavailable, health.StatusCode)

@@ -26,7 +26,7 @@ type outcomes struct {
 func (t test) play(ctx context.Context, ask asker, name string, load float64) (result, error) {
 	var o outcomes
 	var sent sync.WaitGroup
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same requests for each limit
+	random := rand.New(rand.NewPCG(1, 2))
 	rate := load * t.capacity()
 	begin := time.Now()
 	for due := time.Duration(0); ; {

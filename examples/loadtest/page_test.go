@@ -75,8 +75,8 @@ func TestPage(t *testing.T) {
 	want := before + table(results) + "\n" + after
 	plot := draw(results)
 	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(want), 0o644)) //nolint:gosec // a page of the repository
-		require.NoError(t, os.WriteFile(svg, []byte(plot), 0o644))  //nolint:gosec // a page shows it
+		require.NoError(t, os.WriteFile(page, []byte(want), 0o644))
+		require.NoError(t, os.WriteFile(svg, []byte(plot), 0o644))
 		text = []byte(want)
 	}
 	was, err := os.ReadFile(svg)

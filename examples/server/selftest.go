@@ -44,7 +44,7 @@ func play(ctx context.Context, base string, out io.Writer) error {
 
 // visitor is a client that gives up at the first surprise.
 type visitor struct {
-	ctx   context.Context //nolint:containedctx // the program's
+	ctx   context.Context
 	base  string
 	out   io.Writer
 	about string // the header fields of the latest answer that tell of limits

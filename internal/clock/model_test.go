@@ -82,7 +82,7 @@ func TestSetClocksFollowTheNaiveList(t *testing.T) {
 	for seed := range uint64(testkit.Rounds(1000)) {
 		bubble(t, func(t *testing.T) {
 			t.Log("seed", seed)
-			random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // the same each time
+			random := rand.New(rand.NewPCG(seed, 7))
 			const queueLimit = 10
 			q := &quota{limit: 2 + random.IntN(5)}
 			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))

@@ -336,5 +336,5 @@ func TestPlaygroundPicture(t *testing.T) {
 	tb := b.open(t, b.serve(t), chromedp.EmulateViewport(1180, 780))
 	png, err := chromedp.Run(tb.ctx, chromedp.CaptureScreenshot())
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(*picture, png, 0o666)) //nolint:gosec // it is checked in
+	require.NoError(t, os.WriteFile(*picture, png, 0o666))
 }

@@ -73,7 +73,7 @@ func TestReservationsAreThoseOfRate(t *testing.T) {
 	const exact = time.Second / 512
 	for seed := range uint64(3000) {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 512)) //nolint:gosec // a test that can be repeated
+			random := rand.New(rand.NewPCG(seed, 512))
 			s := &story{within: 1}
 			unit := 2 * time.Nanosecond
 			period := unit * time.Duration(1+random.Int64N(1<<random.IntN(30)))

@@ -105,5 +105,5 @@ func Update(root, page string) error {
 		}
 		lines = slices.Replace(lines, b.Line, b.Line+strings.Count(b.Text, "\n"), part)
 	}
-	return os.WriteFile(name, []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // a page of the repository
+	return os.WriteFile(name, []byte(strings.Join(lines, "")), 0o644)
 }

@@ -36,7 +36,7 @@ func Without(l core.Limiter, below []any) (core.Limiter, error) {
 	case len(roots):
 		return l, nil
 	case 0:
-		return nil, nil //nolint:nilnil // nothing is left
+		return nil, nil
 	case 1:
 		return separated(rest[0], l, below)
 	}

@@ -121,8 +121,8 @@ func spread(ctx context.Context, left, length time.Duration) (d, rest time.Durat
 		rest = time.Until(deadline) - left
 		extra = max(min(extra, rest/2), 0)
 	}
-	extra = min(extra, math.MaxInt64-left)                 // the sum must not overflow
-	jitter := time.Duration(rand.Int64N(int64(extra) + 1)) //nolint:gosec // it spreads callers, and is no secret
+	extra = min(extra, math.MaxInt64-left) // the sum must not overflow
+	jitter := time.Duration(rand.Int64N(int64(extra) + 1))
 	return left + jitter, rest
 }
 

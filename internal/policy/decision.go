@@ -33,7 +33,7 @@ func (d *Decision[R, O]) observe(ctx context.Context, o Observer) {
 
 // active is a lease whose release an Observer is notified of.
 type active struct {
-	ctx      context.Context //nolint:containedctx // the request's
+	ctx      context.Context
 	observer Observer
 	policy   string
 	since    time.Time

@@ -165,7 +165,7 @@ func (n Node) Items() []Node {
 	case !n.IsList():
 		return []Node{n}
 	}
-	values := n.n.(*ast.SequenceNode).Values //nolint:forcetypeassert // IsList has looked
+	values := n.n.(*ast.SequenceNode).Values
 	items := make([]Node, len(values))
 	for i, v := range values {
 		items[i] = n.d.node(v)

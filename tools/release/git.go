@@ -27,7 +27,7 @@ func gitEnv() []string {
 // command runs a program in dir, with an environment if env is not nil, and returns its standard output. Its error says what
 // the program wrote.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git and go, and what they have built
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, time.Second
 	var out, both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &both

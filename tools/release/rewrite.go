@@ -57,7 +57,7 @@ func (r *repository) rewriteMod(m *module, version string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.folder(m), "go.mod"), text, 0o644) //nolint:gosec // as git has it
+	return os.WriteFile(filepath.Join(r.folder(m), "go.mod"), text, 0o644)
 }
 
 // addSums adds the sums of the siblings to the module's go.sum, so that a checkout of the tag builds. A module that
@@ -93,7 +93,7 @@ func (r *repository) addSums(m *module, place int, version, archives string) err
 	if len(lines) == 0 {
 		return nil
 	}
-	return os.WriteFile(name, append(bytes.Join(lines, []byte("\n")), '\n'), 0o644) //nolint:gosec // as git has it
+	return os.WriteFile(name, append(bytes.Join(lines, []byte("\n")), '\n'), 0o644)
 }
 
 // sumOfMod returns the sum of the module's go.mod.

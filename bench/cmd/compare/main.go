@@ -49,7 +49,7 @@ func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, arg
 
 // bench is where the programs are, and how long a measurement takes.
 type bench struct {
-	ctx         context.Context //nolint:containedctx // that of the whole program
+	ctx         context.Context
 	dir, sluice string
 	nginx, self string
 	rounds      int
@@ -138,7 +138,7 @@ func build(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("looking for the repository: %w", err)
 	}
 	program := filepath.Join(dir, "sluice")
-	out, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(strings.TrimSpace(string(root)), "cmd", "sluice"), "build", "-o", program, ".").CombinedOutput() //nolint:gosec // the repository's own
+	out, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(strings.TrimSpace(string(root)), "cmd", "sluice"), "build", "-o", program, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

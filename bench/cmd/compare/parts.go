@@ -20,7 +20,7 @@ import (
 
 // itself returns the command of a part of a measurement that is a process of its own.
 func (b bench) itself(role string, arguments ...string) *exec.Cmd {
-	return exec.CommandContext(b.ctx, b.self, slices.Concat([]string{"-as", role}, arguments)...) //nolint:gosec // this very program
+	return exec.CommandContext(b.ctx, b.self, slices.Concat([]string{"-as", role}, arguments)...)
 }
 
 // actAs is what such a process does.

@@ -84,7 +84,7 @@ func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 	stop := time.Now().Add(l.time)
 	for n := range l.clients {
 		group.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // no secret
+			random := rand.New(rand.NewPCG(uint64(n), 1))
 			next := time.Now().Add(time.Duration(random.Int64N(int64(pause))))
 			for ; next.Before(stop) && sleep(ctx, next) == nil; next = next.Add(pause) {
 				account, gateway := l.uses(n)

@@ -133,7 +133,7 @@ func FreePort(tb testing.TB) int {
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Kill()
-	s.cmd = exec.CommandContext(context.WithoutCancel(s.tb.Context()), s.program, s.args...) //nolint:gosec // a server from PATH
+	s.cmd = exec.CommandContext(context.WithoutCancel(s.tb.Context()), s.program, s.args...)
 	if err := s.cmd.Start(); err != nil {
 		s.tb.Fatal(err)
 	}

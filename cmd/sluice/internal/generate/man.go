@@ -35,7 +35,7 @@ func manPages(root *cobra.Command, dir, version string, at time.Time) error {
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	for _, page := range pages {
-		text, failed := os.ReadFile(page) //nolint:gosec // it was written here
+		text, failed := os.ReadFile(page)
 		// A flag that takes no value is shown with its default.
 		err = errors.Join(err, failed, os.WriteFile(page, bytes.ReplaceAll(text, []byte("[=false]"), nil), 0o600))
 	}

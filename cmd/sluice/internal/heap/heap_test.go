@@ -15,7 +15,7 @@ func ascending(a, b int) bool { return a < b }
 
 // TestPopsInOrder compares random pushes and pops with a sorted slice.
 func TestPopsInOrder(t *testing.T) {
-	seed := rand.Uint64() //nolint:gosec // a test's
+	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
 	h := heap.New(ascending)
 	var want []int

@@ -52,7 +52,7 @@ func TestWhatIsCopied(t *testing.T) {
 	for code := range overlay {
 		args = append(args, filepath.Dir(code))
 	}
-	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput() //nolint:gosec // the test's
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 }
 

@@ -140,7 +140,7 @@ func readJoblog(name string, failedAgain bool) (map[int]bool, error) {
 	done := make(map[int]bool)
 	err := eachLogged(name, func(seq int, l logged) { done[seq] = !l.failed || !failedAgain })
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nothing is done yet
+		return nil, nil
 	}
 	return done, err
 }

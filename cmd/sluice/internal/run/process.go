@@ -77,7 +77,7 @@ func newPump(r *os.File, s *stream) pump { return pump{r: r, s: s, caught: make(
 
 // run copies until nobody holds the other end of the pipe any longer.
 func (p *pump) run() {
-	b := buffers.Get().(*[32 << 10]byte) //nolint:forcetypeassert // it holds nothing else
+	b := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(b)
 	caught := sync.OnceFunc(func() { close(p.caught) })
 	defer caught()

@@ -42,7 +42,7 @@ type runner struct {
 	starting sync.RWMutex // locked while the machine has no room for one more program
 	running  running
 
-	stopping context.Context //nolint:containedctx // done when no more jobs are to start
+	stopping context.Context
 	stop     context.CancelCauseFunc
 
 	jobs, late, ends sync.WaitGroup

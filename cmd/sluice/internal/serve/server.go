@@ -154,7 +154,7 @@ func (s *server) grpc() *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10*time.Second),
 		// Long-lived goroutines have grown their stacks already (bench/rls).
-		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))), //nolint:gosec // a small number
+		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),
 		grpc.UnaryInterceptor(s.metrics.observe),
 	)
 	ratelimit.RegisterRateLimitServiceServer(g, s.service)

@@ -283,7 +283,7 @@ func (t *traffic) add(r engine.Request) {
 	key := r.Steps[0].ID
 	t.keys = max(t.keys, key+1)
 	t.took = t.took || r.Took > 0
-	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key), r.Steps[0].Flow}) //nolint:gosec // a status has three digits, and there are fewer keys than requests
+	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key), r.Steps[0].Flow})
 }
 
 // note says what to know about a log.

@@ -78,7 +78,7 @@ func retryDetails(code int, message string, after time.Duration) (string, error)
 	if err != nil {
 		return "", err
 	}
-	s := &status.Status{Code: int32(code), Message: message, Details: []*anypb.Any{info}} //nolint:gosec // a code of gRPC
+	s := &status.Status{Code: int32(code), Message: message, Details: []*anypb.Any{info}}
 	b, err := proto.Marshal(s)
 	return base64.RawStdEncoding.EncodeToString(b), err
 }

@@ -136,7 +136,7 @@ func checkLogDir(c *config.Config) error {
 // keyPair reads the certificate and its key. It returns nil if c has none.
 func keyPair(c *config.Config) (*tls.Certificate, error) {
 	if c.Cert == "" || c.Key == "" {
-		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
+		return nil, nil
 	}
 	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {

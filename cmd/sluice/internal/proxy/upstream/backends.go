@@ -158,7 +158,7 @@ func (b *Backends) order() []*Backend {
 	if len(all) < 2 {
 		return all
 	}
-	first := int(b.turn.Add(1) % uint64(len(all))) //nolint:gosec // below len(all)
+	first := int(b.turn.Add(1) % uint64(len(all)))
 	order := make([]*Backend, 0, len(all))
 	for _, unreachable := range []bool{false, true} {
 		for i := range all {

@@ -139,7 +139,7 @@ func randomLimit(r *rand.Rand) string {
 
 // TestDecisionsAreCoresOwnAtRandom: the same for limits at random, under little traffic and under much.
 func TestDecisionsAreCoresOwnAtRandom(t *testing.T) {
-	seed := rand.Uint64() //nolint:gosec // a test's
+	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range 60 {
 		text := randomLimit(r)
@@ -159,7 +159,7 @@ func TestDecisionsAreCoresOwnAtRandom(t *testing.T) {
 
 // TestSettledDecisionsAreCoresOwn: the same where each request settles what it has cost when it ends.
 func TestSettledDecisionsAreCoresOwn(t *testing.T) {
-	seed := rand.Uint64() //nolint:gosec // a test's
+	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 3))
 	for range 30 {
 		text := randomLimit(r)
