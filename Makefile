@@ -11,7 +11,7 @@ RACE_COUNT   ?= 1
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
-# What users import.
+# What users import. All but rlslimit, which needs the Go of its dependencies, build with OLDEST.
 OLDEST  = go1.25.5
 LIBRARY = . grpclimit redislimit redislimit/goredis redislimit/rueidis resilience/failsafe rlslimit telemetry
 
@@ -115,7 +115,7 @@ browser:
 ## go125: vet and test the library's modules with the oldest Go that they support, where it can be downloaded
 go125:
 	@if ! GOTOOLCHAIN=$(OLDEST) go version; then echo "NOT TESTED: $(OLDEST) cannot be downloaded here"; exit 0; fi; \
-	for m in $(LIBRARY); do echo "module $$m"; (cd "$$m" && GOTOOLCHAIN=$(OLDEST) go vet ./...) || exit 1; done; \
+	for m in $(filter-out rlslimit,$(LIBRARY)); do echo "module $$m"; (cd "$$m" && GOTOOLCHAIN=$(OLDEST) go vet ./...) || exit 1; done; \
 	GOTOOLCHAIN=$(OLDEST) go test -short ./core ./internal/machine ./channel ./pipe ./ioreader ./worker ./partition ./spec
 
 ## vulncheck: look for known vulnerabilities in what the released modules use
