@@ -254,7 +254,7 @@ func TestAccessLogThatStalls(t *testing.T) {
 	file, fifo := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "access.log")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	serves := func(log string) (s *started, asks func(n int)) {
-		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\naccess-log: " + log + "\n"
+		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\naccess-log: " + log + "\nglobal: {limit: 1000000/s}\n"
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		s = start(t, programs(t), "sluice", "proxy", "--config", file, "--grace", "1s")
 		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
