@@ -607,5 +607,8 @@ func TestFlowsSurviveAnotherOrder(t *testing.T) {
 		require.NoError(t, l.Update(o))
 		lease.Release()
 		require.Equal(t, []string{"a", "b"}, []string{<-served, <-served})
+		for range 4 {
+			<-served
+		}
 	})
 }
