@@ -123,6 +123,12 @@ func FreePort(tb testing.TB) int {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		_ = l.Close() // it was only to learn the port
+		// A server of a cluster listens 10,000 above as well.
+		bus, err := c.Listen(tb.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(min(port+10_000, 65_535))))
+		if err != nil {
+			continue
+		}
+		_ = bus.Close()
 		if port < 55000 {
 			return port
 		}
