@@ -216,9 +216,7 @@ func rateKeeps(t *testing.T, rate float64, burst int) {
 	if burst >= 31_623 && rate >= 1e-6 && rate <= 1e9 {
 		exact := float64(o.TokensPerPeriod) / float64(o.ReplenishmentPeriod) * 1e9
 		require.InEpsilon(t, rate, exact, 1.001e-9)
-		// A reading may be rounded to a whole number, by half of the tolerance. Where the burst is just too small for a
-		// closer pair, both errors add up.
-		require.InEpsilon(t, rate, o.Rate(), 1.501e-9)
+		require.InEpsilon(t, rate, o.Rate(), 1.001e-9)
 	}
 }
 
