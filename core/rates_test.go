@@ -213,9 +213,14 @@ func rateKeeps(t *testing.T, rate float64, burst int) {
 	o := core.Rate(rate, burst)
 	_, err := core.NewTokenBucket(o)
 	require.NoError(t, err)
-	if burst >= 31_623 && rate >= 1e-6 && rate <= 1e9 {
-		exact := float64(o.TokensPerPeriod) / float64(o.ReplenishmentPeriod) * 1e9
+	if rate < 1e-6 || rate > 1e9 {
+		return
+	}
+	exact := float64(o.TokensPerPeriod) / float64(o.ReplenishmentPeriod) * 1e9
+	if float64(burst) >= max(2, 2*rate) { // room for a period of half a second
 		require.InEpsilon(t, rate, exact, 1.001e-9)
+	}
+	if off := math.Abs(exact/rate - 1); off <= 1e-9 && o.TokensPerPeriod <= burst/2 {
 		require.InEpsilon(t, rate, o.Rate(), 1.001e-9)
 	}
 }
@@ -228,12 +233,14 @@ func TestRateReadsBack(t *testing.T) {
 		rateKeeps(t, math.Ceil(rate), 1<<20)
 		rateKeeps(t, 1e9/math.Ceil(1e9/rate), 1<<20) // which a period of whole nanoseconds gives
 		rateKeeps(t, rate, 1+random.IntN(100))
+		rateKeeps(t, rate, 1+random.IntN(1<<22))
 	}
 }
 
 func FuzzRate(f *testing.F) {
 	f.Add(1048576.0, 1<<22)
 	f.Add(0.3, 1)
+	f.Add(375838926.40000004, 4194276)
 	f.Fuzz(func(t *testing.T, rate float64, burst int) {
 		if rate >= 1.1e-10 && !math.IsInf(rate, 1) && burst >= 1 {
 			rateKeeps(t, rate, burst)

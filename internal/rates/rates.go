@@ -79,8 +79,8 @@ func Smooth(n, most int) Rate {
 }
 
 // Of returns the rate of perSecond tokens a second, to within Tolerance, with the fewest tokens a period,
-// at most most. If there is none, it returns the closest. A rate above most tokens each nanosecond is lowered to
-// that. Of returns false if perSecond is not above 0, not finite, or so low that the period of one token is too long
+// at most most. If there is none, it returns the closest. PerSecond reads it to within Tolerance, too, if half as
+// many tokens are enough. A rate above most tokens each nanosecond is lowered to that. Of returns false if perSecond is not above 0, not finite, or so low that the period of one token is too long
 // for a time.Duration.
 func Of(perSecond float64, most int) (Rate, bool) {
 	if !(perSecond > 0) || math.IsInf(perSecond, 1) || float64(time.Second)/perSecond >= math.MaxInt64 {
@@ -95,8 +95,10 @@ func Of(perSecond float64, most int) (Rate, bool) {
 		return one, true
 	}
 	r := simplest(perSecond, most, Tolerance/2) // PerSecond may be as far from r
-	if r.Tokens == 1 && most > 1 && off(r.exact(), perSecond) <= Tolerance && off(r.PerSecond(), perSecond) > Tolerance {
-		return Rate{2, 2 * r.Period}, true // which is not read as a whole number
+	if off(r.PerSecond(), perSecond) > Tolerance {
+		if s := simplest(perSecond, most/2, Tolerance); most >= 2 && off(s.exact(), perSecond) <= Tolerance {
+			return Rate{2 * s.Tokens, 2 * s.Period}, true // which PerSecond does not round
+		}
 	}
 	return r, true
 }
@@ -160,20 +162,24 @@ func (r Rate) exact() float64 { return float64(r.Tokens) / float64(r.Period) * f
 
 // PerSecond returns the tokens that come per second, or the whole number or the number of six digits that
 // is the same to within half the Tolerance. If one token comes in the period of a whole number of tokens a second,
-// rounded to the nanosecond, that is the number: one token in 142,857,143 ns is 7.
+// rounded to the nanosecond, that is the number: one token in 142,857,143 ns is 7. If Tokens and Period are both even,
+// the result is exact.
 func (r Rate) PerSecond() float64 {
 	if r.Tokens <= 0 || r.Period <= 0 {
 		return 0
 	}
-	x := r.exact()
-	n := math.Round(x)
+	x, within := r.exact(), Tolerance/2
+	if r.Tokens%2 == 0 && r.Period%2 == 0 {
+		within = 1e-15 // the rounding of exact
+	}
 	// Half a nanosecond of the period is half a token a second if x equals the period. Above that, several
 	// whole numbers have the same period.
-	if n >= 1 && off(x, n) <= Tolerance/2 || r.Tokens == 1 && n >= 1 && x < float64(r.Period) && Nearest(1, int(n), time.Second) == r {
+	n := math.Round(x)
+	if n >= 1 && off(x, n) <= within || r.Tokens == 1 && n >= 1 && x < float64(r.Period) && Nearest(1, int(n), time.Second) == r {
 		return n
 	}
 	digits := math.Pow(10, 5-math.Floor(math.Log10(x))) // so that six are whole
-	if y := math.Round(x*digits) / digits; off(x, y) <= Tolerance/2 {
+	if y := math.Round(x*digits) / digits; off(x, y) <= within {
 		return y
 	}
 	return x

@@ -102,35 +102,64 @@ func FuzzRate(f *testing.F) {
 	})
 }
 
-// The fraction with the fewest tokens is what a search finds.
+// The fraction with the fewest tokens is what a search finds, and PerSecond reads it back.
 func TestOfIsTheSmoothest(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	for range 2_000 {
-		x := math.Pow(10, random.Float64()*10-1)
+	for i := range 4_000 {
 		most := 1 + random.IntN(5_000)
+		x := math.Pow(10, random.Float64()*10-1)
+		if i%2 == 0 { // close to a fraction
+			p := 1 + random.IntN(most*10)
+			x = float64(1+random.IntN(most)) / float64(p) * 1e9 * (1 + 2.4e-9*(random.Float64()-0.5))
+		}
 		got, ok := rates.Of(x, most)
 		require.True(t, ok)
-		rate := func(tokens int) float64 {
-			return float64(tokens) / max(math.Round(float64(tokens)*1e9/x), 1) * 1e9
-		}
+		exact := float64(got.Tokens) / float64(got.Period) * 1e9
+		off := math.Abs(exact/x - 1)
 		if x > 1e9 { // more than one each nanosecond
-			require.InEpsilon(t, x, float64(got.Tokens)/float64(got.Period)*1e9, 1e-3)
+			require.LessOrEqual(t, off, 1.0, "%v, at most %d", x, most)
 			continue
 		}
-		best, closest := 0, math.Inf(1)
+		best, readable, closest := 0, false, math.Inf(1)
 		for k := 1; k <= most && best == 0; k++ {
-			off := math.Abs(rate(k)/x - 1)
+			off := math.Abs(float64(k)/max(math.Round(float64(k)*1e9/x), 1)*1e9/x - 1)
 			closest = min(closest, off)
+			readable = readable || k <= most/2 && off <= rates.Tolerance
 			if off <= rates.Tolerance/2 {
 				best = k
 			}
 		}
-		off := math.Abs(float64(got.Tokens)/float64(got.Period)*1e9/x - 1)
-		if best == 0 {
-			require.InDelta(t, closest, off, 1e-14, "%v, at most %d", x, most)
-		} else {
+		switch {
+		case best > 0:
 			require.LessOrEqual(t, off, rates.Tolerance*1.001)
 			require.LessOrEqual(t, got.Tokens, 2*best, "%v, at most %d", x, most)
+		case closest <= rates.Tolerance:
+			require.LessOrEqual(t, off, rates.Tolerance*1.001, "%v, at most %d", x, most)
+		default:
+			require.InDelta(t, closest, off, 1e-14, "%v, at most %d", x, most)
 		}
+		if readable {
+			require.InEpsilon(t, x, got.PerSecond(), rates.Tolerance*1.001, "%v, at most %d", x, most)
+		}
+	}
+}
+
+func TestPerSecond(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		period time.Duration
+		want   float64
+	}{
+		{1, 142_857_143, 7},
+		{1133, 1_080_513, 1_048_576},
+		{56, 149, 375_838_926},
+		{112, 298, 56e9 / 149}, // both even: exact
+		{10_000, time.Second, 10_000},
+		{5, time.Hour, 5.0 / 3600},
+		{0, 1, 0},
+		{1, 0, 0},
+	} {
+		got := rates.Rate{Tokens: c.tokens, Period: c.period}.PerSecond()
+		require.InDelta(t, c.want, got, 1e-15*c.want, c)
 	}
 }
