@@ -88,8 +88,8 @@ race:
 
 ## stress: the TestStress tests under the race detector, STRESS_COUNT times, in the packages that have any
 stress:
-	@.ci/tests TestStress | cut -d ' ' -f 2 | uniq | xargs -P 2 -I FOLDER \
-		go -C FOLDER test -race -vet=off -timeout 20m -run '^TestStress' -count=$(STRESS_COUNT) .
+	@.ci/tests TestStress | cut -d ' ' -f 2 | uniq | xargs -P 2 -I DIR \
+		go -C DIR test -race -vet=off -timeout 20m -run '^TestStress' -count=$(STRESS_COUNT) .
 
 ## fuzz: every fuzz target for FUZZTIME
 fuzz:

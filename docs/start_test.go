@@ -35,7 +35,7 @@ func TestStart(t *testing.T) {
 	}
 	blocks, err := docs.Blocks("..", "docs/start.md")
 	require.NoError(t, err)
-	folder := t.TempDir()
+	dir := t.TempDir()
 	repository, err := filepath.Abs("..")
 	require.NoError(t, err)
 	api, redis := freePort(t), freePort(t)
@@ -56,7 +56,7 @@ func TestStart(t *testing.T) {
 			if filepath.Dir(b.Source) != "docs/start/redis" { // its constructor takes numbers
 				require.Contains(t, b.Text, limit, b.Source)
 			}
-			file := filepath.Join(folder, strconv.Itoa(i))
+			file := filepath.Join(dir, strconv.Itoa(i))
 			require.NoError(t, os.WriteFile(file, []byte(local.Replace(b.Text)), 0o600))
 			fmt.Fprintf(&script, "cp %s %s\n", file, filepath.Base(b.Source))
 		case b.Language == "console":
@@ -68,7 +68,7 @@ func TestStart(t *testing.T) {
 	}
 	require.NotEmpty(t, commands)
 
-	out := runShell(t, folder, script.String())
+	out := runShell(t, dir, script.String())
 	printed := strings.Split(out, "\n"+prompt+"\n")
 	require.Len(t, printed, 1+len(commands), "%s", out)
 	for i, command := range commands {
@@ -117,8 +117,8 @@ func pause(command, api, redis string) string {
 	return ""
 }
 
-// runShell runs a script, and returns what it prints. Its home is a new folder; Go's caches stay.
-func runShell(t *testing.T, folder, script string) string {
+// runShell runs a script, and returns what it prints. Its home is a new directory; Go's caches stay.
+func runShell(t *testing.T, dir, script string) string {
 	t.Helper()
 	env := os.Environ()
 	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOPATH"} {
@@ -126,11 +126,11 @@ func runShell(t *testing.T, folder, script string) string {
 		require.NoError(t, err)
 		env = append(env, name+"="+strings.TrimSpace(string(value)))
 	}
-	place := filepath.Join(folder, "first")
+	place := filepath.Join(dir, "first")
 	require.NoError(t, os.Mkdir(place, 0o700))
 	bash := exec.CommandContext(t.Context(), "bash", "-c", script)
 	bash.Dir = place
-	bash.Env = append(slices.Clip(env), "HOME="+folder, "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	bash.Env = append(slices.Clip(env), "HOME="+dir, "GOFLAGS=-buildvcs=false", "GOWORK=off")
 	out, err := bash.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)

@@ -130,7 +130,7 @@ example_grpcclient() {
 	says 'want at least 1'
 }
 
-# programs prints the folder of each example program, of all modules.
+# programs prints the directory of each example program, of all modules.
 programs() {
 	local module
 	for module in $(../.ci/modules -code); do
@@ -156,13 +156,13 @@ name() { basename "$1"; }
 root=$(cd .. && pwd)
 mkdir "$work/bin"
 ran=0 failed=()
-for folder in $(programs); do
-	name=$(name "$folder")
+for dir in $(programs); do
+	name=$(name "$dir")
 	[ $# -eq 0 ] || [ "$name" = "$1" ] || continue
 	ran=$((ran + 1))
 	start=$SECONDS
 	# In a process of its own, since set -e does not hold in a condition.
-	(run "$name" "$folder") &
+	(run "$name" "$dir") &
 	if wait $!; then
 		echo "ok   $name ($((SECONDS - start)) s)"
 	else

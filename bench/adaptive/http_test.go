@@ -63,9 +63,9 @@ func overload(b *testing.B, l core.Limiter) {
 	refused := 0
 	sidebyside.Spread(b, n, func(operations int) {
 		for range operations {
-			begin := time.Now()
+			start := time.Now()
 			status := ask(b, client, server.URL)
-			took := time.Since(begin)
+			took := time.Since(start)
 			mu.Lock()
 			if status == http.StatusOK {
 				answered = append(answered, took)

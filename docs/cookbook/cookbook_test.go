@@ -35,11 +35,11 @@ func TestLLM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		llm, err := cookbook.NewLLM()
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		call := func(most, cost int) time.Duration {
 			var at time.Duration
 			require.NoError(t, llm.Call(t.Context(), most, func(context.Context) (int, error) {
-				at = time.Since(begun)
+				at = time.Since(start)
 				return cost, nil
 			}))
 			return at
@@ -65,12 +65,12 @@ func TestLLMInAnyMinute(t *testing.T) {
 			llm, err := cookbook.NewLLM()
 			require.NoError(t, err)
 			random := rand.New(rand.NewPCG(1, 2))
-			begun := time.Now()
+			start := time.Now()
 			var calls []sent
-			for time.Since(begun) < 10*time.Minute {
+			for time.Since(start) < 10*time.Minute {
 				n := 1 + random.IntN(cost)
 				require.NoError(t, llm.Call(t.Context(), cost, func(context.Context) (int, error) {
-					calls = append(calls, sent{time.Since(begun), n})
+					calls = append(calls, sent{time.Since(start), n})
 					return n, nil
 				}))
 				time.Sleep(time.Duration(random.IntN(int(20 * time.Millisecond))))
@@ -196,7 +196,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // Each host is asked once a second, and later if it says so.
 func TestCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		start := time.Now()
 		var mu sync.Mutex
 		asked := make(map[string][]time.Duration)
 		base := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -207,7 +207,7 @@ func TestCrawl(t *testing.T) {
 				recorder.Header().Set("Retry-After", "5")
 				recorder.WriteHeader(http.StatusTooManyRequests)
 			}
-			asked[r.URL.Host] = append(asked[r.URL.Host], time.Since(begun))
+			asked[r.URL.Host] = append(asked[r.URL.Host], time.Since(start))
 			return recorder.Result(), nil
 		})
 		pages := []string{"http://one/1", "http://one/2", "http://two/1", "http://busy/1", "http://one/3"}
@@ -297,13 +297,13 @@ func TestUploads(t *testing.T) {
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, strings.NewReader(strings.Repeat("x", 100<<10)))
 	require.NoError(t, err)
-	begun := time.Now()
+	start := time.Now()
 	response, err := client.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	assert.Equal(t, 100<<10, got)
 	assert.Equal(t, int64(100<<10), length, "the body is not chunked")
-	assert.GreaterOrEqual(t, time.Since(begun), 80*time.Millisecond, "the bucket holds the bytes of 10 ms")
+	assert.GreaterOrEqual(t, time.Since(start), 80*time.Millisecond, "the bucket holds the bytes of 10 ms")
 }
 
 // A user's downloads share a MiB a second.
@@ -313,7 +313,7 @@ func TestDownloads(t *testing.T) {
 			_, _ = w.Write(make([]byte, 1<<20))
 		}))
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		var mu sync.Mutex
 		done := make(map[string]time.Duration)
 		var users sync.WaitGroup
@@ -322,7 +322,7 @@ func TestDownloads(t *testing.T) {
 				send(files, "/", "X-User", user)
 				mu.Lock()
 				defer mu.Unlock()
-				done[user] = time.Since(begun).Round(10 * time.Millisecond)
+				done[user] = time.Since(start).Round(10 * time.Millisecond)
 			})
 		}
 		users.Wait()
@@ -371,7 +371,7 @@ func TestGraceful(t *testing.T) {
 		var mu sync.Mutex
 		codes := make(map[int]map[time.Duration]int)
 		var clients sync.WaitGroup
-		begun := time.Now()
+		start := time.Now()
 		for range 300 {
 			clients.Go(func() {
 				code := send(server, "/").Code
@@ -380,7 +380,7 @@ func TestGraceful(t *testing.T) {
 				if codes[code] == nil {
 					codes[code] = make(map[time.Duration]int)
 				}
-				codes[code][time.Since(begun)]++
+				codes[code][time.Since(start)]++
 			})
 		}
 		clients.Wait()
@@ -457,12 +457,12 @@ func TestBandwidth(t *testing.T) {
 				}
 			}
 		}()
-		begun := time.Now()
+		start := time.Now()
 		sent := make(chan time.Duration, 1)
 		send := func(n int) {
 			_, err := connection.Write(make([]byte, n))
 			assert.NoError(t, err)
-			sent <- time.Since(begun)
+			sent <- time.Since(start)
 		}
 		send(1 << 20)
 		require.Equal(t, time.Duration(0), <-sent, "no limit")
@@ -496,7 +496,7 @@ func TestPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pacer, err := cookbook.NewPacer(time.Second, 3)
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		var mu sync.Mutex
 		started := make(map[string]time.Duration)
 		after := func(name string, want time.Duration) (cancel func()) {
@@ -504,7 +504,7 @@ func TestPacer(t *testing.T) {
 			delay, cancel, err := pacer.After(func() {
 				mu.Lock()
 				defer mu.Unlock()
-				started[name] = time.Since(begun)
+				started[name] = time.Since(start)
 			})
 			require.NoError(t, err)
 			require.Equal(t, want, delay, name)

@@ -15,14 +15,14 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// levels are those counted, and what is none of them.
+// levels are the log levels that are counted, and a name for lines without one.
 var levels = []string{"ERROR", "WARN", "INFO", "DEBUG", "other"}
 
 // tally is what the consumers counted.
 type tally struct {
 	lines, bytes int
 	byLevel      map[string]int
-	peak         int // bytes seen queued at most
+	peak         int // the most bytes seen in the queue
 }
 
 // count reads the file with producers and counts its lines with consumers.
@@ -44,7 +44,7 @@ func count(ctx context.Context, s settings, limiter *core.ConcurrencyLimiter) (*
 	for _, p := range parts {
 		producers.Go(func() {
 			if err := p.send(ctx, s.file, lines); err != nil {
-				// The others' sends fail from here on, and so does their receivers' end.
+				// From here on, the other producers' sends fail, and the receivers stop.
 				_ = lines.CloseWithError(err)
 			}
 		})
@@ -68,8 +68,8 @@ func count(ctx context.Context, s settings, limiter *core.ConcurrencyLimiter) (*
 	return total, <-failures
 }
 
-// consume counts lines until the channel is closed and empty. A line's bytes are given
-// back when it was counted, so what is in work is within the budget too.
+// consume counts lines until the channel is closed and empty. A line's permits are
+// released after it was counted, so the budget also covers the lines being counted.
 func consume(ctx context.Context, s settings, limiter core.Limiter, lines *channel.LimitedChannel[[]byte]) (tally, error) {
 	t := tally{byLevel: make(map[string]int)}
 	for {
@@ -109,8 +109,8 @@ func (t *tally) add(u tally) {
 	}
 }
 
-// part is a piece of the file: the lines that begin in it.
-type part struct{ begin, end int64 }
+// part is a range of bytes in the file. It has the lines that start in the range.
+type part struct{ start, end int64 }
 
 func split(file string, n int) ([]part, error) {
 	info, err := os.Stat(file)
@@ -134,15 +134,15 @@ func (p part) send(ctx context.Context, file string, lines *channel.LimitedChann
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	at := p.begin
+	at := p.start
 	if at > 0 {
-		at-- // a line that begins at p.begin has a line feed before it
+		at-- // a line that starts at p.start has a line feed before it
 	}
 	if _, err = f.Seek(at, io.SeekStart); err != nil {
 		return err
 	}
 	r := bufio.NewReaderSize(f, 32<<10)
-	if p.begin > 0 {
+	if p.start > 0 {
 		rest, err := r.ReadSlice('\n')
 		for errors.Is(err, bufio.ErrBufferFull) {
 			at += int64(len(rest))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// generatedLines make some 16 MB: lines of very different lengths.
+// generatedLines make about 16 MB. The lengths of the lines differ widely.
 const generatedLines = 100_000
 
 // generate writes a log to a temporary file and returns its name.

@@ -1,6 +1,6 @@
 // Channel counts the lines of a log file by level, with a queue between readers and
-// counters that is bounded by bytes, not by lines: however fast the file is read and
-// however long its lines are, no more than the budget is ever queued.
+// counters that is bounded by bytes, not by lines. However fast the file is read and
+// however long its lines are, the queue never holds more than the budget.
 package main
 
 import (
@@ -28,10 +28,10 @@ Usage: channel [flags]
   go run ./examples/channel
   go run ./examples/channel -file /var/log/syslog -budget 16384 -consumers 1
 
-Without -file a log of some 16 MB is generated, and removed at the end.
+Without -file, the program generates a log of about 16 MB and removes it at the end.
 `
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	file      string
 	budget    int
@@ -70,7 +70,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
+	start := time.Now()
 	c, err := count(ctx, s, limiter)
 	switch {
 	case errors.Is(err, core.ErrPermitsExceedLimit):
@@ -78,7 +78,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	case err != nil:
 		return err
 	}
-	report(out, s, c, time.Since(begin))
+	report(out, s, c, time.Since(start))
 	if left := s.budget - limiter.Available(); left != 0 {
 		return fmt.Errorf("%d bytes of the budget were not returned", left)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// mostBytes bounds what is read of one page.
-const mostBytes = 1 << 20
+// maxPage is the number of bytes read from one page, at most.
+const maxPage = 1 << 20
 
 // crawl is one run over a server.
 type crawl struct {
@@ -30,13 +30,13 @@ type crawl struct {
 	started            time.Time
 	took               time.Duration
 
-	// The consumer's own.
+	// Used by the consumer only.
 	pages, failed int
 	bytes         int64
 	firstFailure  error
 }
 
-// fetched is what was found at an address.
+// fetched is the response from an address.
 type fetched struct {
 	address string
 	bytes   int64
@@ -48,7 +48,7 @@ func newCrawl(s settings, p *worker.Pool, out *progress) *crawl {
 	return &crawl{settings: s, pool: p, client: &http.Client{Transport: transport}, progress: out}
 }
 
-// run fetches the pages. The error is that of the crawl as a whole.
+// run fetches the pages and returns an error if the crawl as a whole fails.
 func (c *crawl) run(ctx context.Context) error {
 	var err error
 	if c.first, err = url.Parse(c.settings.url); err != nil {
@@ -82,7 +82,7 @@ func (c *crawl) run(ctx context.Context) error {
 
 var link = regexp.MustCompile(`(?i)<a\s[^>]*href="([^"]*)"`)
 
-// fetch gets one page. It is the pool's task.
+// fetch gets one page. It runs as a task of the pool.
 func (c *crawl) fetch(ctx context.Context, address string) (fetched, error) {
 	now := c.atOnce.Add(1)
 	defer c.atOnce.Add(-1)
@@ -99,7 +99,7 @@ func (c *crawl) fetch(ctx context.Context, address string) (fetched, error) {
 	if err != nil {
 		return fetched{}, err
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, mostBytes))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
 	if err = errors.Join(err, response.Body.Close()); err != nil {
 		return fetched{}, fmt.Errorf("GET %s: %w", address, err)
 	}
@@ -129,17 +129,17 @@ func (c *crawl) follow(from, to string) string {
 	return u.String()
 }
 
-// summary says what came of it.
+// summary prints the result.
 func (c *crawl) summary(w io.Writer) {
 	say(w, "%d pages, %d bytes, %d failed, from %s\n", c.pages, c.bytes, c.failed, c.first)
 	say(w, "%d at once at most (of %d)", c.mostAtOnce.Load(), c.settings.atOnce)
-	if c.pages > 1 { // one says nothing of how often
+	if c.pages > 1 { // one page has no rate
 		say(w, ", %.1f per second (of %v)", float64(c.pages+c.failed)/c.took.Seconds(), c.settings.rate)
 	}
 	say(w, ", in %.2f s\n", c.took.Seconds())
 }
 
-// verdict is the crawl's error if pages failed, with a hint.
+// verdict returns an error with a hint if pages failed.
 func (c *crawl) verdict() error {
 	switch {
 	case c.failed == 0:

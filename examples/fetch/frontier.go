@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// frontier holds the addresses that are known and not fetched, each once.
+// frontier holds the known addresses that are not fetched yet, each once.
 type frontier struct {
 	mu    sync.Mutex
 	seen  map[string]bool
 	most  int      // addresses in all
 	next  []string // not yet taken
-	open  int      // taken or not, without an answer so far
+	open  int      // in next or being fetched
 	moved chan struct{}
 }
 
@@ -23,7 +23,7 @@ func newFrontier(most int, first string) *frontier {
 	}
 }
 
-// answered notes that an address was fetched, and what it links to.
+// answered records that an address was fetched, and adds its links.
 func (f *frontier) answered(links []string) {
 	f.mu.Lock()
 	for _, link := range links {
@@ -41,8 +41,8 @@ func (f *frontier) answered(links []string) {
 	}
 }
 
-// all yields the addresses as they become known, until there is none left that could lead
-// to another, or ctx is done.
+// all yields the addresses as they become known. It ends when no fetch that could add an address
+// is left, or when ctx is done.
 func (f *frontier) all(ctx context.Context) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for {

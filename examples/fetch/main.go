@@ -1,6 +1,6 @@
-// Fetch crawls a web server, with a limit on pages at once and one on pages per second.
+// Fetch crawls a web server, with a limit on concurrent pages and one on pages per second.
 //
-// Without -url it serves linked pages on the loopback interface itself and crawls those.
+// Without -url, it serves linked pages on the loopback interface and crawls those.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() { program.Main(usage, define) }
 
 func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 	s := settings{rate: spec.Limit{Kind: spec.TokenBucket, Permits: 50, Per: time.Second, Burst: 1}}
-	flags.StringVar(&s.url, "url", "", "page to begin at; its links to other servers are not followed")
+	flags.StringVar(&s.url, "url", "", "start page; links to other servers are not followed")
 	flags.IntVar(&s.atOnce, "n", 8, "pages at once, at most")
 	flags.TextVar(&s.rate, "rate", s.rate, "how often a page is asked for, at most: 50/s burst 1, 100/m")
 	flags.IntVar(&s.pages, "pages", 120, "pages in all, at most")
@@ -79,7 +79,7 @@ func run(ctx context.Context, s settings, streams program.Streams) error {
 	}
 	c := newCrawl(s, pool, newProgress(streams.Err))
 	err = c.run(ctx)
-	// The tasks' own errors were reported page by page.
+	// Errors of single pages were reported as they occurred.
 	if closing := pool.Close(ctx); err == nil {
 		err = closing
 	}
@@ -90,10 +90,10 @@ func run(ctx context.Context, s settings, streams program.Streams) error {
 	return c.verdict()
 }
 
-// say writes to a person; there is nobody to tell if that fails.
+// say writes a message for the user. Its error is ignored, because there is nowhere to report it.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// newPool returns a pool under both limits: tasks started per second, and tasks at once.
+// newPool returns a pool with both limits: tasks started per second, and concurrent tasks.
 func newPool(s settings) (*worker.Pool, error) {
 	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 		Name: "at once", PermitLimit: s.atOnce,
@@ -115,7 +115,7 @@ func newPool(s settings) (*worker.Pool, error) {
 
 func (s settings) validate(rest []string) (faults []error) {
 	if len(rest) > 0 {
-		faults = append(faults, fmt.Errorf("%q: the page to begin at goes with -url", rest[0]))
+		faults = append(faults, fmt.Errorf("%q: pass the start page with -url", rest[0]))
 	}
 	if s.url != "" {
 		if u, err := url.Parse(s.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

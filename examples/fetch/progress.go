@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
-// progress is a line that is written over and over, on a terminal; elsewhere it is silent.
+// progress is a status line that is overwritten on a terminal. Elsewhere it prints nothing.
 type progress struct{ out io.Writer }
 
 func newProgress(out io.Writer) *progress {
@@ -22,7 +22,7 @@ func (p *progress) show(format string, args ...any) {
 	}
 }
 
-// clear makes room for other output.
+// clear removes the status line so that other output can follow.
 func (p *progress) clear() {
 	if p.out != nil {
 		say(p.out, "\r\x1b[K")

@@ -19,7 +19,7 @@ type site struct {
 	ended  chan error
 }
 
-// serve starts a site with that number of pages.
+// serve starts a site with the given number of pages.
 func serve(pages int) (*site, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +43,7 @@ func serve(pages int) (*site, error) {
 	return s, nil
 }
 
-// page writes page n: three links onwards, one back, and some text. It takes its time.
+// page writes page n after a delay: three links to later pages, one to an earlier page, and some text.
 func page(w http.ResponseWriter, r *http.Request, n, pages int) {
 	thinking := time.NewTimer(time.Duration(20+rand.IntN(100)) * time.Millisecond)
 	defer thinking.Stop()
@@ -59,10 +59,10 @@ func page(w http.ResponseWriter, r *http.Request, n, pages int) {
 	}
 	fmt.Fprintf(&b, "<a href=\"/page/%d#top\">back</a> <a href=\"http://example.com/\">elsewhere</a>\n", n/3)
 	b.WriteString(strings.Repeat("<p>lorem ipsum</p>\n", 50+n%100))
-	_, _ = io.WriteString(w, b.String()) // a client that has gone needs no page
+	_, _ = io.WriteString(w, b.String()) // a disconnected client needs no page
 }
 
-// close stops the server and waits for its end.
+// close stops the server and waits until it has stopped.
 func (s *site) close() error {
 	closing := s.server.Close()
 	if err := <-s.ended; !errors.Is(err, http.ErrServerClosed) {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// An asker sends a request and returns the status of the answer, or 0 if none came before ctx was done.
+// An asker sends a request and returns the status of the response, or 0 if none arrived before ctx was done.
 type asker func(ctx context.Context) int
 
-// outcomes are what became of requests.
+// outcomes holds the results of requests.
 type outcomes struct {
 	mu       sync.Mutex
 	offered  int
@@ -21,26 +21,26 @@ type outcomes struct {
 	late     int
 }
 
-// play sends requests at the load, as they come, and tells what became of them. Those of the first
-// settling do not count, nor those that keep the load up while the last that count are waiting.
+// play sends requests at the given load and returns their results. Requests of the settling time do not count,
+// nor do those that keep up the load while the last ones that count are waiting.
 func (t test) play(ctx context.Context, ask asker, name string, load float64) (result, error) {
 	var o outcomes
 	var sent sync.WaitGroup
 	random := rand.New(rand.NewPCG(1, 2))
 	rate := load * t.capacity()
-	begin := time.Now()
+	start := time.Now()
 	for due := time.Duration(0); ; {
 		// Arrivals are independent of each other: a Poisson process.
 		due += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
 		if due > t.settling+t.time+t.patience {
 			break
 		}
-		if err := sleep(ctx, due-time.Since(begin)); err != nil {
+		if err := sleep(ctx, due-time.Since(start)); err != nil {
 			sent.Wait()
 			return result{}, err
 		}
 		sent.Go(func() {
-			status, took := t.wait(ctx, ask, begin.Add(due))
+			status, took := t.wait(ctx, ask, start.Add(due))
 			if due > t.settling && due <= t.settling+t.time {
 				o.add(t, status, took)
 			}
@@ -56,7 +56,7 @@ func (t test) play(ctx context.Context, ask asker, name string, load float64) (r
 	}, nil
 }
 
-// wait sends a request that was due then, and waits for as long as a client would have.
+// wait sends a request that was due at the given instant, and waits as long as its client would.
 func (t test) wait(ctx context.Context, ask asker, due time.Time) (status int, took time.Duration) {
 	ctx, cancel := context.WithDeadline(ctx, due.Add(t.patience))
 	defer cancel()

@@ -1,5 +1,5 @@
-// Loadtest brings a server under more load than it can take, without limits and with
-// several, and shows what its clients get.
+// Loadtest puts more load on a server than it can handle, without a limit and with
+// several limits, and shows the results of its clients.
 package main
 
 import (
@@ -16,7 +16,7 @@ const text = `loadtest brings a server under load that it can't take, with and w
 
 usage: loadtest [flags]
 
-The server's backend does -slots things at once, and each takes -work: that is its
+The server's backend works on -slots requests at a time, and each takes -work: that is its
 capacity. Requests arrive at random, at a rate, whether answers come or not (an open
 model); a client waits for -patience and then goes. The backend does not notice.
 
@@ -30,7 +30,7 @@ func main() { program.Main(text, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	t := test{out: s.Out}
-	flags.IntVar(&t.slots, "slots", 4, "things that the backend does at once")
+	flags.IntVar(&t.slots, "slots", 4, "requests that the backend works on at a time")
 	flags.DurationVar(&t.work, "work", 20*time.Millisecond, "how long one takes")
 	flags.DurationVar(&t.patience, "patience", 500*time.Millisecond, "how long a client waits")
 	flags.DurationVar(&t.settling, "settling", time.Second, "how long each load lasts before what counts")
@@ -53,19 +53,19 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 // loads are multiples of the capacity.
 var loads = []float64{0.5, 1, 2, 5}
 
-// result is what the clients of one limit got, under one load.
+// result holds the results of one limit's clients under one load.
 type result struct {
 	limit    string
 	load     float64
-	offered  float64 // a second, as are the next three
+	offered  float64 // per second, as are the next three
 	good     float64
 	rejected float64
-	late     float64 // no answer in time
+	late     float64 // no response in time
 	p50      time.Duration
-	p99      time.Duration // of the answers in time
+	p99      time.Duration // of the responses in time
 }
 
-// run plays all loads against all limits, and prints a table.
+// run puts each load on each limit and prints a table.
 func (t test) run(ctx context.Context) error {
 	_, _ = fmt.Fprintf(t.out, "capacity %.0f a second, patience %v\n\n", t.capacity(), t.patience)
 	header := fmt.Sprintf("%-25s %5s %9s %9s %9s %9s %9s %9s", "limit", "load", "offered/s", "good/s", "rejected/s", "late/s", "p50 ms", "p99 ms")

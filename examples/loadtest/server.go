@@ -11,20 +11,20 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// test is what is tried, and on what.
+// test holds the load and the server under test.
 type test struct {
 	slots    int
 	work     time.Duration
 	patience time.Duration
-	settling time.Duration // before what counts
+	settling time.Duration // the time before requests count
 	time     time.Duration
 	out      io.Writer
 }
 
-// capacity is how many requests a second the backend can serve.
+// capacity is the number of requests per second that the backend can serve.
 func (t test) capacity() float64 { return float64(t.slots) / t.work.Seconds() }
 
-// contender is a limit under test; without a policy it is none.
+// contender is a limit under test. Without a policy, there is no limit.
 type contender struct {
 	name   string
 	policy func() (*httplimit.Policy, error)
@@ -59,7 +59,7 @@ func (t test) contenders() []contender {
 func (t test) handler(c contender) (h http.Handler, stop func(), err error) {
 	slots, stopped := make(chan struct{}, t.slots), make(chan struct{})
 	h = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		// As most do, it does not notice that its client has gone.
+		// Like most backends, it does not notice that its client has disconnected.
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -86,7 +86,7 @@ func (t test) handler(c contender) (h http.Handler, stop func(), err error) {
 	return limits.Handler(h), stop, nil
 }
 
-// serve starts a server with the handler. closeServer ends it, whatever it has still to do.
+// serve starts a server with the handler. closeServer stops it without waiting for its requests.
 func serve(h http.Handler, stop func()) (ask asker, closeServer func()) {
 	s := httptest.NewServer(h)
 	client := s.Client()

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	atOnce    = 50      // requests of all clients
-	waiting   = 100     // that may wait for those, for a second at most
-	apiRate   = 5       // requests of a client per second, 10 in a burst
+	inFlight  = 50      // concurrent requests of all clients
+	waiting   = 100     // requests that may wait for those, for at most a second
+	apiRate   = 5       // requests per second and client, with bursts of 10
 	apiBurst  = 10      //
-	failures  = 3       // wrong passwords of a client in a minute
-	bandwidth = 8 << 20 // bytes per second, of all downloads together
-	clients   = 100_000 // that have partitions of their own; the others share one
+	failures  = 3       // wrong passwords per minute and client
+	bandwidth = 8 << 20 // bytes per second for all downloads together
+	clients   = 100_000 // clients with their own limiter; all others share one
 )
 
-// newLimits makes the policies: the global one, api, login and download.
+// newLimits returns the policies global, api, login and download.
 func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, error) {
 	all, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
-		Name: "all", PermitLimit: atOnce, QueueLimit: waiting, QueueOrder: core.NewestFirst,
+		Name: "all", PermitLimit: inFlight, QueueLimit: waiting, QueueOrder: core.NewestFirst,
 	})
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, 
 		return nil, err
 	}
 	return httplimit.New(httplimit.Options{
-		// Not this client's own doing, so 503 and not 429. The newest are served first: a client
-		// that has waited long has probably gone.
+		// The client is not the cause, so the status is 503 and not 429. The newest request is served first,
+		// because a client that has waited long has probably disconnected.
 		Global: &httplimit.Policy{Name: "all", Limiter: httplimit.Shared(all), MaxWait: time.Second, Status: http.StatusServiceUnavailable},
 		Policies: []httplimit.Policy{
 			{Name: "api", Limiter: api},
@@ -62,8 +62,8 @@ func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, 
 	})
 }
 
-// byClient is a limiter for each client. Clients that find no room share one, so that
-// nobody can fill the memory by coming from ever new addresses.
+// byClient returns a limiter per client. Clients beyond the maximum share one limiter, so that
+// a client that uses many addresses cannot fill the memory.
 func byClient(ip httplimit.IPOptions, name string, one func() (core.Limiter, error)) (httplimit.Limiter, error) {
 	overflow, err := one()
 	if err != nil {

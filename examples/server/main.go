@@ -1,5 +1,5 @@
-// Server is a small web site under limits: all requests at once, the API for each client,
-// failed logins, and the bandwidth of downloads.
+// Server is a small web site with limits on concurrent requests, on API requests per client,
+// on failed logins, and on the bandwidth of downloads.
 package main
 
 import (

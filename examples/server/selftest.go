@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// play makes the requests of the README, and prints what it sees. What is not as the README
-// has it is an error.
+// play makes the requests of the README and prints the responses. It returns an error if a response is not
+// as the README says.
 func play(ctx context.Context, base string, out io.Writer) error {
 	v := &visitor{ctx: ctx, base: base, out: out}
 	v.say("GET /", v.get("/"), "200")
@@ -42,17 +42,17 @@ func play(ctx context.Context, base string, out io.Writer) error {
 	return v.err
 }
 
-// visitor is a client that gives up at the first surprise.
+// visitor is a client that stops at the first unexpected response.
 type visitor struct {
 	ctx   context.Context
 	base  string
 	out   io.Writer
-	about string // the header fields of the latest answer that tell of limits
-	body  string // of the latest answer
+	about string // the latest response's headers about limits
+	body  string // of the latest response
 	err   error
 }
 
-// say prints what was seen, which must hold want.
+// say prints a result, which must contain want.
 func (v *visitor) say(what, seen, want string) {
 	if v.err != nil {
 		return
@@ -139,7 +139,7 @@ func (v *visitor) events(n int) string {
 	return strings.Join(lines, " ")
 }
 
-// count counts equal answers, in the order in which they came first.
+// count counts equal responses, in the order of their first occurrence.
 func count(answers []string) string {
 	var order []string
 	times := make(map[string]int)

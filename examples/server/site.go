@@ -21,7 +21,7 @@ const index = `<!doctype html>
 <p><a href=/healthz>health</a>, without limits
 `
 
-// newSite is the site: who goes where is the mux's business, how much is that of limits.
+// newSite returns the site. The mux routes requests, and limits bounds them.
 func newSite(limits *httplimit.Limits) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -35,7 +35,7 @@ func newSite(limits *httplimit.Limits) http.Handler {
 
 	site := http.NewServeMux()
 	site.Handle("/", limits.Handler(mux))
-	site.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { // outside of all limits
+	site.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { // not limited
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	return site
@@ -55,7 +55,7 @@ func login(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintln(w, "welcome")
 }
 
-// size is what there is to download.
+// size is the number of bytes to download.
 const size = 50_000_000
 
 var content = strings.Repeat("All work and no play makes Jack a dull boy.\n", size/44+1)[:size]
@@ -64,9 +64,9 @@ func download(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "novel.txt", time.Time{}, strings.NewReader(content))
 }
 
-// events are server-sent, one a second, for as long as the client listens.
+// events sends an event per second until the client disconnects.
 func events(w http.ResponseWriter, r *http.Request) {
-	// What is limited is work, and waiting for the next second is none.
+	// The limit bounds work, and waiting for the next second is not work.
 	if lease, ok := httplimit.LeaseFromContext(r.Context()); ok {
 		lease.Release()
 	}

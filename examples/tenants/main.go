@@ -1,5 +1,5 @@
-// Tenants has one tenant flood a server that others use a little: how long each waits, served in the order
-// of arrival, and by fair shares.
+// Tenants floods a server with the requests of one tenant while others send a few, and compares how long
+// each waits in the order of arrival and with fair shares.
 package main
 
 import (
@@ -23,12 +23,12 @@ func main() { program.Main(text, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	var t test
-	flags.IntVar(&t.slots, "slots", 4, "requests that the server works on at once")
+	flags.IntVar(&t.slots, "slots", 4, "requests that the server works on at a time")
 	flags.DurationVar(&t.work, "work", 5*time.Millisecond, "how long one takes")
-	flags.IntVar(&t.flood, "flood", 200, "requests that the greedy tenant always has under way")
+	flags.IntVar(&t.flood, "flood", 200, "requests that the greedy tenant always has in flight")
 	flags.IntVar(&t.tenants, "tenants", 4, "other tenants")
 	flags.DurationVar(&t.every, "every", 20*time.Millisecond, "the time from one request of another tenant to its next")
-	flags.DurationVar(&t.time, "time", 2*time.Second, "how long it goes on")
+	flags.DurationVar(&t.time, "time", 2*time.Second, "how long the load lasts")
 	return func(ctx context.Context, _ []string) error {
 		if t.slots < 1 || t.flood < 0 || t.tenants < 0 || t.every <= 0 {
 			return program.Usage("want at least 1 slot, and no number below 0")
@@ -55,21 +55,21 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	}
 }
 
-// test is what is tried.
+// test holds the load and the limit under test.
 type test struct {
 	slots, flood, tenants int
 	work, every, time     time.Duration
 }
 
-// newLimiter returns the limit of the server. Its queue has room for all requests.
+// newLimiter returns the server's limiter. Its queue has room for all requests.
 func newLimiter(slots int, order core.QueueOrder) (*core.ConcurrencyLimiter, error) {
 	return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 		PermitLimit: slots, QueueLimit: 1000, QueueOrder: order,
 	})
 }
 
-// serve works on a request of a tenant and returns how long it waited. Clients must not be able to choose
-// the name of the tenant.
+// serve handles a request of a tenant and returns how long it waited. In a real server, clients must not be
+// able to choose the tenant's name.
 func serve(ctx context.Context, limiter core.Limiter, tenant string, work time.Duration) (waited time.Duration, err error) {
 	start := time.Now()
 	lease, err := limiter.Acquire(core.WithFlow(ctx, core.Flow{Key: tenant}), 1)
@@ -82,7 +82,7 @@ func serve(ctx context.Context, limiter core.Limiter, tenant string, work time.D
 	return waited, nil
 }
 
-// run returns the waits of the greedy tenant and of the others.
+// run returns how long the requests of the greedy tenant and of the others waited.
 func (t test) run(ctx context.Context, order core.QueueOrder) (waits [][]time.Duration, err error) {
 	limiter, err := newLimiter(t.slots, order)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t test) run(ctx context.Context, order core.QueueOrder) (waits [][]time.Du
 	var mu sync.Mutex
 	request := func(tenant int) {
 		waited, err := serve(ctx, limiter, strconv.Itoa(tenant), t.work)
-		if err == nil { // else the time is over
+		if err == nil { // otherwise the load is over
 			mu.Lock()
 			waits[tenant] = append(waits[tenant], waited)
 			mu.Unlock()
@@ -125,7 +125,7 @@ func (t test) run(ctx context.Context, order core.QueueOrder) (waits [][]time.Du
 	return waits, nil
 }
 
-// quantile returns how long a percentage of the requests waited at most.
+// quantile returns the wait that the given percentage of the requests did not exceed.
 func quantile(waits []time.Duration, percent int) time.Duration {
 	if len(waits) == 0 {
 		return 0

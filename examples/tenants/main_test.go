@@ -33,5 +33,5 @@ func TestTheOthersDoNotWaitForTheFlood(t *testing.T) {
 	fair, served := longest(core.FairShare)
 	require.Greater(t, oldest, 300*time.Millisecond)
 	require.LessOrEqual(t, fair, 5*time.Millisecond)
-	require.InDelta(t, most, served, 100, "the greedy tenant gets what nobody else wants")
+	require.InDelta(t, most, served, 100, "the greedy tenant gets the slots that no other tenant uses")
 }

@@ -1,10 +1,10 @@
-// Throttle copies files at a rate that they share.
+// Throttle copies files and limits their total rate.
 //
 //	throttle -rate 8MiB/s -o /mnt/stick one.iso two.iso
 //	pg_dump app | throttle -rate 500kB/s | ssh backup 'cat > app.sql'
 //
-// It shows [ioreader.Copy] with a limiter made from text by package spec. The command of this
-// library, cmd/sluice, has a throttle with more to it.
+// It shows [ioreader.Copy] with a limiter that package spec makes from text. For daily use, see sluice throttle
+// in cmd/sluice.
 package main
 
 import (
@@ -29,7 +29,7 @@ const usage = `Throttle copies files, or stdin, at a rate that they share.
 
     throttle -rate RATE [-o DIR] [FILE...]
 
-With -o all files are copied to DIR at the same time. Otherwise stdin is copied to stdout.
+With -o, all files are copied to DIR concurrently. Otherwise stdin is copied to stdout.
 `
 
 func main() { program.Main(usage, define) }
@@ -52,7 +52,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		if err != nil {
 			return program.Usage("-rate: %w", err)
 		}
-		logger := log.New(s.Err, "", 0) // the copies share it
+		logger := log.New(s.Err, "", 0) // shared by the copies
 		if *dir == "" {
 			_, err := copyOne(ctx, "stdin", s.Out, s.In, limiter, logger)
 			return err
@@ -61,7 +61,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	}
 }
 
-// copyAll copies all files at the same time. They get equal parts of the rate. An error in one copy does not stop the others.
+// copyAll copies all files concurrently, at equal shares of the rate. An error in one copy does not stop the others.
 func copyAll(ctx context.Context, dir string, names []string, l core.Limiter, logger *log.Logger) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup

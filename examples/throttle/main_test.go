@@ -29,11 +29,11 @@ func throttle(t *testing.T, stdin string, args ...string) (status int, out, errs
 func TestItIsAFilter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := strings.Repeat("0123456789", 30_000)
-		begun := time.Now()
+		start := time.Now()
 		status, out, errs := throttle(t, text, "-rate", "1MB/s")
 		require.Zero(t, status)
 		require.Equal(t, text, out)
-		require.Equal(t, 290*time.Millisecond, time.Since(begun), "the first 10 ms pass at once")
+		require.Equal(t, 290*time.Millisecond, time.Since(start), "the first 10 ms pass at once")
 		require.Equal(t, "stdin: 300000 bytes in 290ms, 0.99 MiB/s\n", errs)
 	})
 }
@@ -47,10 +47,10 @@ func TestFilesShareTheRate(t *testing.T) {
 		args = append(args, file)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		start := time.Now()
 		status, _, errs := throttle(t, "", args...)
 		require.Zero(t, status, errs)
-		require.Equal(t, 190*time.Millisecond, time.Since(begun), "the first 10 ms pass at once")
+		require.Equal(t, 190*time.Millisecond, time.Since(start), "the first 10 ms pass at once")
 		for _, name := range []string{"a", "b"} {
 			got, err := os.ReadFile(filepath.Join(to, name))
 			require.NoError(t, err)

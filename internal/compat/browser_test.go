@@ -31,7 +31,7 @@ var (
 // browser is a Chromium, and the playground's server.
 type browser struct {
 	ctx    context.Context // of the browser
-	folder string
+	dir    string
 	sluice string // the command
 }
 
@@ -41,14 +41,14 @@ func newBrowser(t *testing.T) *browser {
 	if !*withBrowser {
 		t.Skip("needs Chromium: make browser")
 	}
-	b := &browser{folder: t.TempDir()}
-	b.sluice = filepath.Join(b.folder, "sluice")
+	b := &browser{dir: t.TempDir()}
+	b.sluice = filepath.Join(b.dir, "sluice")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", b.sluice, ".")
 	build.Dir = filepath.Join("..", "..", "cmd", "sluice")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900), chromedp.UserDataDir(filepath.Join(b.folder, "profile")),
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900), chromedp.UserDataDir(filepath.Join(b.dir, "profile")),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
 	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newCopy returns a folder with a copy of this module's go.mod, for packages of others in
+// newCopy returns a directory with a copy of this module's go.mod, for packages of others in
 // which a part is replaced.
 func newCopy(t *testing.T) string {
 	t.Helper()
@@ -37,7 +37,7 @@ func moduleDir(t *testing.T, path string) string {
 	return module.Dir
 }
 
-// copySource copies the Go files of a folder, and of the folders in it.
+// copySource copies the Go files of a directory, and of the directories in it.
 func copySource(t *testing.T, from, to string, edit *strings.Replacer) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(to, 0o755))

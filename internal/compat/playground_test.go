@@ -71,7 +71,7 @@ const logOfThree = `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 
 
 func TestPlayground(t *testing.T) {
 	b := newBrowser(t)
-	log := filepath.Join(b.folder, "access.log")
+	log := filepath.Join(b.dir, "access.log")
 	require.NoError(t, os.WriteFile(log, []byte(logOfThree), 0o600))
 	home := b.serve(t)
 	minute := home + "#limit=100/s+burst+50&limit=sliding+100/1s&arrivals=poisson:120/s,1m"

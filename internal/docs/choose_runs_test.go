@@ -93,7 +93,7 @@ func TestFirstSecond(t *testing.T) {
 				limiter, err := build()
 				require.NoError(t, err)
 				granted := 0
-				for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(time.Millisecond) {
+				for start := time.Now(); time.Since(start) < time.Second; time.Sleep(time.Millisecond) {
 					for limiter.TryAcquire(1).Acquired() {
 						granted++
 					}
@@ -134,11 +134,11 @@ func TestUploads(t *testing.T) {
 			assert.NoError(t, err)
 		}))
 		took := func(user string) time.Duration {
-			begun := time.Now()
+			start := time.Now()
 			request := httptest.NewRequest(http.MethodPut, "/", bytes.NewReader(make([]byte, 2<<20)))
 			request.Header.Set("User", user)
 			handler.ServeHTTP(httptest.NewRecorder(), request)
-			return time.Since(begun).Round(100 * time.Millisecond)
+			return time.Since(start).Round(100 * time.Millisecond)
 		}
 		var all sync.WaitGroup
 		var ann, again, bob time.Duration
@@ -167,10 +167,10 @@ func TestWeighted(t *testing.T) {
 			took         time.Duration
 		}{{8, 100, 100, 2 * time.Second}, {16, 0, 8, 2 * time.Second}, {4, 50, 54, time.Second}} {
 			most.Store(0)
-			begun := time.Now()
+			start := time.Now()
 			require.NoError(t, weighted(t.Context(), slices.Repeat([]worker.Task{task}, c.heavy), slices.Repeat([]worker.Task{task}, c.light)))
 			assert.Equal(t, c.most, most.Load())
-			assert.Equal(t, c.took, time.Since(begun))
+			assert.Equal(t, c.took, time.Since(start))
 		}
 	})
 }

@@ -69,7 +69,7 @@ func play(t *testing.T, build func() (core.Limiter, error), waits bool) []reques
 	synctest.Test(t, func(t *testing.T) {
 		limiter, err := build()
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		for _, at := range arrivals() {
 			requests = append(requests, request{came: at})
 		}
@@ -79,7 +79,7 @@ func play(t *testing.T, build func() (core.Limiter, error), waits bool) []reques
 			all.Go(func() {
 				time.Sleep(r.came)
 				lease := ask(t, limiter, waits)
-				r.decided, r.granted = time.Since(begun), lease.Acquired()
+				r.decided, r.granted = time.Since(start), lease.Acquired()
 				time.Sleep(work)
 				lease.Release()
 			})

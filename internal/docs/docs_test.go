@@ -54,27 +54,27 @@ func check(t *testing.T, b docs.Block) {
 
 func TestBlocksOfAPage(t *testing.T) {
 	page := "text\n\n<!-- file: a.go#f -->\n\n```go\nx := 1\n\n```\n\n```\nplain\n```\n"
-	folder := t.TempDir()
+	dir := t.TempDir()
 	write := func(text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, "page.md"), []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "page.md"), []byte(text), 0o600))
 	}
 	write(page)
-	blocks, err := docs.Blocks(folder, "page.md")
+	blocks, err := docs.Blocks(dir, "page.md")
 	require.NoError(t, err)
 	require.Equal(t, []docs.Block{
 		{Page: "page.md", Line: 5, Language: "go", Source: "a.go#f", Text: "x := 1\n\n"},
 		{Page: "page.md", Line: 10, Text: "plain\n"},
 	}, blocks)
 
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.go"), []byte("package a\n\nfunc f() {}\n"), 0o600))
-	require.NoError(t, docs.Update(folder, "page.md"))
-	updated, err := os.ReadFile(filepath.Join(folder, "page.md"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n\nfunc f() {}\n"), 0o600))
+	require.NoError(t, docs.Update(dir, "page.md"))
+	updated, err := os.ReadFile(filepath.Join(dir, "page.md"))
 	require.NoError(t, err)
 	require.Equal(t, strings.Replace(page, "x := 1\n\n", "func f() {}\n", 1), string(updated))
 
 	for _, faulty := range []string{"```go\n", "<!-- file: a.go -->\n", "<!-- file: a.go -->\ntext\n```go\n```\n"} {
 		write(faulty)
-		_, err := docs.Blocks(folder, "page.md")
+		_, err := docs.Blocks(dir, "page.md")
 		require.Error(t, err, faulty)
 	}
 }

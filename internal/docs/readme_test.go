@@ -118,14 +118,14 @@ func compiles(t *testing.T, page string) {
 // compile returns what the compiler says of a file, which it takes for one of this module.
 func compile(t *testing.T, text string) []string {
 	t.Helper()
-	folder := t.TempDir()
-	file := filepath.Join(folder, "blocks.go")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "blocks.go")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	place, err := filepath.Abs("blocks/blocks.go")
 	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {place: file}})
 	require.NoError(t, err)
-	named := filepath.Join(folder, "overlay.json")
+	named := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(named, overlay, 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "-overlay="+named, "./blocks").CombinedOutput()
 	if err == nil {

@@ -27,10 +27,10 @@ func TestContext(t *testing.T) {
 
 func TestBubble(t *testing.T) {
 	testkit.Bubble(t, "time", func(t *testing.T) {
-		begun := time.Now()
+		start := time.Now()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, time.Hour, time.Since(begun))
+		require.Equal(t, time.Hour, time.Since(start))
 	})
 }
 

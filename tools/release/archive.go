@@ -35,10 +35,10 @@ func (r *repository) archive(m *module, version, name string) (err error) {
 	return zip.Create(f, modpath.Version{Path: m.path, Version: version}, files)
 }
 
-// files returns the module's files: those of its folder but for other modules, and the repository's LICENSE, which the
+// files returns the module's files: those of its directory but for other modules, and the repository's LICENSE, which the
 // go command gives a module that has none.
 func (r *repository) files(m *module) ([]zip.File, error) {
-	dir := r.folder(m)
+	dir := r.dirOf(m)
 	var files []zip.File
 	license := false
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -85,15 +85,15 @@ func (r *repository) write(version, archives, dir string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		folder := filepath.Join(dir, filepath.FromSlash(escaped), "@v")
-		if err := os.MkdirAll(folder, 0o750); err != nil {
+		sub := filepath.Join(dir, filepath.FromSlash(escaped), "@v")
+		if err := os.MkdirAll(sub, 0o750); err != nil {
 			return err
 		}
 		archive, err := os.ReadFile(r.archiveName(archives, m))
 		if err != nil {
 			return err
 		}
-		mod, err := os.ReadFile(filepath.Join(r.folder(m), "go.mod"))
+		mod, err := os.ReadFile(filepath.Join(r.dirOf(m), "go.mod"))
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (r *repository) write(version, archives, dir string, out io.Writer) error {
 			version + ".mod":  mod,
 			version + ".zip":  archive,
 		} {
-			if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(sub, name), text, 0o600); err != nil {
 				return err
 			}
 		}

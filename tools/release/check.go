@@ -19,8 +19,8 @@ type checkOptions struct {
 	change func(r *repository, proxy string) error // breaks the release, for a test; nil: it stays whole
 }
 
-// check makes a release in a temporary copy, publishes it to a module proxy in a folder, and builds with it as users will:
-// outside the repository, with an empty module cache, from that folder and what is downloaded already.
+// check makes a release in a temporary copy, publishes it to a module proxy in a directory, and builds with it as users will:
+// outside the repository, with an empty module cache, from that directory and what is downloaded already.
 func check(ctx context.Context, o checkOptions) (err error) {
 	temp, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -71,7 +71,7 @@ func copyFiles(ctx context.Context, dir, to string) error {
 // buildTags builds each module as a checkout of its tag does, by its own go.sum.
 func (r *repository) buildTags(ctx context.Context, u *user) error {
 	for _, m := range r.released {
-		if _, err := command(ctx, r.folder(m), append(u.env, "GOFLAGS=-mod=readonly -trimpath -modcacherw"), "go", "build", "./..."); err != nil {
+		if _, err := command(ctx, r.dirOf(m), append(u.env, "GOFLAGS=-mod=readonly -trimpath -modcacherw"), "go", "build", "./..."); err != nil {
 			return fmt.Errorf("a checkout of %s: %w", m.tag(candidate), err)
 		}
 	}

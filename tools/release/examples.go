@@ -19,7 +19,7 @@ import (
 // vetExamples vets the libraries' examples in a module of the user's. A file of examples that needs another test file is
 // left out, and named.
 func (u *user) vetExamples(ctx context.Context, r *repository, libraries []library) error {
-	dir, err := u.folder(r.requirements())
+	dir, err := u.newDir(r.requirements())
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func importedAs(i *ast.ImportSpec, p string) string {
 	return strings.TrimPrefix(base, "go-")
 }
 
-// copyFile copies a file, and makes its folder.
+// copyFile copies a file, and makes its directory.
 func copyFile(name, target string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -27,7 +27,7 @@ func (u *user) tryInstall(ctx context.Context, r *repository) error {
 	if !found {
 		return errors.New(installPage + " has no shell block below " + installMark)
 	}
-	dir, err := u.folder(nil)
+	dir, err := u.newDir(nil)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// publish makes a release in a copy of dir, and a module proxy in a folder that has it. What the modules need of others is then
+// publish makes a release in a copy of dir, and a module proxy in a directory that has it. What the modules need of others is then
 // in the module cache, so that they can be built without a network. The copy is below temp, and stays.
 func publish(ctx context.Context, out io.Writer, dir, version, temp, proxy string) (*repository, error) {
 	tree, archives := filepath.Join(temp, "tree"), filepath.Join(temp, "archives")
-	for _, folder := range []string{tree, archives, proxy} {
-		if err := os.MkdirAll(folder, 0o750); err != nil {
+	for _, sub := range []string{tree, archives, proxy} {
+		if err := os.MkdirAll(sub, 0o750); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func (r *repository) fetch(ctx context.Context, m *module, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	err = copyFile(filepath.Join(r.folder(m), "go.sum"), filepath.Join(dir, "go.sum"))
+	err = copyFile(filepath.Join(r.dirOf(m), "go.sum"), filepath.Join(dir, "go.sum"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) { // a module may need nothing
 		return err
 	}

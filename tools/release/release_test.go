@@ -217,7 +217,7 @@ func TestTagRefuses(t *testing.T) {
 	}
 }
 
-// A hook's environment names the repository of the hook; git works in the folder that it is told all the same.
+// A hook's environment names the repository of the hook; git works in the directory that it is told all the same.
 func TestInAHook(t *testing.T) {
 	hook := filepath.Join(t.TempDir(), "hook")
 	t.Setenv("GIT_DIR", hook)

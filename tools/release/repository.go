@@ -21,7 +21,7 @@ type repository struct {
 	excluded []*module
 }
 
-// module is a folder with a go.mod.
+// module is a directory with a go.mod.
 type module struct {
 	path string
 	dir  string // relative to the repository's, with slashes; "." for the root
@@ -117,8 +117,8 @@ func (r *repository) own(path string) bool {
 	return r.isReleased(path) || slices.ContainsFunc(r.excluded, func(m *module) bool { return m.path == path })
 }
 
-// folder returns where the module is on disk.
-func (r *repository) folder(m *module) string { return filepath.Join(r.dir, filepath.FromSlash(m.dir)) }
+// dirOf returns where the module is on disk.
+func (r *repository) dirOf(m *module) string { return filepath.Join(r.dir, filepath.FromSlash(m.dir)) }
 
 // tag returns the name of the module's tag for the version.
 func (m *module) tag(version string) string { return path.Join(m.dir, version) }

@@ -14,7 +14,7 @@ import (
 )
 
 // rewrite makes the checkout that of a release: every module requires its siblings at the version, and no released
-// module replaces one. archives is a folder for the modules' zip files.
+// module replaces one. archives is a directory for the modules' zip files.
 func (r *repository) rewrite(version, archives string) error {
 	for _, m := range slices.Concat(r.released, r.excluded) {
 		if err := r.rewriteMod(m, version); err != nil {
@@ -57,13 +57,13 @@ func (r *repository) rewriteMod(m *module, version string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.folder(m), "go.mod"), text, 0o644)
+	return os.WriteFile(filepath.Join(r.dirOf(m), "go.mod"), text, 0o644)
 }
 
 // addSums adds the sums of the siblings to the module's go.sum, so that a checkout of the tag builds. A module that
 // comes later has no zip file yet: then it is only a test that needs it, and its go.mod is enough.
 func (r *repository) addSums(m *module, place int, version, archives string) error {
-	name := filepath.Join(r.folder(m), "go.sum")
+	name := filepath.Join(r.dirOf(m), "go.sum")
 	text, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -99,7 +99,7 @@ func (r *repository) addSums(m *module, place int, version, archives string) err
 // sumOfMod returns the sum of the module's go.mod.
 func (r *repository) sumOfMod(m *module) (string, error) {
 	return dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
-		return os.Open(filepath.Join(r.folder(m), "go.mod"))
+		return os.Open(filepath.Join(r.dirOf(m), "go.mod"))
 	})
 }
 
@@ -107,7 +107,7 @@ func (r *repository) sumOfMod(m *module) (string, error) {
 func (r *repository) verify(version string) error {
 	var all error
 	for _, m := range r.released {
-		text, err := os.ReadFile(filepath.Join(r.folder(m), "go.mod"))
+		text, err := os.ReadFile(filepath.Join(r.dirOf(m), "go.mod"))
 		if err != nil {
 			return err
 		}

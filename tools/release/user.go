@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// user builds programs with the release, in folders of its own.
+// user builds programs with the release, in directories of its own.
 type user struct {
 	dir   string
 	out   io.Writer
@@ -75,9 +75,9 @@ func (u *user) tryAll(ctx context.Context, r *repository) error {
 }
 
 // packages returns the packages of the module that users import, and whether the module is a program that they install.
-// A program in a folder below is none for users.
+// A program in a directory below is none for users.
 func (r *repository) packages(m *module) (libraries []library, program bool, err error) {
-	root := r.folder(m)
+	root := r.dirOf(m)
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
@@ -124,8 +124,8 @@ func (u *user) install(ctx context.Context, program string) error {
 	return err
 }
 
-// folder makes a folder for a program that requires the modules, and returns its name.
-func (u *user) folder(requires map[string]string) (string, error) {
+// newDir makes a directory for a program that requires the modules, and returns its name.
+func (u *user) newDir(requires map[string]string) (string, error) {
 	u.tries++
 	dir := filepath.Join(u.dir, fmt.Sprint("user", u.tries))
 	if err := os.Mkdir(dir, 0o750); err != nil {
@@ -144,7 +144,7 @@ func (u *user) use(ctx context.Context, modules []*module, libraries []library) 
 	for _, m := range modules {
 		requires[m.path] = candidate
 	}
-	dir, err := u.folder(requires)
+	dir, err := u.newDir(requires)
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,11 @@ func (b bench) starts() error {
 				line string
 				to   *[]float64
 			}{{"seq %d | sluice run -j2 /bin/true", &r.ours}, {rival.line, &r.theirs}} {
-				begun := time.Now()
+				start := time.Now()
 				if err := b.command(fmt.Sprintf(of.line, rival.jobs)).Run(); err != nil {
 					return err
 				}
-				*of.to = append(*of.to, float64(rival.jobs)/time.Since(begun).Seconds())
+				*of.to = append(*of.to, float64(rival.jobs)/time.Since(start).Seconds())
 			}
 		}
 		r.print(rival.name)

@@ -46,7 +46,7 @@ func loads(ctx context.Context, address string, requests int) error {
 		fault error
 	)
 	left.Store(int64(requests))
-	begun := time.Now()
+	start := time.Now()
 	for range connections {
 		all.Go(func() {
 			times, err := asks(ctx, address, func() bool { return left.Add(-1) >= 0 })
@@ -56,7 +56,7 @@ func loads(ctx context.Context, address string, requests int) error {
 		})
 	}
 	all.Wait()
-	elapsed := time.Since(begun)
+	elapsed := time.Since(start)
 	if fault != nil {
 		return fault
 	}
@@ -86,7 +86,7 @@ func asks(ctx context.Context, address string, more func() bool) (took []time.Du
 	request := []byte("GET / HTTP/1.1\r\nHost: " + address + "\r\n\r\n")
 	answer := make([]byte, 16<<10)
 	for more() && ctx.Err() == nil {
-		begun := time.Now()
+		start := time.Now()
 		if _, err := c.Write(request); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func asks(ctx context.Context, address string, more func() bool) (took []time.Du
 			}
 			break
 		}
-		took = append(took, time.Since(begun))
+		took = append(took, time.Since(start))
 	}
 	return took, ctx.Err()
 }
@@ -152,15 +152,15 @@ func (b bench) open(arrivals []time.Duration, servers ...*server) (sent []time.D
 	defer all.Wait()
 	next := time.NewTimer(0)
 	defer next.Stop()
-	begun := time.Now()
+	start := time.Now()
 	for _, at := range arrivals {
-		next.Reset(time.Until(begun.Add(at)))
+		next.Reset(time.Until(start.Add(at)))
 		select {
 		case <-next.C:
 		case <-b.ctx.Done():
 			return nil, nil, b.ctx.Err()
 		}
-		sent = append(sent, time.Since(begun))
+		sent = append(sent, time.Since(start))
 		for i, s := range servers {
 			all.Go(func() {
 				status, err := get(b.ctx, client, s.address)

@@ -34,11 +34,11 @@ func (b bench) throughput() error {
 				program string
 				to      *[]float64
 			}{{"sluice throttle -q", &r.ours}, {"pv -q", &r.theirs}} {
-				begun := time.Now()
+				start := time.Now()
 				if err := b.command(fmt.Sprintf(way.line, of.program)).Run(); err != nil {
 					return err
 				}
-				*of.to = append(*of.to, size/time.Since(begun).Seconds())
+				*of.to = append(*of.to, size/time.Since(start).Seconds())
 			}
 		}
 		r.print("pv")
@@ -143,16 +143,16 @@ func (b bench) flow(c *exec.Cmd, rate int) (f flow, err error) {
 	span := time.Duration(b.seconds) * time.Second
 	bins := make([]float64, span/bin)
 	buf := make([]byte, bufSize)
-	var begun time.Time
+	var start time.Time
 	for {
 		n, err := out.Read(buf)
 		if err != nil {
 			return f, err
 		}
-		if begun.IsZero() {
-			begun = time.Now()
+		if start.IsZero() {
+			start = time.Now()
 		}
-		at := time.Since(begun)
+		at := time.Since(start)
 		if at >= span {
 			break
 		}

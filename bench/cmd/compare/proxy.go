@@ -98,9 +98,9 @@ func (b bench) grants(backend string) error {
 // foretold is what sluice simulate grants of arrivals.
 func (b bench) foretold(sent []time.Duration, limit string) (int, error) {
 	var log strings.Builder
-	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, at := range sent {
-		_, _ = fmt.Fprintf(&log, "{\"ts\":%q}\n", begun.Add(at).Format(time.RFC3339Nano))
+		_, _ = fmt.Fprintf(&log, "{\"ts\":%q}\n", start.Add(at).Format(time.RFC3339Nano))
 	}
 	file := filepath.Join(b.dir, "arrivals.log")
 	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {

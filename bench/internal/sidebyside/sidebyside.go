@@ -55,9 +55,9 @@ func Spread(b *testing.B, goroutines int, work func(operations int)) {
 	SpreadAfter(b, goroutines, func() {}, work)
 }
 
-// SpreadAfter is Spread that calls begin when the clock starts. The goroutines may already
+// SpreadAfter is Spread that calls started when the clock starts. The goroutines may already
 // be in work by then: it is for benchmarks that start with everybody queued.
-func SpreadAfter(b *testing.B, goroutines int, begin func(), work func(operations int)) {
+func SpreadAfter(b *testing.B, goroutines int, started func(), work func(operations int)) {
 	b.Helper()
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
@@ -76,7 +76,7 @@ func SpreadAfter(b *testing.B, goroutines int, begin func(), work func(operation
 	ready.Wait()
 	b.ResetTimer()
 	close(start)
-	begin()
+	started()
 	done.Wait()
 	b.StopTimer()
 }

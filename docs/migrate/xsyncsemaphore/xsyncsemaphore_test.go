@@ -20,11 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // job is a unit of work in the comparison: it arrives, waits for n units, and works.
 type job struct {
-	n            int
-	gap, works   time.Duration
-	try, gives   bool          // gives: its context ends after patience
-	patience     time.Duration // if gives
-	began, ended time.Duration // 0: never began
+	n              int
+	gap, works     time.Duration
+	try, gives     bool          // gives: its context ends after patience
+	patience       time.Duration // if gives
+	started, ended time.Duration // 0: never started
 }
 
 func jobs() []job {
@@ -43,7 +43,7 @@ func jobs() []job {
 	return list
 }
 
-// play runs the jobs and returns them with when they began and ended.
+// play runs the jobs and returns them with when they started and ended.
 func play(t *testing.T, do func(context.Context, int, func() error) error, try func(int, func() error) (bool, error)) []job {
 	t.Helper()
 	list := jobs()
@@ -52,7 +52,7 @@ func play(t *testing.T, do func(context.Context, int, func() error) error, try f
 		j := &list[i]
 		time.Sleep(j.gap)
 		work := func() error {
-			j.began = time.Since(start)
+			j.started = time.Since(start)
 			time.Sleep(j.works)
 			j.ended = time.Since(start)
 			return nil
@@ -102,16 +102,16 @@ func TestSameJobs(t *testing.T) {
 // More than the limit waits in vain before, and is an error at once after.
 func TestMoreThanTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
+		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		none := func() error { return nil }
 		s, err := after.NewSemaphore()
 		require.NoError(t, err)
 		require.ErrorIs(t, after.Do(ctx, s, 11, none), core.ErrPermitsExceedLimit)
-		require.Equal(t, begin, time.Now())
+		require.Equal(t, start, time.Now())
 		require.ErrorIs(t, before.Do(ctx, before.NewSemaphore(), 11, none), context.DeadlineExceeded)
-		require.Equal(t, time.Hour, time.Since(begin))
+		require.Equal(t, time.Hour, time.Since(start))
 	})
 }
 

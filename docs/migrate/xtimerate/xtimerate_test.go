@@ -60,11 +60,11 @@ func TestWait(t *testing.T) {
 		is, err := after.NewLimiter()
 		require.NoError(t, err)
 		starts := func(wait func() error) []time.Duration {
-			begin := time.Now()
+			start := time.Now()
 			var at []time.Duration
 			for range 100 {
 				require.NoError(t, wait())
-				at = append(at, time.Since(begin))
+				at = append(at, time.Since(start))
 			}
 			return at
 		}
@@ -84,14 +84,14 @@ func TestDeadlineTooSoon(t *testing.T) {
 		require.True(t, is.TryAcquire(5).Acquired())
 		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
 		defer cancel()
-		begin := time.Now()
+		start := time.Now()
 		err = before.Wait(ctx, was)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		err = after.Wait(ctx, is)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, core.ErrRejected)
-		require.Equal(t, begin, time.Now())
+		require.Equal(t, start, time.Now())
 	})
 }
 
@@ -104,12 +104,12 @@ func TestCancelledCall(t *testing.T) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		waited := func(wait func(context.Context) error) time.Duration {
-			begin := time.Now()
+			start := time.Now()
 			first, cancel := context.WithCancel(t.Context())
 			go func() { _ = wait(first) }()
 			synctest.Wait()
 			second := make(chan time.Duration)
-			go func() { _ = wait(t.Context()); second <- time.Since(begin) }()
+			go func() { _ = wait(t.Context()); second <- time.Since(start) }()
 			synctest.Wait()
 			cancel()
 			return <-second
@@ -129,11 +129,11 @@ func TestSlow(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
-		begin := time.Now()
+		start := time.Now()
 		wasAt, isAt := make(chan time.Duration, 2), make(chan time.Duration, 2)
 		for range 2 {
-			go func() { _ = before.Wait(t.Context(), was); wasAt <- time.Since(begin) }()
-			go func() { _ = after.Wait(t.Context(), is); isAt <- time.Since(begin) }()
+			go func() { _ = before.Wait(t.Context(), was); wasAt <- time.Since(start) }()
+			go func() { _ = after.Wait(t.Context(), is); isAt <- time.Since(start) }()
 		}
 		synctest.Wait()
 		before.Slow(was)
@@ -152,9 +152,9 @@ func TestLater(t *testing.T) {
 		is, err := after.NewLimiter()
 		require.NoError(t, err)
 		starts := func(later func(func()) func()) []time.Duration {
-			begin := time.Now()
+			start := time.Now()
 			at := make(chan time.Duration)
-			call := func() { at <- time.Since(begin) }
+			call := func() { at <- time.Since(start) }
 			for range 10 {
 				later(call)
 			}
@@ -183,12 +183,12 @@ func TestLaterCanceledInTheMiddle(t *testing.T) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		last := func(later func(func()) func()) time.Duration {
-			begin := time.Now()
+			start := time.Now()
 			cancel := later(func() { t.Error("it was canceled") })
 			later(func() {})
 			cancel()
 			started := make(chan time.Duration)
-			later(func() { started <- time.Since(begin) })
+			later(func() { started <- time.Since(start) })
 			return <-started
 		}
 		require.Equal(t, 150*time.Millisecond, last(func(f func()) func() { return before.Later(was, f) }))
@@ -213,11 +213,11 @@ func TestInfAndZero(t *testing.T) {
 		require.False(t, is.TryAcquire(1).Acquired())
 		require.Error(t, before.Wait(ctx, was), "no token would come before the deadline")
 		released := make(chan time.Duration)
-		begin := time.Now()
+		start := time.Now()
 		go func() {
 			_, err := is.Acquire(ctx, 1)
 			assert.NoError(t, err)
-			released <- time.Since(begin)
+			released <- time.Since(start)
 		}()
 		time.Sleep(time.Second)
 

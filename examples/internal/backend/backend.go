@@ -1,5 +1,5 @@
-// Package backend runs a program's own server in a process of its own, and asks it at a steady
-// rate, for programs that show what limits do under load.
+// Package backend runs an example's server in a separate process and sends it requests at a steady
+// rate, for examples that show the effect of limits under load.
 package backend
 
 import (
@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Backend is a server in a process of its own, and its clients.
+// Backend is a server in a separate process, and its clients.
 type Backend struct {
 	process *Process
 	url     string
 	client  *http.Client
 }
 
-// Start starts this program again, with the arguments that make it call [Serve], and waits
-// until it listens. Stop it.
+// Start starts this program again, with arguments that make it call [Serve], and waits
+// until it listens. Call Stop at the end.
 func Start(ctx context.Context, arguments ...string) (*Backend, error) {
 	p, err := Spawn(ctx, arguments...)
 	if err != nil {
@@ -42,7 +42,7 @@ func Start(ctx context.Context, arguments ...string) (*Backend, error) {
 	}, nil
 }
 
-// Stop ends the server, and waits until it has ended.
+// Stop stops the server and waits until it has exited.
 func (b *Backend) Stop() {
 	b.client.CloseIdleConnections()
 	b.process.Stop()
@@ -58,7 +58,7 @@ func (b *Backend) Get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// Ask asks for the path / once and returns the status; 0: there was no answer.
+// Ask requests the path / once and returns the status, or 0 if there was no response.
 func (b *Backend) Ask(ctx context.Context) int {
 	response, err := b.get(ctx, "/")
 	if err != nil {
@@ -79,7 +79,7 @@ func (b *Backend) get(ctx context.Context, path string) (*http.Response, error) 
 	return b.client.Do(request)
 }
 
-// askUntil is Ask by a client that gives up so long after due; 0: never.
+// askUntil is Ask by a client that gives up the given time after due. 0 means that it never gives up.
 func (b *Backend) askUntil(ctx context.Context, due time.Time, patience time.Duration) int {
 	if patience > 0 {
 		until, cancel := context.WithDeadline(ctx, due.Add(patience))
@@ -89,16 +89,16 @@ func (b *Backend) askUntil(ctx context.Context, due time.Time, patience time.Dur
 	return b.Ask(ctx)
 }
 
-// Outcome is what became of the requests of a load.
+// Outcome holds the results of a load.
 type Outcome struct {
-	Took    []time.Duration // from when each was due until it was answered, of those that were done
+	Took    []time.Duration // latency of each successful request, from the instant it was due
 	Refused int             // with status 503
-	Failed  int             // not answered in time, or with another status
+	Failed  int             // no response in time, or another status
 }
 
-// Load asks for the path / at a steady rate, in requests a second, whether answers come or not,
-// and returns when the last has ended. What a request takes counts from the instant that it
-// was due, also if this process was late to ask. A client gives up so long after that; 0: never.
+// Load requests the path / at a steady rate, in requests per second, whether or not responses arrive,
+// and returns when the last request has ended. A latency counts from the instant the request was due, even
+// if this process sent it late. A client gives up after patience. 0 means that it never gives up.
 func (b *Backend) Load(ctx context.Context, rate float64, took, patience time.Duration) Outcome {
 	var (
 		wg sync.WaitGroup
@@ -144,8 +144,8 @@ type Process struct {
 	output  io.Reader
 }
 
-// Spawn starts this program again with the arguments. It should end when its input does, which
-// [Process.Stop] brings about, and so does the end of this one. Stop it.
+// Spawn starts this program again with the arguments. The new process should exit when its stdin is closed.
+// [Process.Stop] closes it, and so does the exit of this process. Call Stop at the end.
 func Spawn(ctx context.Context, arguments ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -165,7 +165,7 @@ func Spawn(ctx context.Context, arguments ...string) (*Process, error) {
 	return p, nil
 }
 
-// Stop ends the process' input, and waits until it has ended.
+// Stop closes the process's stdin and waits until the process has exited.
 func (p *Process) Stop() {
 	_ = p.input.Close()
 	_ = p.command.Wait()

@@ -53,7 +53,7 @@ func TestLoad(t *testing.T) {
 	o := b.Load(t.Context(), 3000, 20*time.Millisecond, 0)
 	assert.Equal(t, []int{20, 20, 20}, []int{len(o.Took), o.Refused, o.Failed})
 	o = b.Load(t.Context(), 3000, 20*time.Millisecond, time.Nanosecond)
-	assert.Equal(t, []int{0, 60}, []int{len(o.Took), o.Failed}, "nobody has that little patience")
+	assert.Equal(t, []int{0, 60}, []int{len(o.Took), o.Failed}, "no request times out")
 	var asked int
 	require.NoError(t, b.Get(t.Context(), "/asked", &asked))
 	assert.GreaterOrEqual(t, asked, 63)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Serve is the process of the server: it listens on a port of this machine, writes the
+// Serve is the main function of the server process. It listens on a port of this machine, writes the
 // address to out, and serves until in ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, handler http.Handler) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")

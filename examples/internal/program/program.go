@@ -1,6 +1,6 @@
-// Package program is the frame that all example programs share, so that they answer alike:
-// -h writes the usage to standard output, bad usage ends with status 2, a failure with 1,
-// ctrl-C with 130, and an error is printed once.
+// Package program is the frame of all example programs, so that they behave the same way:
+// -h prints the usage on stdout, bad usage ends with status 2, a failure with 1,
+// Ctrl-C with 130, and an error is printed once.
 package program
 
 import (
@@ -19,22 +19,21 @@ import (
 const (
 	exitFailure     = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+	exitInterrupted = 130 // 128 + SIGINT, as in shells
 )
 
-// Body is what a program does once its flags are read. ctx ends with ctrl-C and with
-// SIGTERM. An error is printed; one made by [Usage] is the user's mistake.
+// Body runs the program after its flags were read. Ctrl-C and SIGTERM cancel ctx.
+// Its error is printed. An error made by [Usage] reports the user's mistake.
 type Body func(ctx context.Context, args []string) error
 
-// Streams are what a program reads from and writes to.
+// Streams are the program's stdin, stdout and stderr.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// Main runs a program and exits with its status. text is printed above the flags when the
-// user asks for help; its first word is the program's name. define declares the flags
-// and returns the body.
+// Main runs a program and exits with its status. text is the help that is printed above the flags.
+// Its first word is the program's name. define declares the flags and returns the body.
 func Main(text string, define func(flags *flag.FlagSet, s Streams) Body) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := Run(ctx, os.Args[1:], Streams{os.Stdin, os.Stdout, os.Stderr}, text, define)
@@ -42,7 +41,7 @@ func Main(text string, define func(flags *flag.FlagSet, s Streams) Body) {
 	os.Exit(status)
 }
 
-// Run is Main with everything named, for tests; it returns the status.
+// Run is Main with explicit arguments and streams, for tests. It returns the status.
 func Run(ctx context.Context, args []string, s Streams, text string, define func(flags *flag.FlagSet, s Streams) Body) int {
 	name := strings.ToLower(strings.Fields(text)[0])
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -65,7 +64,7 @@ func Run(ctx context.Context, args []string, s Streams, text string, define func
 	return s.tell(ctx, name, err)
 }
 
-// tell writes an error to a person and returns the status that goes with it.
+// tell prints an error and returns the exit status for it.
 func (s Streams) tell(ctx context.Context, name string, err error) int {
 	var usage *usageError
 	switch {
@@ -79,7 +78,7 @@ func (s Streams) tell(ctx context.Context, name string, err error) int {
 	return exitFailure
 }
 
-// Usage returns an error for what the user wrote wrong, as [fmt.Errorf] makes it.
+// Usage returns an error about wrong usage, formatted as by [fmt.Errorf].
 func Usage(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
@@ -88,8 +87,8 @@ type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// NoArguments is the mistake of naming something where nothing is wanted: nil if there are
-// no arguments. An argument that looks like a flag stood behind one that ended the flags.
+// NoArguments returns a usage error if there are arguments. An argument that looks like a flag stood
+// behind one that ended the flags.
 func NoArguments(args []string) error {
 	for _, a := range args {
 		if strings.HasPrefix(a, "-") && len(a) > 1 {
@@ -102,7 +101,7 @@ func NoArguments(args []string) error {
 	return nil
 }
 
-// Arguments is the mistake of writing flags behind the arguments.
+// Arguments returns a usage error if a flag stands behind the arguments.
 func Arguments(args []string) error {
 	for i, a := range args {
 		if i > 0 && strings.HasPrefix(a, "-") && len(a) > 1 {
@@ -112,7 +111,7 @@ func Arguments(args []string) error {
 	return nil
 }
 
-// IsTerminal reports whether a person sees what is written to w.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

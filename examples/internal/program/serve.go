@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Serve runs the server for as long as meanwhile takes. If the server fails, the context of meanwhile
-// ends, and Serve returns the server's error.
+// Serve runs the server until meanwhile returns. If the server fails, Serve cancels the context of meanwhile
+// and returns the server's error.
 func Serve(ctx context.Context, s *http.Server, l net.Listener, meanwhile func(context.Context) error) error {
 	failed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -19,14 +19,14 @@ func Serve(ctx context.Context, s *http.Server, l net.Listener, meanwhile func(c
 		cancel()
 	}()
 	err := meanwhile(ctx)
-	// Requests that are under way have a moment to end.
+	// Requests in flight have a moment to end.
 	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer stop()
 	if s.Shutdown(closing) != nil {
 		err = errors.Join(err, s.Close())
 	}
 	if serving := <-failed; !errors.Is(serving, http.ErrServerClosed) {
-		return serving // it has ended meanwhile, too
+		return serving // meanwhile has returned, too
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func TestServe(t *testing.T) {
 	own := errors.New("own")
 	for _, c := range []struct {
 		name   string
-		lasts  time.Duration // of a request that is under way in the end
+		lasts  time.Duration // of a request that is in flight at shutdown
 		status int           // of its answer
 		took   time.Duration
 		err    error
@@ -82,7 +82,7 @@ func TestServe(t *testing.T) {
 					}
 				})}
 				status := make(chan int, 1)
-				begun := time.Now()
+				start := time.Now()
 				err := program.Serve(t.Context(), s, p, func(ctx context.Context) error {
 					go func() { status <- p.get() }()
 					synctest.Wait()
@@ -90,8 +90,8 @@ func TestServe(t *testing.T) {
 					return c.err
 				})
 				require.Equal(t, c.err, err)
-				require.GreaterOrEqual(t, time.Since(begun), c.took)
-				require.Less(t, time.Since(begun), c.took+time.Second) // Shutdown looks now and then
+				require.GreaterOrEqual(t, time.Since(start), c.took)
+				require.Less(t, time.Since(start), c.took+time.Second) // Shutdown looks now and then
 				require.Equal(t, c.status, <-status)
 			})
 		})

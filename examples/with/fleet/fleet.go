@@ -1,4 +1,4 @@
-// Fleet starts four processes, itself, that share a rate and a concurrency limit.
+// Fleet starts itself as four processes that share a rate limit and a concurrency limit.
 package main
 
 import (
@@ -28,12 +28,12 @@ const (
 	processes = 4
 	perSecond = 1000
 	atOnce    = 8
-	budget    = time.Second // far more than a decision takes, as this is to show the limit
+	budget    = time.Second // far longer than a decision takes, so that the limits decide and not the timeout
 )
 
 const usage = `Fleet starts four processes, itself, that share a limit of 1,000 permits a
 second and a concurrency limit of 8, and prints what each got, the sum, and the
-most that was ever held at once.
+highest number of leases held at the same time.
 
 Usage: fleet [-seconds N]
 
@@ -45,7 +45,7 @@ func main() { program.Main(usage, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	url := flags.String("member", "", "be a member of the fleet, on this Redis")
-	key := flags.String("key", "", "what the fleet's keys begin with; made up if not given")
+	key := flags.String("key", "", "prefix of the fleet's keys in Redis (default: a random one)")
 	until := flags.Int64("until", 0, "when a member ends, in nanoseconds since 1970")
 	seconds := flags.Int("seconds", 3, "how long the fleet works, 1 to 3600")
 	return func(ctx context.Context, args []string) error {
@@ -65,7 +65,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	}
 }
 
-// fleet starts the members and adds up what they tell.
+// fleet starts the members and adds up their reports.
 func fleet(ctx context.Context, s program.Streams, key string, seconds int) error {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
@@ -84,7 +84,7 @@ func fleet(ctx context.Context, s program.Streams, key string, seconds int) erro
 	var mu sync.Mutex
 	var failed error
 	sum := 0
-	until := time.Now().Add(time.Duration(seconds) * time.Second) // for all of them, however long each takes to start
+	until := time.Now().Add(time.Duration(seconds) * time.Second) // the same for all, no matter how long each takes to start
 	for i := range processes {
 		wg.Go(func() {
 			n, line, err := run(ctx, s.Err, self, url, key, until)
@@ -105,14 +105,14 @@ func fleet(ctx context.Context, s program.Streams, key string, seconds int) erro
 	}
 	// A bucket of a second's permits starts full.
 	limit := perSecond * (seconds + 1)
-	_, _ = fmt.Fprintf(s.Out, "together: %d permits in %d s, at most %d by the limit; most held at once: %d of %d\n", sum, seconds, limit, most, atOnce)
+	_, _ = fmt.Fprintf(s.Out, "together: %d permits in %d s, at most %d by the limit; most held together: %d of %d\n", sum, seconds, limit, most, atOnce)
 	if sum > limit || most > atOnce {
 		return errors.New("the limit was not kept")
 	}
 	return nil
 }
 
-// run starts a member, and returns what it was granted.
+// run starts a member and returns the number of permits granted to it.
 func run(ctx context.Context, stderr io.Writer, self, url, key string, until time.Time) (int, string, error) {
 	cmd := exec.CommandContext(ctx, self, "-member", url, "-key", key, "-until", strconv.FormatInt(until.UnixNano(), 10))
 	cmd.Stderr = stderr
@@ -135,7 +135,7 @@ func open(url string) (*redis.Client, error) {
 	return redis.NewClient(o), nil
 }
 
-// report returns the most that was held at once.
+// report returns the highest number of leases held at the same time.
 func report(ctx context.Context, url, key string) (int, error) {
 	c, err := open(url)
 	if err != nil {
@@ -146,7 +146,7 @@ func report(ctx context.Context, url, key string) (int, error) {
 	return most, cmp.Or(err, c.Del(ctx, key+":most", key+":held").Err())
 }
 
-// member works under the two limits, and prints what it was granted.
+// member works under the two limits and prints the number of permits granted to it.
 func member(ctx context.Context, out io.Writer, url, key string, until time.Time) error {
 	c, err := open(url)
 	if err != nil {
@@ -193,18 +193,18 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 	return nil
 }
 
-// work does one job, and notes at the server how many are done at once.
+// work does one job and records in Redis how many jobs run at the same time.
 func work(ctx context.Context, c *redis.Client, jobs core.Limiter, key string) error {
 	lease, err := jobs.Acquire(ctx, 1)
 	if err != nil {
 		return err
 	}
 	defer lease.Release()
-	const begin = `local n = redis.call('INCR', KEYS[1])
+	const started = `local n = redis.call('INCR', KEYS[1])
 if n > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], n) end`
 	job := redislimit.Context(ctx, lease) // it ends if the lease is lost
 	lasting := context.WithoutCancel(ctx)
-	if err := c.Eval(lasting, begin, []string{key + ":held", key + ":most"}).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := c.Eval(lasting, started, []string{key + ":held", key + ":most"}).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
 	timer := time.NewTimer(5 * time.Millisecond)

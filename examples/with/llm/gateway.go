@@ -17,7 +17,7 @@ import (
 const (
 	maxAnswer = 400             // tokens
 	maxBody   = 64 << 10        // bytes of a question
-	usedField = "X-Tokens-Used" // the trailer that says what a request has cost
+	usedField = "X-Tokens-Used" // the trailer with a request's actual cost
 )
 
 // gateway passes questions to a model server, within the limits of the caller's account.
@@ -25,16 +25,16 @@ type gateway struct {
 	accounts map[string]string // by API key
 	model    string            // URL
 	client   *http.Client
-	bill     func(account string, tokens int) // called for each request that was let through
+	bill     func(account string, tokens int) // called for each permitted request
 }
 
-// handler returns the gateway's handler. The API key is checked before a limit is asked, so that
-// nobody uses up another account's limit.
+// handler returns the gateway's handler. It checks the API key before it asks a limiter, so that a
+// stranger cannot use up an account's limit.
 func (g *gateway) handler(limits *httplimit.Limits) http.Handler {
 	return g.read(limits.Policy("requests", "tokens")(http.HandlerFunc(g.answer)))
 }
 
-// call is what the limits must know of a request.
+// call holds the facts about a request that the limits need.
 type call struct {
 	account  string
 	body     []byte
@@ -46,7 +46,7 @@ type callKey struct{}
 
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
-// read makes the call of a request, for the limits and for next.
+// read parses a request into a call, for the limits and for next.
 func (g *gateway) read(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -71,11 +71,11 @@ func (g *gateway) read(next http.Handler) http.Handler {
 }
 
 // estimate returns the tokens to take for a question. Most answers are much shorter than they may
-// be, so it counts on half of that: if the answer is shorter the rest is given back, and if it is
-// longer the rest is owed.
+// be, so the estimate assumes half of the maximum. If the answer is shorter, the rest is refunded. If it is
+// longer, the limiter owes the rest.
 func estimate(prompt, maxTokens int) int { return prompt + maxTokens/2 }
 
-// answer answers a request that was let through. Whatever happens, it says what was used.
+// answer forwards a permitted request to the model. It always reports the tokens used, also if the request fails.
 func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 	c, used := callOf(r), 0
 	w.Header().Set("Trailer", usedField)
@@ -101,12 +101,12 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 	used = c.prompt
 	w.Header().Set("Content-Type", "text/event-stream")
 	if relay(w, events.Body, &used) != nil {
-		panic(http.ErrAbortHandler) // so that nobody takes a part of the answer for all of it
+		panic(http.ErrAbortHandler) // so that the client notices that the response is incomplete
 	}
 }
 
-// relay passes events on, each as it comes, and counts the tokens: those that the model reports in
-// the end, or those that have come if the stream ends before.
+// relay forwards each event as it arrives and returns the number of tokens: the model's report at the end, or
+// the tokens that have arrived if the stream ends early.
 func relay(w http.ResponseWriter, events io.Reader, used *int) error {
 	flush := http.NewResponseController(w)
 	lines := bufio.NewScanner(events)
@@ -116,7 +116,7 @@ func relay(w http.ResponseWriter, events io.Reader, used *int) error {
 			return err
 		}
 		if lines.Text() != "" {
-			continue // the event goes on
+			continue // the event continues
 		}
 		if err := flush.Flush(); err != nil {
 			return err
@@ -125,7 +125,7 @@ func relay(w http.ResponseWriter, events io.Reader, used *int) error {
 	return lines.Err()
 }
 
-// count returns the tokens used so far, with those of a line of an event.
+// count returns the tokens used so far, including those in a line of an event.
 func count(line string, used int) int {
 	var c chunk
 	data, ok := strings.CutPrefix(line, "data: ")

@@ -130,14 +130,14 @@ func TestLockedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, 1, model)
 		long := visit{account: 1, prompt: 100, maxTokens: maxAnswer, answer: maxAnswer}
-		begun := time.Now()
+		start := time.Now()
 		var w *httptest.ResponseRecorder
 		for range 100 {
 			if w, _ = s.visit(t, t.Context(), long); w.Code != http.StatusOK {
 				break
 			}
 		}
-		require.Equal(t, 12*long.took(), time.Since(begun))
+		require.Equal(t, 12*long.took(), time.Since(start))
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		require.Equal(t, http.Header{
 			"Cache-Control":          {"no-store"},
@@ -239,7 +239,7 @@ func TestClientsOfAnAccount(t *testing.T) {
 			of[account][gateway]++
 		}
 		for _, by := range of {
-			require.LessOrEqual(t, (by["a"]+by["b"])*maxAnswer/2, part{clients: clients}.underWay())
+			require.LessOrEqual(t, (by["a"]+by["b"])*maxAnswer/2, part{clients: clients}.inFlight())
 			require.LessOrEqual(t, by["b"], by["a"])
 			require.LessOrEqual(t, by["a"], by["b"]+1)
 		}

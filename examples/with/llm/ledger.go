@@ -2,7 +2,7 @@ package main
 
 import "sync"
 
-// ledger is how many tokens each account has used.
+// ledger counts the tokens that each account has used.
 type ledger struct {
 	mu   sync.Mutex
 	used map[string]int
@@ -17,7 +17,7 @@ func (l *ledger) add(account string, tokens int) {
 	l.used[account] += tokens
 }
 
-// sums returns what all accounts have used, and the account that used most.
+// sums returns the tokens of all accounts together and of the account that used most.
 func (l *ledger) sums() (all, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// What an account may use in any minute, and in a month of the calendar.
+// The limits of an account, in any minute and in a calendar month.
 const (
 	requestsPerMinute = 60
 	tokensPerMinute   = 6_000
 	tokensPerMonth    = 1_000_000
 )
 
-// period is the time for which a limit is.
+// period is the time to which a limit applies.
 type period int
 
 const (
@@ -27,20 +27,20 @@ const (
 	month
 )
 
-// window returns a limit of n permits in any minute. What was taken comes back a segment at a
-// time; as the window is a segment longer than a minute, any minute lies within it.
+// window returns a limit of n permits in any minute. Permits come back one segment at a time. The window is
+// one segment longer than a minute, so every minute lies within a window.
 func window(name string, n int) core.SlidingWindowOptions {
 	return core.SlidingWindowOptions{
 		Name: name, PermitLimit: n, Window: 61 * time.Second, SegmentsPerWindow: 61,
 	}
 }
 
-// budget returns a limit of n permits in each month. All of them are back on the first, in UTC.
+// budget returns a limit of n permits per month. It is reset on the first day of the month, in UTC.
 func budget(name string, n int) core.FixedWindowOptions {
 	return core.FixedWindowOptions{Name: name, PermitLimit: n, Calendar: core.Monthly(1, time.UTC)}
 }
 
-// newLimiter makes an account's limiter of n permits a minute or a month.
+// newLimiter makes an account's limiter of n permits per minute or month.
 type newLimiter func(per period, name, account string, n int) (core.Limiter, error)
 
 // inMemory limits one gateway.
@@ -51,8 +51,8 @@ func inMemory(per period, name, _ string, n int) (core.Limiter, error) {
 	return core.NewSlidingWindow(window(name, n))
 }
 
-// onStore limits the given number of gateways together. While the store is unreachable, each of
-// them keeps to its part of the limit.
+// onStore limits the given number of gateways together. While the store is unreachable, each gateway
+// enforces its share of the limit.
 func onStore(store redislimit.Store, prefix string, gateways int) newLimiter {
 	return func(per period, name, account string, n int) (core.Limiter, error) {
 		part, err := inMemory(per, name, account, max(n/gateways, 1))
@@ -61,7 +61,7 @@ func onStore(store redislimit.Store, prefix string, gateways int) newLimiter {
 		}
 		shared := redislimit.StoreOptions{
 			Store: store, Key: prefix + " " + name + " " + account,
-			Timeout:     time.Second, // far more than a decision takes, as this is to show the limit
+			Timeout:     time.Second, // far longer than a decision takes, so that the limits decide and not the timeout
 			Unavailable: redislimit.UseLocal, Local: part,
 		}
 		if per == month {
@@ -71,15 +71,15 @@ func onStore(store redislimit.Store, prefix string, gateways int) newLimiter {
 	}
 }
 
-// limits are those of one gateway.
+// limits holds the limits of one gateway.
 type limits struct {
 	*httplimit.Limits
 
 	requests, tokens *partition.Keyed[*http.Request, string] // by account
 }
 
-// newLimits makes the policies requests and tokens. A request needs both, each at its own cost: a
-// wrapper asks its policies in order, and gives back what it has taken if one of them rejects.
+// newLimits makes the policies requests and tokens. A request needs permits of both, and each policy has its
+// own cost. The wrapper asks its policies in order and refunds the earlier ones if one rejects.
 func newLimits(limiter newLimiter) (*limits, error) {
 	requests, err := byAccount("requests", func(account string) (core.Limiter, error) {
 		return limiter(minute, "requests", account, requestsPerMinute)
@@ -107,7 +107,7 @@ func newLimits(limiter newLimiter) (*limits, error) {
 			Settle: func(_ *http.Request, _ int, h http.Header) int {
 				used, err := strconv.Atoi(h.Get(usedField))
 				if err != nil {
-					return -1 // unknown: the estimate counts
+					return -1 // unknown; the estimate stays
 				}
 				return used
 			},

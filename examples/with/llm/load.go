@@ -17,7 +17,7 @@ import (
 
 const (
 	accounts = 10
-	pause    = time.Second // from one visit of a client to its next; longer than any answer takes
+	pause    = time.Second // between two visits of a client; longer than any answer takes
 )
 
 func accountName(i int) string { return fmt.Sprint("account-", i) }
@@ -32,7 +32,7 @@ type visit struct {
 	leaves    int // tokens of the answer after which the client hangs up; 0: it stays
 }
 
-// newVisit draws a visit. Accounts with odd numbers want long answers.
+// newVisit returns a random visit. Accounts with odd numbers request long answers.
 func newVisit(account int, random *rand.Rand) visit {
 	v := visit{account: account, prompt: 4 + random.IntN(40), maxTokens: 60}
 	if account%2 == 1 {
@@ -45,7 +45,7 @@ func newVisit(account int, random *rand.Rand) visit {
 	return v
 }
 
-// tokens returns what the model streams until the client leaves.
+// tokens returns the number of tokens that the model streams until the client disconnects.
 func (v visit) tokens() int {
 	if v.leaves == 0 {
 		return v.answer
@@ -54,7 +54,7 @@ func (v visit) tokens() int {
 	return min(chunks*chunkTokens, v.answer)
 }
 
-// used returns what the visit costs.
+// used returns the cost of the visit.
 func (v visit) used() int { return v.prompt + v.tokens() }
 
 // took returns how long the visit takes.
@@ -69,15 +69,15 @@ func (v visit) body() (string, error) {
 	return string(body), err
 }
 
-// load makes requests of many clients until the time is over.
+// load makes the requests of many clients until a deadline.
 type load struct {
 	clients  int
 	time     time.Duration
 	gateways []string // URLs
-	rivals   []*rival // which see the same requests
+	rivals   []*rival // they see the same requests
 }
 
-// run returns how many requests were let through, and how many were rejected.
+// run returns how many requests were permitted and how many were rejected.
 func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -112,9 +112,9 @@ func (l *load) uses(n int) (account int, gateway string) {
 	return n % accounts, l.gateways[n/accounts%len(l.gateways)]
 }
 
-// one makes a visit to the gateway, and has the rivals decide about it too.
+// one makes a visit to the gateway, and the rivals decide about it as well.
 func (l *load) one(ctx context.Context, gateway string, v visit) (passed bool, err error) {
-	begun := time.Now()
+	start := time.Now()
 	ends := make([]func(), len(l.rivals))
 	for i, r := range l.rivals {
 		ends[i] = r.arrive(v)
@@ -122,14 +122,14 @@ func (l *load) one(ctx context.Context, gateway string, v visit) (passed bool, e
 	if passed, err = v.pay(ctx, gateway); err != nil {
 		return passed, err
 	}
-	err = sleep(ctx, begun.Add(v.took())) // a rival may have let it through
+	err = sleep(ctx, start.Add(v.took())) // a rival may have permitted it
 	for _, end := range ends {
 		end()
 	}
 	return passed, err
 }
 
-// pay makes the visit, and reports whether it was let through.
+// pay makes the visit and reports whether it was permitted.
 func (v visit) pay(ctx context.Context, gateway string) (passed bool, err error) {
 	body, err := v.body()
 	if err != nil {
@@ -162,7 +162,7 @@ func (v visit) pay(ctx context.Context, gateway string) (passed bool, err error)
 	return false, fmt.Errorf("%s: %s", answer.Status, text)
 }
 
-// listen reads the answer up to its end, or until the client has enough of it.
+// listen reads the answer to its end, or until the client disconnects.
 func (v visit) listen(answer *http.Response) error {
 	heard := 0
 	lines := bufio.NewScanner(answer.Body)

@@ -1,4 +1,4 @@
-// Llm is a gateway before a language model whose accounts have requests and tokens a minute.
+// Llm is a gateway in front of a language model. It limits each account's requests and tokens per minute.
 package main
 
 import (
@@ -25,8 +25,8 @@ usage: llm [flags]
     go run ./llm                                  both parts, twenty seconds
     go run ./llm -redis redis://localhost:6379
 
-The cost of a request is known only after it was answered. The gateway takes an estimate, settles what was
-used, and gives back what a client that hung up did not use. Its clients make the same requests
+The cost of a request is known only after it was answered. The gateway takes an estimate, settles the
+actual cost, and refunds what a client that hung up did not use. Its clients make the same requests
 twice: with limits in memory, and with two gateways that share limits on Redis, the one of the URL
 or else one in memory. Each part prints what two other ways to limit would have done with them.`
 
@@ -57,13 +57,13 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		if err := p.play(ctx, "limits in memory, one gateway", inMemory, 1); err != nil {
 			return err
 		}
-		prefix := "llm" + strconv.FormatInt(time.Now().UnixNano(), 36) // every run has limits of its own
+		prefix := "llm" + strconv.FormatInt(time.Now().UnixNano(), 36) // each run has its own limits
 		const gateways = 2
 		return p.play(ctx, "limits on Redis, two gateways", onStore(goredis.New(client), prefix, gateways), gateways)
 	}
 }
 
-// open returns a client of the Redis at the URL, or of one in memory.
+// open returns a client of the Redis server at the URL, or of an in-memory one.
 func open(url string) (client *redis.Client, stop func(), err error) {
 	if url != "" {
 		o, err := redis.ParseURL(url)
@@ -84,7 +84,7 @@ func open(url string) (client *redis.Client, stop func(), err error) {
 	}, nil
 }
 
-// start starts the gateways before the model, and returns their URLs.
+// start starts the gateways in front of the model and returns their URLs.
 func start(limiter newLimiter, gateways int, used *ledger) (urls []string, stop func() error, err error) {
 	backend := httptest.NewServer(http.HandlerFunc(model))
 	stop = func() error { backend.Close(); return nil }

@@ -20,14 +20,14 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	body, out := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = out.CloseWithError(context.Cause(ctx)) })
-	w := &answering{out: out, header: make(http.Header), begun: make(chan int, 1)}
+	w := &answering{out: out, header: make(http.Header), start: make(chan int, 1)}
 	go func() {
 		defer stop()
 		t.handler(w, r.WithContext(ctx))
 		w.WriteHeader(http.StatusOK)
 		_ = out.CloseWithError(context.Cause(ctx)) // nil: the answer has ended
 	}()
-	status := <-w.begun
+	status := <-w.start
 	return &http.Response{StatusCode: status, Header: w.header, Body: closing{body, cancel}}, nil
 }
 
@@ -36,11 +36,11 @@ type answering struct {
 	out    *io.PipeWriter
 	header http.Header
 	once   sync.Once
-	begun  chan int // the status
+	start  chan int // the status
 }
 
 func (a *answering) Header() http.Header    { return a.header }
-func (a *answering) WriteHeader(status int) { a.once.Do(func() { a.begun <- status }) }
+func (a *answering) WriteHeader(status int) { a.once.Do(func() { a.start <- status }) }
 func (a *answering) Flush()                 { a.WriteHeader(http.StatusOK) }
 
 func (a *answering) Write(p []byte) (int, error) {

@@ -11,13 +11,13 @@ import (
 // A chunk of an answer.
 const (
 	chunkTokens = 10
-	chunkTime   = 20 * time.Millisecond // from the chunk before
+	chunkTime   = 20 * time.Millisecond // between two chunks
 )
 
-// wish is the prompt by which the model is asked for an answer of that many words.
+// wish is a prompt that requests an answer of the given number of words.
 const wish = "Write %d words about"
 
-// model is a model server. It streams the number of words it is asked for, and reports its usage.
+// model is a model server. It streams the requested number of words and reports its usage.
 func model(w http.ResponseWriter, r *http.Request) {
 	var q question
 	words := -1

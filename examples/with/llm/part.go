@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// part is a load that is played against gateways.
+// part is a load on the gateways.
 type part struct {
 	clients int
 	time    time.Duration
 	out     io.Writer
 }
 
-// play plays the load, and prints what became of it.
+// play runs the load and prints its results.
 func (p part) play(ctx context.Context, title string, limiter newLimiter, gateways int) error {
 	rivals, err := newRivals()
 	if err != nil {
@@ -49,15 +49,14 @@ func (p part) play(ctx context.Context, title string, limiter newLimiter, gatewa
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if bound := tokensPerMinute + p.underWay(); most > bound {
+	if bound := tokensPerMinute + p.inFlight(); most > bound {
 		return fmt.Errorf("an account used %d tokens, want at most %d", most, bound)
 	}
 	return nil
 }
 
-// underWay returns what the requests of an account that are under way at once can cost beyond their
-// estimates.
-func (p part) underWay() int {
+// inFlight returns how much the concurrent requests of an account can cost beyond their estimates.
+func (p part) inFlight() int {
 	clients := (p.clients + accounts - 1) / accounts
 	return clients * (maxAnswer - estimate(0, maxAnswer))
 }

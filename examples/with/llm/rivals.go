@@ -6,21 +6,21 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// rival is another way to limit tokens. It sees the requests that the gateway gets, and keeps to
-// itself what it would have done with them.
+// rival is another way to limit tokens. It sees the gateway's requests and only counts which of them it
+// would have let through.
 type rival struct {
 	name    string
-	takes   bool // it takes the estimate, or else only looks whether anything is left
-	settles bool // in the end it counts what was used, or else leaves it at that
+	takes   bool // it takes the estimate; if false, it only checks that something is left
+	settles bool // it settles the actual cost at the end
 
 	limits [accounts]struct{ requests, tokens *core.SlidingWindow }
 
-	mu               sync.Mutex // guards what follows
+	mu               sync.Mutex // guards the fields below
 	passed, rejected int
 	used             ledger
 }
 
-// newRivals returns the rivals: they have the same limits as a gateway, and do not settle an estimate.
+// newRivals returns the rivals. They have the gateway's limits, and none both takes an estimate and settles it.
 func newRivals() ([]*rival, error) {
 	rivals := []*rival{
 		{name: "check first, count later", settles: true},
@@ -41,7 +41,7 @@ func newRivals() ([]*rival, error) {
 	return rivals, nil
 }
 
-// arrive decides about a request, and returns what to call when it has ended.
+// arrive decides about a request and returns a function to call at its end.
 func (r *rival) arrive(v visit) (end func()) {
 	l := &r.limits[v.account]
 	permits := 0

@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// What goes over the wire is a part of what the APIs of language models have: a question as JSON,
-// and the answer as server-sent events, each with a chunk of it. The last chunk reports the usage.
+// The wire format is a subset of the APIs of language models. A question is JSON, and the answer is a stream of
+// server-sent events, each with a chunk. The last chunk reports the usage.
 
 type question struct {
 	Messages  []message `json:"messages"`
@@ -29,10 +29,10 @@ type usage struct {
 	Completion int `json:"completion_tokens"`
 }
 
-// tokens returns how many tokens a text has. The tokens of this example are words.
+// tokens returns the number of tokens in a text. In this example, a token is a word.
 func tokens(text string) int { return len(strings.Fields(text)) }
 
-// prompt returns how many tokens the question has.
+// prompt returns the number of tokens in the question.
 func (q question) prompt() int {
 	n := 0
 	for _, m := range q.Messages {
@@ -41,7 +41,7 @@ func (q question) prompt() int {
 	return n
 }
 
-// text returns what the chunk adds to the answer.
+// text returns the chunk's text.
 func (c chunk) text() string {
 	var text strings.Builder
 	for _, choice := range c.Choices {

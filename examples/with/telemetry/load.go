@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// load makes requests until ctx is done: client n makes 10·n each second, so that the later
-// ones are beyond what a client may.
+// load makes requests until ctx is done. Client n makes 10·n per second, so the later clients exceed
+// the limit per client.
 func load(ctx context.Context, base string, clients int) error {
 	var group sync.WaitGroup
 	failures := make(chan error, clients)
@@ -36,7 +36,7 @@ func requests(ctx context.Context, base, key string, perSecond int) error {
 	}
 	for {
 		if _, err := pace.Acquire(ctx, 1); err != nil {
-			return nil //nolint:nilerr // the time is over
+			return nil //nolint:nilerr // the load is over
 		}
 		if err := get(ctx, base+"/api", key, io.Discard); err != nil {
 			return err
@@ -44,7 +44,7 @@ func requests(ctx context.Context, base, key string, perSecond int) error {
 	}
 }
 
-// get copies an answer, whatever its status.
+// get copies a response, whatever its status.
 func get(ctx context.Context, url, key string, to io.Writer) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -60,8 +60,8 @@ func get(ctx context.Context, url, key string, to io.Writer) error {
 	return err
 }
 
-// scrape asks for the metrics as Prometheus does, and prints those of this library, without the
-// empty buckets of histograms.
+// scrape requests the metrics as Prometheus does and prints those of Sluice, without empty histogram
+// buckets.
 func scrape(ctx context.Context, base string, out io.Writer) error {
 	var text strings.Builder
 	if err := get(ctx, base+"/metrics", "", &text); err != nil {

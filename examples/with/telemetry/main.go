@@ -1,4 +1,4 @@
-// Server is a small server under limits whose metrics Prometheus can scrape.
+// Telemetry is a small server with limits whose metrics Prometheus can scrape.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() { program.Main(text, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on; port 0: a free one")
-	took := flags.Duration("took", 10*time.Second, "how long the load goes on")
+	took := flags.Duration("took", 10*time.Second, "how long the load lasts")
 	clients := flags.Int("clients", 8, "clients that make it")
 	keep := flags.Bool("keep", false, "go on until ctrl-C")
 	return func(ctx context.Context, args []string) error {

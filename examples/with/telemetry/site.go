@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	connections = 2   // to the database; 4 more requests wait for one
+	connections = 2   // connections to the database; 4 more requests may wait
 	waiting     = 4   //
-	perClient   = 20  // requests of a client per second, 4 in a burst
+	perClient   = 20  // requests per second and client, with bursts of 4
 	atOnce      = 100 // requests
 )
 
-// newSite returns a handler with an API under limits, and with their metrics on /metrics.
-// stop ends the metrics.
+// newSite returns a handler with a limited API, and with the limits' metrics on /metrics.
+// stop shuts down the metrics.
 func newSite() (h http.Handler, stop func(context.Context) error, err error) {
 	registry := client.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
@@ -50,10 +50,10 @@ func newSite() (h http.Handler, stop func(context.Context) error, err error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) // not limited
 	mux.Handle("/", limits.Handler(limited))
-	return mux, provider.Shutdown, nil // what is registered with the provider ends with it
+	return mux, provider.Shutdown, nil // Shutdown also ends the instruments registered with the provider
 }
 
-// newLimits makes a limit for all requests, and one for each client.
+// newLimits makes a limit for all requests and one per client.
 func newLimits(o telemetry.Options) (*httplimit.Limits, error) {
 	all, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "all", PermitLimit: atOnce})
 	if err != nil {
@@ -81,7 +81,7 @@ func newLimits(o telemetry.Options) (*httplimit.Limits, error) {
 	})
 }
 
-// newDatabase returns what runs queries, of which some wait and some are refused.
+// newDatabase returns a strategy that runs queries. Some of them wait, and some are rejected.
 func newDatabase(o telemetry.Options) (*resilience.Strategy, error) {
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "database", PermitLimit: connections, QueueLimit: waiting})
 	if err != nil {
@@ -98,7 +98,7 @@ func newDatabase(o telemetry.Options) (*resilience.Strategy, error) {
 	return resilience.New(resilience.Options{Name: "database", Limiter: timed, OnRejected: events})
 }
 
-// query is a request that asks the database.
+// query handles a request that needs the database.
 func query(database *resilience.Strategy) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := database.Do(r.Context(), func(ctx context.Context) error { return work(ctx, 15*time.Millisecond) })
@@ -110,7 +110,7 @@ func query(database *resilience.Strategy) http.Handler {
 	})
 }
 
-// work takes its time.
+// work simulates a query.
 func work(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
