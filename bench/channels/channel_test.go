@@ -86,7 +86,7 @@ func compareRoutes(b *testing.B, how func(*testing.B, func() route)) {
 	sidebyside.Compare(b, impls...)
 }
 
-// carry sends b.N items and checks that what arrived is what was sent.
+// carry sends b.N items and checks the sum of the received items.
 func carry(b *testing.B, pairs int, r route) {
 	b.Helper()
 	var sum atomic.Uint64
@@ -102,7 +102,7 @@ func carry(b *testing.B, pairs int, r route) {
 	receivers.Wait()
 	b.StopTimer()
 	if want := uint64(b.N) * uint64(b.N-1) / 2; sum.Load() != want {
-		b.Fatalf("sum of what was received is %d, want %d", sum.Load(), want)
+		b.Fatalf("sum of the received items is %d, want %d", sum.Load(), want)
 	}
 }
 
@@ -158,7 +158,7 @@ func routeOf(b *testing.B, ctx context.Context, c *channel.LimitedChannel[int]) 
 	}
 }
 
-// batchRoute is limitedRoute for those who send and receive many items at once.
+// batchRoute is limitedRoute with batches.
 func batchRoute(b *testing.B, ctx context.Context) route {
 	b.Helper()
 	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: capacity, QueueLimit: math.MaxInt})

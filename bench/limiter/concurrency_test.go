@@ -143,7 +143,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		ctx  context.Context
-	}{{"ctx=cancellable", cancellable}, {"ctx=background", context.Background()}} { //nolint:usetesting // one that is never done is what is measured
+	}{{"ctx=cancellable", cancellable}, {"ctx=background", context.Background()}} { //nolint:usetesting // the benchmark measures a context that is never done
 		b.Run(c.name, func(b *testing.B) { acquireRelease(b, c.ctx) })
 	}
 }

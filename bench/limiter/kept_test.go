@@ -105,7 +105,7 @@ type crowd struct {
 }
 
 // BenchmarkRateKeptInACrowd has 20,000 callers with deadlines wait, of whom a thousand a
-// second give up. of-rate is what was granted, in per cent of the rate; refused-ns is what it
+// second give up. of-rate is the number of grants, in per cent of the rate; refused-ns is what it
 // costs to be refused because the deadline comes too soon.
 func BenchmarkRateKeptInACrowd(b *testing.B) {
 	for _, c := range crowds(b) {

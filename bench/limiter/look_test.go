@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// looked keeps what was read, so that nothing is left out.
+// looked keeps the results, so that the compiler cannot omit the calls.
 var looked int
 
 // BenchmarkAvailable asks how many permits are left.

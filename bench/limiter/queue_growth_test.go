@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkQueueCancel cancels a waiter anywhere in the queue, who then queues again at its
-// end: the queue keeps its length, and nobody is ever served.
+// end: the queue keeps its length, and no caller is ever served.
 func BenchmarkQueueCancel(b *testing.B) {
 	sizes := sidebyside.Sizes(1, 10, 100, 1000, 10_000, 100_000)
 	sidebyside.Compare(b,

@@ -14,7 +14,7 @@ import (
 )
 
 // sethvargo's limiter is not among them: from many goroutines it refuses one now and then that
-// it has a permit for, where two of its windows meet, and what is refused must not be timed.
+// it has a permit for, where two of its windows meet, and rejections must not be timed.
 var rateNames = []string{"sluice", "xtime-rate", "juju", "uber", "failsafe-bursty"}
 
 // rateOperations returns, by implementation, a function that takes a permit n times and

@@ -1,4 +1,4 @@
-// Package memory measures what limiters cost that nobody uses, and what waiters cost.
+// Package memory measures the memory of idle limiters and of waiters.
 package memory
 
 import (

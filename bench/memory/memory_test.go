@@ -24,7 +24,7 @@ type state struct {
 	goroutines, timers int
 }
 
-// look collects the garbage and returns what is left.
+// look collects garbage and returns the memory in use.
 func look() state {
 	// Twice: what a finalizer or a pool held is gone after the second.
 	runtime.GC()
@@ -34,7 +34,7 @@ func look() state {
 	return state{heap: m.HeapAlloc, stacks: m.StackInuse, goroutines: runtime.NumGoroutine(), timers: timers()}
 }
 
-// timers counts the timers that are reachable, by who allocated what is in use.
+// timers counts the timers that are reachable, by the allocating function.
 func timers() (n int) {
 	size, _ := runtime.MemProfile(nil, false)
 	records := make([]runtime.MemProfileRecord, 2*size+100)
@@ -73,7 +73,7 @@ func report(b *testing.B, before, after state, n int, thing string) {
 	}
 	b.ReportMetric(float64(after.goroutines-before.goroutines), "goroutines")
 	b.ReportMetric(float64(after.timers-before.timers), "timers")
-	b.ReportMetric(0, "ns/op") // not what is measured
+	b.ReportMetric(0, "ns/op") // not measured here
 }
 
 // keep makes n limiters, uses each once and measures them idle.
@@ -163,7 +163,7 @@ func hold(b *testing.B, wait func(context.Context)) {
 	n := sidebyside.Size(10_000)
 	warm(n)
 	for b.Loop() {
-		// One context for all: what is measured is the wait.
+		// One context for all, so that only the wait is measured.
 		ctx, cancel := context.WithCancel(b.Context())
 		before := look()
 		waiting := sidebyside.Waiting()
@@ -178,7 +178,7 @@ func hold(b *testing.B, wait func(context.Context)) {
 	}
 }
 
-// warm has the runtime make what it keeps of n goroutines, which then counts for nobody.
+// warm lets the runtime allocate what it keeps for n goroutines, so that no later measurement includes it.
 func warm(n int) {
 	var goroutines sync.WaitGroup
 	stop := make(chan struct{})

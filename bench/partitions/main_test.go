@@ -1,5 +1,5 @@
 // Package partitions compares maps of limiters: what a key costs that is there, one that is
-// new, and one that nobody uses.
+// new, and an idle one.
 package partitions
 
 import (
@@ -57,7 +57,7 @@ func newKeyed(b *testing.B, most int, make1 func(string) (core.Limiter, error)) 
 		Key:           func(key string) string { return key },
 		New:           make1,
 		MaxPartitions: most,
-		IdleTimeout:   time.Hour, // what is live stays so, however slow the others are
+		IdleTimeout:   time.Hour, // no live key is evicted, however slow the rivals are
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -42,7 +42,7 @@ func rivals(b *testing.B) []sidebyside.Impl {
 	return impls
 }
 
-// stub is one limiter for all keys: what is measured is the map.
+// stub is one limiter for all keys, so that only the map is measured.
 type stub struct{ *core.TokenBucket }
 
 // BenchmarkGrow takes a permit of each of a million keys, and measures the longest single
@@ -152,7 +152,7 @@ func heapInUse() float64 {
 }
 
 // BenchmarkHostileKeys sends 10 million different keys against 100,000 places, as fast as it
-// goes, while an honest key asks now and then: heap-B is what is in use at the end, honest-ns
+// goes, while an honest key asks now and then: heap-B is the heap in use at the end, honest-ns
 // the median and the 99th percentile of the honest calls.
 func BenchmarkHostileKeys(b *testing.B) {
 	n := sidebyside.Size(10_000_000)

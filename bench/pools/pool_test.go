@@ -202,7 +202,7 @@ func BenchmarkPoolOneProcessor(b *testing.B) {
 }
 
 // BenchmarkPoolWorkers is BenchmarkPool for 1 to 10,000 workers. An operation is ten tasks for each
-// worker, or the making of so many goroutines would be what is measured; the time reported
+// worker, or the benchmark would measure the creation of goroutines; the time reported
 // is that of one task.
 func BenchmarkPoolWorkers(b *testing.B) {
 	impls := []sidebyside.Impl{}

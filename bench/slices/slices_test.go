@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// counter counts what is written to a connection.
+// counter counts the bytes written to a connection.
 type counter struct{ writes, bytes atomic.Int64 }
 
 type countedConn struct {

@@ -1,4 +1,4 @@
-// Package throttled compares what a write costs that a rate limiter lets pass at once.
+// Package throttled compares the cost of a write that a rate limiter permits immediately.
 package throttled
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// counter takes what is written and counts it.
+// counter is a writer that counts bytes.
 type counter struct{ n int64 }
 
 func (c *counter) Write(p []byte) (int, error) {

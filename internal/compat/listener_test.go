@@ -49,7 +49,7 @@ func dial(addr net.Addr) (string, error) {
 	return string(b), err
 }
 
-// While as many are open as may be, nobody else is accepted.
+// While the maximum number of connections is open, no other one is accepted.
 func TestListenerAcceptsNoMoreThanItsLimit(t *testing.T) {
 	bothListeners(t, func(t *testing.T, limit func(net.Listener, int) net.Listener) {
 		const conns = 5
@@ -130,7 +130,7 @@ type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, errBroken }
 
-// An Accept that fails gives back what it took.
+// An Accept that fails releases its permit.
 func TestListenerThatFailsKeepsNothing(t *testing.T) {
 	bothListeners(t, func(t *testing.T, limit func(net.Listener, int) net.Listener) {
 		const conns = 2

@@ -165,7 +165,7 @@ func TestPlayground(t *testing.T) {
 		tb.poll(`document.getElementById("status").value.startsWith("6 requests")`)
 		assert.Equal(t, "two.log", eval[string](tb, `document.getElementById("log-name").textContent`))
 	})
-	t.Run("what is copied plays the same", func(t *testing.T) {
+	t.Run("a copied link plays the same", func(t *testing.T) {
 		tb := b.open(t, home+"#limit=80/s+burst+5+queue+30&key=client&arrivals=poisson:200/s,10s,7&seed=3")
 		tb.do(run(`navigator.clipboard.writeText = async (text) => { window.copied = text }`))
 		copied := func(selector string) string {
@@ -199,7 +199,7 @@ func TestPlayground(t *testing.T) {
 		assert.Contains(t, eval[string](tb, `document.getElementById("error").textContent`), "larger than 512 MiB")
 		assert.True(t, eval[bool](tb, `document.getElementById("error").offsetHeight > 0`))
 	})
-	t.Run("links that nobody has copied", func(t *testing.T) {
+	t.Run("links that were edited", func(t *testing.T) {
 		for fragment, message := range map[string]string{
 			"#limit=" + strings.Repeat("9", 500_000):                    "",
 			"#%zz&limit=%ff%fe&key=moon&seed=-1&arrivals=%00":           `"moon", want ip`,
@@ -211,7 +211,7 @@ func TestPlayground(t *testing.T) {
 			tb := b.open(t, home+fragment)
 			assert.Contains(t, eval[string](tb, `document.getElementById("error").textContent + document.getElementById("empty").textContent`), message)
 			assert.Equal(t, 1, eval[int](tb, `document.querySelectorAll("img").length`), "nothing is taken as HTML")
-			tb.write(".limit", "1/s") // it goes on
+			tb.write(".limit", "1/s") // the page still works
 			assert.Empty(t, eval[string](tb, `document.querySelector(".card .error").textContent`))
 		}
 	})

@@ -20,7 +20,7 @@ import (
 // Why tests of x/time/rate fail with a core.TokenBucket.
 const (
 	backwards = "an instant before the last one: time that has passed does not pass again, so no token comes for it"
-	movesUp   = "a cancelled reservation: whoever waits behind it moves up, while x/time/rate gives back only what nobody has reserved since"
+	movesUp   = "a canceled reservation: the waiters behind it move up, while x/time/rate returns only tokens that were not reserved since"
 )
 
 // rateDifferences are the tests of x/time/rate that fail with ours, and why.

@@ -184,7 +184,7 @@ var webSocketOptions = map[string]func(*httplimit.Options){
 		o.OnRejected = func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}
 	},
 	"logger":    func(o *httplimit.Options) { o.Logger = slog.New(slog.DiscardHandler) },
-	"observer":  func(o *httplimit.Options) { o.Observer = nobody{} },
+	"observer":  func(o *httplimit.Options) { o.Observer = ignore{} },
 	"permits":   func(o *httplimit.Options) { o.Global.Permits = func(*http.Request) int { return 1 } },
 	"max-wait":  func(o *httplimit.Options) { o.Global.MaxWait = time.Millisecond },
 	"fail-open": func(o *httplimit.Options) { o.Global.FailOpen = true },
@@ -206,10 +206,10 @@ func enforced(options map[string]func(*httplimit.Options)) func(*httplimit.Optio
 	}
 }
 
-// nobody is an Observer that looks at nothing.
-type nobody struct{}
+// ignore is an Observer that does nothing.
+type ignore struct{}
 
-func (nobody) Queued(context.Context, string, int)                              {}
-func (nobody) Decided(context.Context, string, httplimit.Result, time.Duration) {}
-func (nobody) Active(context.Context, string, int)                              {}
-func (nobody) Released(context.Context, string, time.Duration)                  {}
+func (ignore) Queued(context.Context, string, int)                              {}
+func (ignore) Decided(context.Context, string, httplimit.Result, time.Duration) {}
+func (ignore) Active(context.Context, string, int)                              {}
+func (ignore) Released(context.Context, string, time.Duration)                  {}

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// The policies of the page reject the customer that sends too much, and then what is too much for
+// The policies of the page reject the customer that sends too much, and then the excess for
 // all of them.
 func TestPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestEight(t *testing.T) {
 	})
 }
 
-// Each user's uploads share the user's bandwidth, and nobody else's.
+// Each user's uploads share the user's bandwidth and not that of other users.
 func TestUploads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits, err := uploads(func(r *http.Request) string { return r.Header.Get("User") })

@@ -20,7 +20,7 @@ type checkOptions struct {
 }
 
 // check makes a release in a temporary copy, publishes it to a module proxy in a directory, and builds with it as users will:
-// outside the repository, with an empty module cache, from that directory and what is downloaded already.
+// outside the repository, with an empty module cache, from that directory and the modules downloaded before.
 func check(ctx context.Context, o checkOptions) (err error) {
 	temp, err := os.MkdirTemp("", "release")
 	if err != nil {

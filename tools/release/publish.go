@@ -40,7 +40,7 @@ func publish(ctx context.Context, out io.Writer, dir, version, temp, proxy strin
 	return r, nil
 }
 
-// fetch fills the module cache with what a module needs of others, held against its go.sum. It downloads only what is not there.
+// fetch fills the module cache with a module's dependencies and checks them against its go.sum. It downloads only missing ones.
 func (r *repository) fetch(ctx context.Context, m *module, dir string) error {
 	others, err := modfile.Parse(m.path, modfile.Format(m.file.Syntax), nil)
 	if err != nil {

@@ -109,7 +109,7 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 			},
 			"example.com/library/cmd/tool replaces example.com/library",
 		},
-		"the page names what is not there": {
+		"the page names an unknown module": {
 			func(t *testing.T, r *repository, _ string) {
 				t.Helper()
 				edit(t, r, "docs/install.md", "library/adapter@latest", "library/adaptor@latest")
@@ -141,7 +141,7 @@ func TestCheckFindsALargeFile(t *testing.T) {
 	dir := repositoryOf(t)
 	large := strings.Repeat("x", mostOfFile+1)
 	write(t, filepath.Join(dir, "cmd", "tool", "page.html"), large)
-	require.NoError(t, check(t.Context(), checkOptions{dir: dir, out: io.Discard}), "nobody imports a program")
+	require.NoError(t, check(t.Context(), checkOptions{dir: dir, out: io.Discard}), "a program cannot be imported")
 	write(t, filepath.Join(dir, "plot.svg"), large)
 	err := check(t.Context(), checkOptions{dir: dir, out: io.Discard})
 	require.ErrorContains(t, err, "plot.svg has 1048577 bytes")
@@ -200,7 +200,7 @@ func TestTagRefuses(t *testing.T) {
 			t.Helper()
 			require.NoError(t, os.Remove(filepath.Join(dir, ".git", "gate-passed")))
 		}, "the gate has not passed"},
-		"a module that nobody knows": {"v0.1.0", func(t *testing.T, dir string) {
+		"an unknown module": {"v0.1.0", func(t *testing.T, dir string) {
 			t.Helper()
 			write(t, filepath.Join(dir, "more", "go.mod"), "module example.com/library/more\n")
 		}, "tools/release/modules.yaml does not name example.com/library/more"},

@@ -60,7 +60,7 @@ type bench struct {
 	requestRounds, requestsEach int
 }
 
-// parts are what is measured, and the programs that takes.
+// parts are the measurements and the programs that they need.
 var parts = []struct {
 	name     string
 	programs []string
@@ -165,7 +165,7 @@ func (b bench) command(line string) *exec.Cmd {
 	return c
 }
 
-// row is one line of a table: what was measured of ours and of theirs, round by round.
+// row is a line of a table: the measurements of both sides, round by round.
 type row struct {
 	what         string
 	ours, theirs []float64

@@ -39,7 +39,7 @@ func (b bench) requests(backend string) error {
 	measured := make(map[*server][]load)
 	for n := range b.requestRounds + 1 {
 		for i := range all {
-			s := all[(i+n)%len(all)] // nobody always comes first
+			s := all[(i+n)%len(all)] // the order rotates
 			l, err := b.closed(s, b.requestsEach)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

@@ -122,7 +122,7 @@ func (b bench) backend() (s *server, err error) {
 	return s, nil
 }
 
-// freeAddress returns an address of this machine that nobody listens on.
+// freeAddress returns an unused address of this machine.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Weighted is a semaphore. Its Release may give back fewer permits than one Acquire took, or
+// Weighted is a semaphore. Its Release may release fewer permits than one Acquire took, or
 // those of several: it releases whole leases, and settles the last for what stays taken.
 type Weighted struct {
 	limiter *core.ConcurrencyLimiter
@@ -47,7 +47,7 @@ func (s *Weighted) TryAcquire(n int64) bool {
 	return lease.Acquired()
 }
 
-// Release gives back n permits. It panics if fewer are taken.
+// Release releases n permits. It panics if fewer are taken.
 func (s *Weighted) Release(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
