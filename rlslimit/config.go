@@ -182,7 +182,7 @@ func Parse(file string, text []byte) (Config, error) {
 func (c *Config) add(file string, text []byte, merge bool) error {
 	r := &reader{file: file}
 	var twice error
-	err := yamlconf.Reader{Quote: quote}.Read(file, text, func(root yamlconf.Node) { twice = c.readFile(r, root, merge) })
+	err := yamlconf.Read(file, text, func(root yamlconf.Node) { twice = c.readFile(r, root, merge) })
 	c.warnings = append(c.warnings, r.warnings...)
 	return errors.Join(err, twice)
 }
@@ -199,7 +199,7 @@ func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error)
 	if at := slices.IndexFunc(c.domains, func(o *domainConfig) bool { return o.name == d.name }); at >= 0 && d.name != "" {
 		other := c.domains[at]
 		if !merge {
-			err = yamlconf.NewFault(r.file, d.line, 1, "duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files",
+			err = yamlconf.NewFault(r.file, yamlconf.Place{Line: d.line, Column: 1}, "duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files",
 				d.name, other.file, other.line)
 		}
 		d = other

@@ -13,7 +13,6 @@ replace github.com/sluice-go/sluice/redislimit/rueidis => ../redislimit/rueidis
 
 require (
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
-	github.com/goccy/go-yaml v1.19.2
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sluice-go/sluice v0.0.0
 	github.com/sluice-go/sluice/redislimit v0.0.0
@@ -31,6 +30,7 @@ require (
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

@@ -33,10 +33,10 @@ func (r *reader) fields(n yamlconf.Node, what string, known ...string) map[strin
 		case slices.Contains(known, p.Key):
 			f[p.Key] = p.Value
 		case slices.Contains(referenceKeys, p.Key):
-			r.warnings = append(r.warnings, yamlconf.NewFault(r.file, p.At.Place().Line, p.At.Place().Column, "%s has no %q: it is ignored", what, p.Key))
+			r.warnings = append(r.warnings, yamlconf.NewFault(r.file, p.At.Place(), "%s has no %q: it is ignored", what, p.Key))
 		default:
 			slices.Sort(known)
-			p.At.Fault("config error, unknown key %s, want one of %s", quote(p.Key), strings.Join(known, ", "))
+			p.At.Fault("config error, unknown key '%s', want one of %s", p.Key, strings.Join(known, ", "))
 		}
 	}
 	return f
@@ -96,5 +96,3 @@ func metadata(n yamlconf.Node) *structpb.Struct {
 	}
 	return m
 }
-
-func quote(s string) string { return "'" + s + "'" }

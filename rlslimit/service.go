@@ -138,7 +138,7 @@ func (s *Service) Update(c Config) error {
 	var updates []func()
 	for _, config := range c.domains {
 		if was := before.domains[config.name]; was != nil && was.keys != config.keys {
-			return yamlconf.NewFault(config.file, config.line, 1, "keys of domain %q was %d and is %d: that needs a restart", config.name, was.keys, config.keys)
+			return yamlconf.NewFault(config.file, yamlconf.Place{Line: config.line, Column: 1}, "keys of domain %q was %d and is %d: that needs a restart", config.name, was.keys, config.keys)
 		}
 		d := &domain{domainConfig: config, live: make(map[*ruleConfig]*rule, len(config.rules))}
 		for _, rc := range append(slices.Clip(config.rules), overrides) {
@@ -149,7 +149,7 @@ func (s *Service) Update(c Config) error {
 					return err
 				}
 				if err := r.check(); err != nil {
-					return yamlconf.NewFault(rc.file, rc.line, 1, "%v", err)
+					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
 				}
 			} else if rc != overrides {
 				updates = append(updates, func() { r.update(newTerms(rc, false)) })

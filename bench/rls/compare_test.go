@@ -96,9 +96,6 @@ func TestVerdicts(t *testing.T) {
 			if _, syntax, ok := strings.Cut(reason, "found "); ok {
 				reason = syntax
 			}
-			if strings.HasSuffix(files[0], "bad_yaml.yaml") { // another parser words it in another way
-				reason = "could not find end character"
-			}
 			assert.Contains(t, ours.Error(), reason)
 			assert.Regexp(t, `^[^\n]*\.yaml:\d+:\d+: `, ours.Error(), "the place")
 		}
@@ -106,8 +103,9 @@ func TestVerdicts(t *testing.T) {
 	t.Logf("%d accepted, %d rejected", accepted, rejected)
 }
 
-// TestLookups: a descriptor has the same limit. The key midWild is left out: this version of the reference does not know a * inside
-// a value yet, as later ones do.
+// TestLookups: a descriptor has the same limit. The key midWild is left out, because it cannot be compared: in this version of
+// the reference only a * at the end of a value is a wildcard, and it takes any other * literally. It is the latest version that
+// the module proxy has; later ones, which are not tagged, take each * for a wildcard, as rlslimit does (TestMatch there).
 func TestLookups(t *testing.T) {
 	values := []string{
 		"", "value1", "value2", "value3", "value5", "subvalue1", "subvalue5", "something", "foo", "foobar", "goo1", "bar1b", "bar*b", "val1", "files/a",

@@ -1,4 +1,4 @@
-// Package yamlconf reads the YAML of configuration files strictly: every fault has a place and says what is expected there.
+// Package yamlconf reads the YAML of configuration files strictly: every error has a place and says what is expected there.
 //
 //	err := yamlconf.Read("limits.yaml", text, func(root yamlconf.Node) {
 //		for _, p := range root.Pairs("the file") {
@@ -11,9 +11,8 @@
 //		}
 //	})
 //
-// Reading goes on after a fault, so that a user sees all of them at once. Aliases, merge keys and the first document of a file
-// are read as everywhere. Keys that stand twice in a mapping, tags other than those of YAML itself, control characters and
-// bytes that are not UTF-8 are faults.
+// Reading continues after an error, so that a user sees all of them together. Aliases and merge keys are read as everywhere.
+// Duplicate keys, a second document and tags other than those of YAML itself are errors.
 //
 // The package belongs to rlslimit and to the sluice command, which read their files with it. It is public because these are
 // two modules: neither can import an internal package of the other, and an internal package of the root module would make
@@ -21,7 +20,7 @@
 //
 // # Inside
 //
-// The parser is goccy/go-yaml's. Read checks the encoding, parses, and measures the tree once (measure.go): it finds the node
-// that each alias stands for, cycles, and aliases that multiply. What a caller reads afterwards is therefore finite, and reading
-// takes time in proportion to the file and what its aliases stand for.
+// The parser is go.yaml.in/yaml/v4, whose nodes and errors have places and whose time is linear. Before a caller reads the
+// nodes, [Read] measures them once (measure.go): it finds cycles, and aliases that multiply. What the caller reads is therefore
+// finite.
 package yamlconf

@@ -2,140 +2,169 @@ package yamlconf
 
 import (
 	"bytes"
-	"encoding/binary"
+	"cmp"
 	"errors"
-	"strconv"
-	"unicode/utf16"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 )
 
-// Reader says how faults are worded. The zero value is ready to use.
-type Reader struct {
-	Quote func(string) string // quotes a value in a fault; nil means [strconv.Quote]
+// Place is a place in a file. Lines and columns count from 1.
+type Place struct{ Line, Column int }
+
+// Fault is one error in a file: where it is, and what is expected there.
+type Fault struct { //nolint:errname // FaultError would say it twice
+	File string
+	Place
+	Text string
 }
 
-// Read is [Reader.Read] of the zero Reader.
-func Read(file string, text []byte, read func(root Node)) error {
-	return Reader{}.Read(file, text, read)
+// Error returns FILE:LINE:COLUMN: TEXT, or FILE: TEXT for an error of the file as a whole.
+func (f *Fault) Error() string {
+	if f.Line == 0 {
+		return f.File + ": " + f.Text
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Text)
+}
+
+// NewFault returns a fault. It cuts a text that would fill a terminal, because a file may contain values of any length.
+func NewFault(file string, at Place, format string, args ...any) *Fault {
+	const maxText = 400
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return &Fault{file, at, text}
+}
+
+// Join is [errors.Join] for the errors of one file: faults in the order of their places, then errors without a place.
+func Join(errs ...error) error {
+	var all []error
+	for _, err := range errs {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			all = append(all, joined.Unwrap()...)
+		} else if err != nil {
+			all = append(all, err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b error) int {
+		x, y := placeOf(a), placeOf(b)
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+	})
+	return errors.Join(all...)
+}
+
+func placeOf(err error) Place {
+	if f, ok := errors.AsType[*Fault](err); ok && f.Line > 0 {
+		return f.Place
+	}
+	return Place{math.MaxInt, 0}
+}
+
+// file is what all nodes of a file share.
+type file struct {
+	name   string
+	faults []error
+	seen   map[Fault]bool // a value behind an alias may be read many times
+}
+
+func (f *file) fault(at Place, format string, args ...any) {
+	if fault := NewFault(f.name, at, format, args...); !f.seen[*fault] {
+		f.seen[*fault] = true
+		f.faults = append(f.faults, fault)
+	}
+}
+
+// err returns the faults in the order in which they were found, or nil.
+func (f *file) err() error {
+	const maxFaults = 100
+	if n := len(f.faults) - maxFaults; n > 0 {
+		f.faults = append(f.faults[:maxFaults], NewFault(f.name, Place{}, "and %d more errors", n))
+	}
+	return errors.Join(f.faults...)
 }
 
 // Read parses the text of a file and calls read with the file's value, which is null if the file is empty. It returns
 // all faults, joined in the order in which they were found, each a [*Fault]. It does not call read if the text is not YAML.
-func (r Reader) Read(file string, text []byte, read func(root Node)) error {
-	f := &faults{file: file, quote: r.Quote}
-	if f.quote == nil {
-		f.quote = strconv.Quote
-	}
-	text = decode(text)
-	if !valid(f, text) {
-		return f.err()
-	}
-	// Without a last line feed the parser does not fold the last line of a text.
-	parsed, err := parse(append(bytes.Clone(text), '\n'))
+func Read(name string, text []byte, read func(root Node)) error {
+	f := &file{name: name, seen: make(map[Fault]bool)}
+	documents, err := parse(text)
 	if err != nil {
-		f.add(placeOfError(err), "error loading config file: %s", messageOf(err))
+		f.fault(placeInText(err, text), "error loading config file: %s", messageOf(err))
 		return f.err()
 	}
-	body, second := documents(parsed)
-	if second != nil {
-		f.add(placeOfToken(second.Start), "a second document, of which nothing would be read: put it in a file of its own")
+	if second := documents[1]; second.Kind != 0 {
+		f.fault(placeOfNode(&second), "a second document, of which nothing would be read: put it in a file of its own")
 	}
-	m := &measure{faults: f, anchors: make(map[string]*anchor), targets: make(map[*ast.AliasNode]ast.Node)}
-	if body != nil && !m.check(body) {
-		return f.err()
+	root := &documents[0]
+	if root.Kind == yaml.DocumentNode {
+		root = root.Content[0]
 	}
-	d := &document{faults: f, targets: m.targets}
-	if body == nil {
-		body = ast.Null(token.New("", "", &token.Position{Line: 1, Column: 1}))
+	m := &measure{file: f, anchors: make(map[*yaml.Node]size)}
+	if _, ok := m.of(root, 0); ok {
+		read(f.node(root))
 	}
-	read(d.node(body))
 	return f.err()
 }
 
-// parse parses a text. Keys that stand twice are found by Pairs, which knows more about them.
-func parse(text []byte) (_ *ast.File, err error) {
+// parse returns the first two documents of a text.
+func parse(text []byte) (documents [2]yaml.Node, err error) {
 	defer func() {
-		if recover() != nil { // of the parser
-			err = errors.New("the text is not YAML")
+		if v := recover(); v != nil { // of the parser
+			err = fmt.Errorf("the text is not YAML: %v", v)
 		}
 	}()
-	return parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
-}
-
-// documents returns the value of the first document, or nil, and the second document, or nil.
-func documents(f *ast.File) (body ast.Node, second *ast.DocumentNode) {
-	first := true
-	for _, d := range f.Docs {
-		if _, directive := d.Body.(*ast.DirectiveNode); directive || d.Body == nil && d.Start == nil {
-			continue
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	for i := range documents {
+		if err == nil {
+			err = loader.Load(&documents[i])
 		}
-		if !first {
-			return body, d
-		}
-		body, first = d.Body, false
 	}
-	return body, nil
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return documents, err
 }
 
-// decode returns the text in UTF-8, without a byte order mark.
-func decode(text []byte) []byte {
-	var order binary.ByteOrder
+// placeInText returns the place of the parser's error. If the text ends too early, that is where the unfinished part starts, or
+// else the end of the text.
+func placeInText(err error, text []byte) Place {
+	e, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		return Place{1, 1}
+	}
+	end := len(bytes.TrimRight(text, " \r\n"))
+	last := placeOfByte(text, max(end-1, 0))
 	switch {
-	case bytes.HasPrefix(text, []byte("\xff\xfe")):
-		order = binary.LittleEndian
-	case bytes.HasPrefix(text, []byte("\xfe\xff")):
-		order = binary.BigEndian
-	default:
-		return bytes.TrimPrefix(text, []byte("\ufeff"))
+	case e.Mark.Line == 0: // of a byte that no text has, the parser knows the offset only
+		return placeOfByte(text, min(e.Mark.Index, len(text)))
+	case e.Mark.Line <= last.Line:
+		return Place{e.Mark.Line, e.Mark.Column}
+	case e.ContextMark.Line > 0 && e.ContextMark.Line <= last.Line:
+		return Place{e.ContextMark.Line, e.ContextMark.Column}
 	}
-	units := make([]uint16, 0, len(text)/2)
-	for i := 2; i+1 < len(text); i += 2 {
-		units = append(units, order.Uint16(text[i:]))
-	}
-	return []byte(string(utf16.Decode(units)))
+	return last
 }
 
-// valid reports whether a text has only characters that YAML allows. It adds a fault for the first other one.
-func valid(f *faults, text []byte) bool {
-	for i := 0; i < len(text); {
-		c, n := utf8.DecodeRune(text[i:])
-		bad := c == utf8.RuneError && n == 1
-		if bad || c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
-			before := text[:i]
-			line := bytes.LastIndexByte(before, '\n') + 1
-			at := Place{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[line:]) + 1}
-			if bad {
-				f.add(at, "error loading config file: byte %#x is not UTF-8", text[i])
-			} else {
-				f.add(at, "error loading config file: control character %#U", c)
-			}
-			return false
-		}
-		i += n
-	}
-	return true
+func placeOfByte(text []byte, offset int) Place {
+	before := text[:offset]
+	line := bytes.LastIndexByte(before, '\n') + 1
+	return Place{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[line:]) + 1}
 }
 
-func placeOfError(err error) Place {
-	if e, ok := asYAMLError(err); ok {
-		return placeOfToken(e.GetToken())
-	}
-	return Place{1, 1}
-}
-
+// messageOf returns the parser's message, with what it was parsing.
 func messageOf(err error) string {
-	if e, ok := asYAMLError(err); ok {
-		return e.GetMessage()
+	e, ok := errors.AsType[*yaml.LoadError](err)
+	switch {
+	case !ok:
+		return err.Error()
+	case e.ContextMsg == "":
+		return e.Message
 	}
-	return err.Error()
-}
-
-func asYAMLError(err error) (e yaml.Error, ok bool) {
-	ok = errors.As(err, &e)
-	return e, ok
+	return e.Message + " " + e.ContextMsg
 }

@@ -27,7 +27,8 @@ func TestValues(t *testing.T) {
 		"~":                               nil,
 		"\ufeffa: b":                      map[string]any{"a": "b"},
 		"\xff\xfea\x00:\x00 \x005\x00":    map[string]any{"a": 5.0},
-		"%YAML 1.2\n---\na: b\n...\n":     map[string]any{"a": "b"},
+		"%YAML 1.1\n---\na: b\n...\n":     map[string]any{"a": "b"},
+		"a: x\ty":                         map[string]any{"a": "x\ty"},
 		"a: !!str 5\nb: !!int 5":          map[string]any{"a": "5", "b": 5.0},
 		"a: &x {b: 1}\nc: *x":             map[string]any{"a": map[string]any{"b": 1.0}, "c": map[string]any{"b": 1.0}},
 		"a: &x 1\nb: &x 2\nc: *x":         map[string]any{"a": 1.0, "b": 2.0, "c": 2.0},
@@ -43,18 +44,20 @@ func TestValues(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: b\nc: \x00":    "f:2:4: error loading config file: control character U+0000",
-		"a: b\nä: \xff":    "f:2:4: error loading config file: byte 0xff is not UTF-8",
-		"a: x\ty":          "f:1:4: error loading config file: an unquoted text contains a tab: put it in quotes",
-		"a: !!binary aGk=": "f:1:4: tag !!binary is not supported",
-		"a: 1\nb: 2\na: 3": `f:3:1: "a" is here twice, first in line 1`,
-		"? [a]\n: b":       "f:2:1: error loading config file: found an invalid key for this map",
-		"{[a]: b}":         "f:1:",
-		"- a":              "f:1:1: x is a list, want keys and values",
-		"a: 1\n---\nb: 2":  "f:2:1: a second document, of which nothing would be read: put it in a file of its own",
-		"a: *b":            `f:1:4: no anchor is named "b"`,
-		"a: &b {c: *b}":    `f:1:11: the value of anchor "b" contains itself`,
-		"a: [":             "f:1:4: error loading config file: sequence end token ']' not found",
+		"a: b\nc: \x00":       "f:2:4: error loading config file: control characters are not allowed (value: 0)",
+		"a: b\nä: \xff":       "f:2:4: error loading config file: invalid leading UTF-8 octet (value: 255)",
+		"%YAML 1.2\n---":      "f:1:1: error loading config file: found incompatible YAML document",
+		"a: !!binary aGk=":    "f:1:4: tag !!binary is not supported",
+		"a: 1\nb: 2\na: 3":    `f:3:1: "a" is here twice, first in line 1`,
+		"? [a]\n: b":          "f:1:3: x has a key that is a list, want a text",
+		"{[a]: b}":            "f:1:2: x has a key that is a list, want a text",
+		"- a":                 "f:1:1: x is a list, want keys and values",
+		"a: 1\n---\nb: 2":     "f:2:1: a second document, of which nothing would be read: put it in a file of its own",
+		"a: *b":               "f:1:4: error loading config file: unknown anchor 'b' referenced",
+		"a: &b {c: *b}":       `f:1:11: the value of anchor "b" contains itself`,
+		"a: [":                "f:1:4: error loading config file: did not find expected node content while parsing a flow node",
+		"a: [b,\nc: {d":       "f:2:4: error loading config file: did not find expected ',' or '}' while parsing a flow mapping",
+		"a:\n  b: 1\n c: 2\n": "f:3:2: error loading config file: did not find expected key while parsing a block mapping",
 		"a: " + strings.Repeat("[", 2001) + strings.Repeat("]", 2001): "values stand in more than 1000 others",
 	} {
 		err := yamlconf.Read("f", []byte(text), func(root yamlconf.Node) {
@@ -70,7 +73,7 @@ func TestFaults(t *testing.T) {
 
 // A fault is reported once for its place, however often an alias stands for it.
 func TestManyFaults(t *testing.T) {
-	err := yamlconf.Reader{Quote: func(s string) string { return "<" + s + ">" }}.Read("f", []byte("a: &x later\nb: [*x, *x]\nc: sooner"), func(root yamlconf.Node) {
+	err := yamlconf.Read("f", []byte("a: &x later\nb: [*x, *x]\nc: sooner"), func(root yamlconf.Node) {
 		pairs := root.Pairs("x")
 		pairs[2].Value.Bool("c")
 		for _, item := range pairs[1].Value.Items() {
@@ -80,9 +83,9 @@ func TestManyFaults(t *testing.T) {
 		pairs[0].Unknown("x")
 	})
 	require.EqualError(t, err, strings.Join([]string{
-		"f:3:4: c is <sooner>, want true or false",
-		"f:2:5: b is <later>, want a whole number from 1 to 9",
-		"f:2:9: b is <later>, want a whole number from 1 to 9",
+		`f:3:4: c is "sooner", want true or false`,
+		`f:2:5: b is "later", want a whole number from 1 to 9`,
+		`f:2:9: b is "later", want a whole number from 1 to 9`,
 		`f:1:1: x has no "a"`,
 	}, "\n"))
 	err = yamlconf.Read("f", []byte(strings.Repeat("- x\n", 500)), func(root yamlconf.Node) {

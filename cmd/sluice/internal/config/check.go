@@ -11,34 +11,38 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
+// faultFunc adds a fault at a place.
+type faultFunc = func(at yamlconf.Place, format string, args ...any)
+
 // check finds faults that no single value shows.
-func (c *Config) check(r *reader) {
+func (c *Config) check(fault faultFunc) {
 	for _, a := range []struct{ what, value string }{{"listen", c.Listen}, {"admin", c.Admin}} {
 		if a.value != "" {
 			if _, port, err := net.SplitHostPort(a.value); err != nil || !isPort(port) {
-				r.fault(c.at[a.what], "%s is %q, want an address such as :8080 or 127.0.0.1:8080", a.what, a.value)
+				fault(c.at[a.what], "%s is %q, want an address such as :8080 or 127.0.0.1:8080", a.what, a.value)
 			}
 		}
 	}
 	if c.Admin != "" && sameAddress(c.Listen, c.Admin) {
-		r.fault(c.at["admin"], "admin is %q, where listen is", c.Admin)
+		fault(c.at["admin"], "admin is %q, where listen is", c.Admin)
 	}
 	if c.Redis != "" {
 		u, err := url.Parse(c.Redis)
 		if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) { // its text may hold a password
-			r.fault(c.at["redis"], "redis is no URL such as redis://127.0.0.1:6379/0 or redis://:PASSWORD@HOST:6379/0, with %%40 for an @ in PASSWORD")
+			fault(c.at["redis"], "redis is no URL such as redis://127.0.0.1:6379/0 or redis://:PASSWORD@HOST:6379/0, with %%40 for an @ in PASSWORD")
 		}
 	}
-	c.checkPolicies(r)
-	c.checkRoutes(r)
+	c.checkPolicies(fault)
+	c.checkRoutes(fault)
 }
 
 // Warnings returns what has no effect: it may be a mistake, and is no fault.
 func (c *Config) Warnings() (all []error) {
-	warn := func(at Position, format string, args ...any) {
+	warn := func(at yamlconf.Place, format string, args ...any) {
 		all = append(all, c.Fault(at, "warning: "+format, args...))
 	}
 	withoutRedis := func(p *Policy, what string) {
@@ -98,13 +102,13 @@ func isLoopback(host string) bool {
 
 func isWildcard(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
 
-func (c *Config) checkPolicies(r *reader) {
+func (c *Config) checkPolicies(fault faultFunc) {
 	for _, p := range c.Policies {
 		if c.Global != nil && p.Name == c.Global.Name {
-			r.fault(p.At, "policy name %q is reserved for the global policy", p.Name)
+			fault(p.At, "policy name %q is reserved for the global policy", p.Name)
 		}
 		if p.Name == "none" {
-			r.fault(p.At, `a policy cannot be called "none", which is how a route says that it has none`)
+			fault(p.At, `a policy cannot be called "none", which is how a route says that it has none`)
 		}
 	}
 	all := c.Policies
@@ -118,27 +122,27 @@ func (c *Config) checkPolicies(r *reader) {
 		}
 	}
 	for _, p := range all {
-		c.checkDropped(r, &p, "key", p.Key)
-		c.checkDropped(r, &p, "flow", p.Flow)
-		p.checkFlow(r)
+		c.checkDropped(fault, &p, "key", p.Key)
+		c.checkDropped(fault, &p, "flow", p.Flow)
+		p.checkFlow(fault)
 		for _, l := range p.all() {
 			if err := p.checkLimit(l.limit); err != nil {
-				r.fault(l.at, "%v", err)
+				fault(l.at, "%v", err)
 			}
 		}
-		p.Overrides.checkPatterns(r, p.Key, patterns)
+		p.Overrides.checkPatterns(fault, p.Key, patterns)
 	}
 }
 
 // checkDropped finds headers in a key or a flow that the proxy drops.
-func (c *Config) checkDropped(r *reader, p *Policy, field string, key Key) {
+func (c *Config) checkDropped(fault faultFunc, p *Policy, field string, key Key) {
 	for _, part := range key {
 		switch {
 		case part.Kind != KeyHeader || PassesHeader(part.Header, c.Underscores):
 		case PassesHeader(part.Header, true):
-			r.fault(p.at[field], "%s is %s, but headers with underscores are dropped; add underscores: true", field, part)
+			fault(p.at[field], "%s is %s, but headers with underscores are dropped; add underscores: true", field, part)
 		default:
-			r.fault(p.at[field], "%s is %s, but headers with other characters than letters, digits and hyphens are dropped", field, part)
+			fault(p.at[field], "%s is %s, but headers with other characters than letters, digits and hyphens are dropped", field, part)
 		}
 	}
 }
@@ -161,7 +165,7 @@ func PassesHeader(name string, underscores bool) bool {
 // placed is a limit and its place.
 type placed struct {
 	limit spec.Limit
-	at    Position
+	at    yamlconf.Place
 }
 
 // all returns the limits of p on requests, and those of its overrides.
@@ -204,7 +208,7 @@ func (p *Policy) checkLimit(l spec.Limit) error {
 	return nil
 }
 
-func (c *Config) checkRoutes(r *reader) {
+func (c *Config) checkRoutes(fault faultFunc) {
 	names := make(map[string]bool)
 	for _, p := range c.Policies {
 		names[p.Name] = c.Global == nil || p.Name != c.Global.Name
@@ -217,11 +221,11 @@ func (c *Config) checkRoutes(r *reader) {
 	for i, to := range c.Routes {
 		for _, name := range to.Policies {
 			if !names[name] {
-				r.fault(to.At, "route %q: no policy is named %q", to.Pattern, name)
+				fault(to.At, "route %q: no policy is named %q", to.Pattern, name)
 			}
 		}
 		if errs[i] != nil {
-			r.fault(to.At, "route %v", errs[i])
+			fault(to.At, "route %v", errs[i])
 		}
 	}
 }
@@ -239,32 +243,28 @@ var defaultPorts = map[string]string{"http": "80", "h2c": "80", "https": "443", 
 
 // Backends returns the URLs of to. Their schemes are http, https, h2c (HTTP/2 without TLS) and h2 (HTTP/2 with TLS).
 func (c *Config) Backends() ([]*url.URL, error) {
-	r := &reader{file: c.file}
+	var errs []error
+	fault := func(at yamlconf.Place, format string, args ...any) { errs = append(errs, c.Fault(at, format, args...)) }
 	var urls []*url.URL
 	for _, to := range c.To {
 		u, err := url.Parse(to)
 		switch {
 		case err == nil && u.User != nil:
-			r.fault(c.at["to "+to], "to has a user, whom the proxy could not log in")
+			fault(c.at["to "+to], "to has a user, whom the proxy could not log in")
 		case err != nil || !slices.Contains([]string{"http", "https", "h2c", "h2"}, u.Scheme) ||
 			u.Hostname() == "" || !isPort(u.Port()) || u.RawQuery != "" || u.Fragment != "":
-			r.fault(c.at["to "+to], "to is %q, want a URL such as http://127.0.0.1:9000", to)
+			fault(c.at["to "+to], "to is %q, want a URL such as http://127.0.0.1:9000", to)
 		case c.leadsBack(u.Hostname(), cmp.Or(u.Port(), defaultPorts[u.Scheme])):
-			r.fault(c.at["to "+to], "to is %q, where listen is", to)
+			fault(c.at["to "+to], "to is %q, where listen is", to)
 		default:
 			urls = append(urls, u)
 		}
 	}
-	c.checkNeeded(r)
-	return urls, errors.Join(r.faults...)
-}
-
-// checkNeeded finds what a proxy cannot do without.
-func (c *Config) checkNeeded(r *reader) {
 	if len(c.To) == 0 {
-		r.fault(Position{1, 1}, "to is missing; add the URL of a backend, such as to: http://127.0.0.1:9000")
+		fault(c.Where(""), "to is missing; add the URL of a backend, such as to: http://127.0.0.1:9000")
 	}
 	if c.Listen == "" {
-		r.fault(Position{1, 1}, "listen is missing; add an address for clients, such as listen: \":8080\"")
+		fault(c.Where(""), "listen is missing; add an address for clients, such as listen: \":8080\"")
 	}
+	return urls, yamlconf.Join(errs...)
 }

@@ -3,11 +3,6 @@
 package config
 
 import (
-	"bytes"
-	"cmp"
-	"errors"
-	"fmt"
-	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -15,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -46,7 +42,7 @@ type Config struct {
 	LogFormat        LogFormat
 
 	file string
-	at   map[string]Position
+	at   map[string]yamlconf.Place
 }
 
 // LogFormat is how the lines of the access log are written.
@@ -62,7 +58,7 @@ const (
 // Route says which policies apply to the paths of a pattern of net/http's ServeMux.
 type Route struct {
 	Pattern  string
-	At       Position
+	At       yamlconf.Place
 	Policies []string // in this order, after the global one
 	Exempt   bool     // none, not even the global one
 }
@@ -82,64 +78,32 @@ func Read(name string) (*Config, error) {
 	return Parse(name, text)
 }
 
-// Parse reads the text of the file of that name. The error joins a *[Fault] for each thing that is wrong. With it comes
-// what could be read nevertheless, or nil.
-func Parse(name string, text []byte) (*Config, error) {
-	r := &reader{file: name}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors put it in front
-	root, second, err := parse(text)
-	if err != nil {
-		return nil, syntaxFault(name, text, err)
-	}
-	if root == nil || isNull(root) {
-		return nil, newFault(name, Position{1, 1}, "the file is empty")
-	}
-	if second != nil {
-		r.fault(position(second), "a second document, want one")
-	}
-	c := &Config{LogFormat: CombinedLog, Keys: defaultKeys, BackendTimeout: defaultBackendTimeout, file: name, at: make(map[string]Position)}
-	c.read(r, root)
-	c.check(r)
-	return c, Join(r.faults...)
-}
-
-// Join joins errors as errors.Join does: faults in the order of their places, then errors without a place.
-func Join(errs ...error) error {
-	var all []error
-	for _, err := range errs {
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			all = append(all, joined.Unwrap()...)
-		} else if err != nil {
-			all = append(all, err)
+// Parse reads the text of the file of that name. The error joins a [*yamlconf.Fault] for each error in the file. If the
+// file is YAML, the Config is returned as far as it could be read.
+func Parse(name string, text []byte) (c *Config, err error) {
+	err = yamlconf.Read(name, text, func(root yamlconf.Node) {
+		if root.IsNull() {
+			root.Fault("the file is empty")
+			return
 		}
-	}
-	slices.SortStableFunc(all, compareFaults)
-	return errors.Join(all...)
-}
-
-func compareFaults(a, b error) int {
-	x, y := placeOf(a), placeOf(b)
-	return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
-}
-
-func placeOf(err error) Position {
-	if f, ok := errors.AsType[*Fault](err); ok {
-		return f.At
-	}
-	return Position{math.MaxInt, 0}
+		c = &Config{LogFormat: CombinedLog, Keys: defaultKeys, BackendTimeout: defaultBackendTimeout, file: name, at: make(map[string]yamlconf.Place)}
+		c.read(root)
+		c.check(root.FaultAt)
+	})
+	return c, yamlconf.Join(err)
 }
 
 // Fault returns a fault of the file.
-func (c *Config) Fault(at Position, format string, args ...any) error {
-	return newFault(c.file, at, fmt.Sprintf(format, args...))
+func (c *Config) Fault(at yamlconf.Place, format string, args ...any) error {
+	return yamlconf.NewFault(c.file, at, format, args...)
 }
 
 // Where returns the place of a key of the file, such as listen, or the beginning of a file without that key.
-func (c *Config) Where(key string) Position {
+func (c *Config) Where(key string) yamlconf.Place {
 	if at, ok := c.at[key]; ok {
 		return at
 	}
-	return Position{1, 1}
+	return yamlconf.Place{Line: 1, Column: 1}
 }
 
 // NewMux returns what finds the route of a request, with a value for each route. A file without routes has one for all

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -88,7 +89,7 @@ func TestParse(t *testing.T) {
 	require.Len(t, export.Limits, 2)
 	assert.Equal(t, spec.Concurrency, export.Limits[1].Kind)
 	assert.Equal(t, 2<<20, export.Download.Permits)
-	assert.Equal(t, config.Position{Line: 16, Column: 48}, export.Places[0])
+	assert.Equal(t, yamlconf.Place{Line: 16, Column: 48}, export.Places[0])
 	require.Len(t, c.Routes, 5)
 	assert.True(t, c.Routes[3].Exempt)
 	assert.Empty(t, c.Routes[4].Policies)
@@ -109,7 +110,7 @@ func TestFaults(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "f:1:1: the file is empty"},
 		{"# nothing\n", "f:1:1: the file is empty"},
-		{"a: [", "f:1:"},
+		{"a: [", "f:1:4: error loading config file: did not find expected node content"},
 		{"nosuch: 1\n", `f:1:1: the file has no "nosuch"`},
 		{"listen: 8080\n", `f:1:9: listen is "8080"`},
 		{"listen: {}\n", "want a text"},
@@ -136,7 +137,7 @@ func TestFaults(t *testing.T) {
 		{"redis-budget: soon\n", `f:1:15: redis-budget: "soon" is not a duration`},
 		{"backend-timeout: -1\n", `f:1:18: backend-timeout: "-1" is negative`},
 		{"policies: {a: {limits: []}}\n", `f:1:12: policy "a" limits nothing`},
-		{"global: {limits: }\n", `f:1:10: global limits nothing`},
+		{"global: {limits: }\n", `f:1:9: global limits nothing`},
 		{"global: {limit: 1/s}\nlisten: x\nglobal: {limit: bad}\n", `f:2:9: listen is "x"`},
 		{"global: {limit: 1/s}\nlisten: x\nglobal: {limit: bad}\n", `f:3:1: "global" is here twice, first in line 1`},
 		{"\xef\xbb\xbflisten: x\n", `f:1:9: listen is "x"`},
@@ -159,7 +160,7 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: 1/s, key: path:101}\n", `f:1:27: key is "path:101"`},
 		{"global: {limit: 1/s, key: 'path:'}\n", `f:1:27: key is "path:"`},
 		{"global: {limit: 1/s, key: [[ip]]}\n", `f:1:28: key is a list, want a text`},
-		{"global: {limit: 1/s, cost: 0}\n", `f:1:28: cost is "0", want a number of permits from 1`},
+		{"global: {limit: 1/s, cost: 0}\n", `f:1:28: cost is "0", want a number from 1`},
 		{"global: {limit: 1/s, cost: -5}\n", `f:1:28: cost is "-5"`},
 		{"global: {limit: 1/s, cost: 1.5}\n", `f:1:28: cost is "1.5"`},
 		{"global: {limit: 1/s, cost: 99999999999}\n", `f:1:28: cost is "99999999999"`},
@@ -169,13 +170,13 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {limits: [9/s, sliding 5/1m], cost: 6}}\n", `f:1:30: "sliding 5/min" never has the 6 permits that a request costs: raise it, or lower cost`},
 		{"policies: {a: {key: ip, limit: 9/s, overrides: {192.0.2.1: [9/s, concurrency 5]}, cost: 6}}\n", `f:1:66: "concurrency 5" never has the 6 permits`},
 		{"policies: {a: {key: ip, limit: 9/s, overrides: {192.0.2.1: 9/s queue 5}}}\n", `f:1:60: "9/s queue 5" has a queue`},
-		{"global: {limit: 1/s, settle: 'X Cost'}\n", `f:1:30: settle is "X Cost", want a field of the backend's answer, such as X-Cost`},
+		{"global: {limit: 1/s, settle: 'X Cost'}\n", `f:1:30: settle is "X Cost", want a header of the backend's response, such as X-Cost`},
 		{"global: {limit: 1/s, settle: ''}\n", `f:1:30: settle is ""`},
-		{"global: {limit: 1/s, settle: content-length}\n", `f:1:30: settle is Content-Length, which a client needs: want a field for the cost alone, such as X-Cost`},
+		{"global: {limit: 1/s, settle: content-length}\n", `f:1:30: settle is Content-Length, which a client needs: want a header for the cost alone, such as X-Cost`},
 		{"global: {limit: 1/s, shadow: dark}\n", `f:1:30: shadow is "dark", want true or false`},
 		{"global: {upload: 1/s, shadow: true}\n", `f:1:31: shadow is about limits on requests, and global has none: add limit, such as limit: 100/s`},
 		{"policies: {a: {download: 1/s, cost: 5}}\n", `f:1:37: cost is about limits on requests, and policy "a" has none`},
-		{"policies: {a: {limit: 1/s, overrides: {a: 1/s}}}\n", `f:1:40: overrides are for some keys, and the policy has none: add key, such as key: ip`},
+		{"policies: {a: {limit: 1/s, overrides: {a: 1/s}}}\n", `f:1:39: overrides are for some keys, and the policy has none: add key, such as key: ip`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: 5/s}}\n", `f:1:48: overrides is "5/s", want keys and values`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {acme: 1/s}}}\n", `f:1:49: overrides has "acme", want an address or a network such as 10.0.0.0/8`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {'2001:db8::1': 1/s}}}\n", `f:1:49: overrides has "2001:db8::1", but to key ip all of 2001:db8::/64 is one client: write "2001:db8::/64"`},
@@ -191,7 +192,7 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: 1/s, status: 200}\n", `f:1:30: status is "200"`},
 		{"global: {limit: concurrency 5 fair-share, flow: ip}\n", "f:1:49: flow is about requests that wait but the policy has no max-wait; add one"},
 		{"global: {limit: concurrency 5 queue 9, flow: ip, max-wait: 1s}\n", "f:1:46: flow is for limits with fair-share"},
-		{"global: {limit: 1/s queue 9 fair-share, weights: {a: 2}, max-wait: 1s}\n", "f:1:51: weights are those of flows, and the policy has none: add flow"},
+		{"global: {limit: 1/s queue 9 fair-share, weights: {a: 2}, max-wait: 1s}\n", "f:1:50: weights are those of flows, and the policy has none: add flow"},
 		{"global: {limit: 1/s queue 9 fair-share, flow: [ip, host], weights: {a: 2}, max-wait: 1s}\n", "weights are for a flow of one part, and this one has 2"},
 		{"global: {limit: 1/s queue 9 fair-share, flow: host, weights: {a: 0}, max-wait: 1s}\n", `the weight of "a" is "0", want a number from 1 to 1048576`},
 		{"global: {limit: 1/s queue 9 fair-share, flow: host, weights: {a: 2, A: 3}, max-wait: 1s}\n", `weights: "A" is here twice`},
@@ -211,7 +212,7 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, none]}\n", "cannot be combined with policies"},
 		{"routes: {'/{a}/b': [], '/c/{d}': []}\n", "conflicts"},
 		{"redis-budget: 0\n", "f:1:15: redis-budget is 0, want a time, or none of it for 50ms"},
-		{"listen: *nosuch\n", "f:1:"},
+		{"listen: *nosuch\n", "f:1:9: error loading config file: unknown anchor 'nosuch' referenced"},
 		{"listen: ':1'\n---\nlisten: ':2'\n", "second document"},
 	} {
 		_, err := config.Parse("f", []byte(test.text))
@@ -388,10 +389,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("f", []byte(text))
 		if err != nil {
-			fault, ok := errors.AsType[*config.Fault](err)
+			fault, ok := errors.AsType[*yamlconf.Fault](err)
 			require.True(t, ok, "%v", err)
-			require.Positive(t, fault.At.Line)
-			require.Positive(t, fault.At.Column)
+			require.Positive(t, fault.Line)
+			require.Positive(t, fault.Column)
 			if c != nil {
 				_, _ = c.Backends()
 			}

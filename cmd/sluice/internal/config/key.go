@@ -10,11 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
 // Key says which requests share a limit: those of which all parts are the same. Without parts all requests do.
@@ -172,17 +171,17 @@ func isClient(n netip.Prefix) bool {
 }
 
 // readKey reads the parts of a field, which is key or flow.
-func readKey(r *reader, field string, n *yaml.Node) (key Key) {
-	items := r.items(n)
+func readKey(field string, n yamlconf.Node) (key Key) {
+	items := n.Items()
 	if len(items) == 0 {
-		r.fault(position(n), "%s is empty, want %s", field, wantKey)
+		n.Fault("%s is empty, want %s", field, wantKey)
 	}
 	for _, item := range items {
-		part, ok := readKeyPart(r, field, item)
+		part, ok := readKeyPart(field, item)
 		switch {
 		case !ok:
 		case slices.Contains(key, part):
-			r.fault(position(item), "%s has %s twice", field, part)
+			item.Fault("%s has %s twice", field, part)
 		default:
 			key = append(key, part)
 		}
@@ -195,8 +194,8 @@ const (
 	maxSegments = 100
 )
 
-func readKeyPart(r *reader, field string, n *yaml.Node) (part KeyPart, ok bool) {
-	text, ok := r.keyText(field, n)
+func readKeyPart(field string, n yamlconf.Node) (part KeyPart, ok bool) {
+	text, ok := n.Text(field)
 	if !ok {
 		return part, false
 	}
@@ -210,10 +209,10 @@ func readKeyPart(r *reader, field string, n *yaml.Node) (part KeyPart, ok bool) 
 	case text == "pattern":
 		return KeyPart{Kind: KeyPattern}, true
 	case kind == "header" && header == "Host":
-		r.fault(position(n), "%s is %q, whose value can be spelled in many ways; use %s: host", field, text, field)
+		n.Fault("%s is %q, whose value can be spelled in many ways; use %s: host", field, text, field)
 		return part, false
 	case kind == "header" && header == "Cookie":
-		r.fault(position(n), "%s is %q, whose value can be spelled in many ways; use %s: cookie:NAME", field, text, field)
+		n.Fault("%s is %q, whose value can be spelled in many ways; use %s: cookie:NAME", field, text, field)
 		return part, false
 	case kind == "header" && isToken(name):
 		return KeyPart{Kind: KeyHeader, Header: header}, true
@@ -224,27 +223,13 @@ func readKeyPart(r *reader, field string, n *yaml.Node) (part KeyPart, ok bool) 
 	case kind == "path":
 		segment, err := strconv.Atoi(name)
 		if err != nil || segment < 1 || segment > maxSegments {
-			r.fault(position(n), "%s is %q, want the number of a segment, such as path:1", field, text)
+			n.Fault("%s is %q, want the number of a segment, such as path:1", field, text)
 			return part, false
 		}
 		return KeyPart{Kind: KeyPath, Segment: segment}, true
 	}
-	r.fault(position(n), "%s is %q, want %s", field, text, wantKey)
+	n.Fault("%s is %q, want %s", field, text, wantKey)
 	return part, false
-}
-
-// keyText reads a part as it is written. In a list within brackets the parser takes header:NAME for a mapping.
-func (r *reader) keyText(field string, n *yaml.Node) (string, bool) {
-	if !isMapping(n) {
-		return r.text(n, field)
-	}
-	pairs := r.pairs(n, field)
-	if len(pairs) != 1 {
-		r.fault(position(n), "%s is a mapping, want %s", field, wantKey)
-		return "", false
-	}
-	text, ok := r.text(pairs[0].value, field)
-	return pairs[0].key + ":" + text, ok
 }
 
 // isToken reports whether a header or a cookie may be called so.

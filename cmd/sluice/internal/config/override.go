@@ -3,10 +3,8 @@ package config
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -28,9 +26,9 @@ type width struct {
 // own.
 type Override struct {
 	Name   string // tells it from the policy's others
-	At     Position
+	At     yamlconf.Place
 	Limits []spec.Limit
-	Places []Position // of Limits
+	Places []yamlconf.Place // of Limits
 
 	begin []Value // a Network that is no client's stands for all clients in it
 }
@@ -74,17 +72,16 @@ func (o *Overrides) find(key []Value) (int, bool) {
 func isWide(n netip.Prefix) bool { return n.IsValid() && !isClient(n) }
 
 // readOverrides reads the overrides of a policy whose key has been read.
-func (p *Policy) readOverrides(r *reader, n *yaml.Node) {
+func (p *Policy) readOverrides(n yamlconf.Node) {
 	if len(p.Key) == 0 {
-		if _, bad := p.at["key"]; bad {
-			return
+		if !p.has("key") { // else it has a fault
+			n.Fault("overrides are for some keys, and the policy has none: add key, such as key: ip")
 		}
-		r.fault(p.at["overrides"], "overrides are for some keys, and the policy has none: add key, such as key: ip")
 		return
 	}
 	o := &p.Overrides
 	o.byName = make(map[string]int)
-	o.read(r, p.Key, nil, n)
+	o.read(p.Key, nil, n)
 	for _, one := range o.All {
 		for _, v := range one.begin {
 			w := width{v.Network.Addr().Is6(), v.Network.Bits()}
@@ -97,32 +94,32 @@ func (p *Policy) readOverrides(r *reader, n *yaml.Node) {
 }
 
 // read reads overrides for keys that begin with some values. A value that is a mapping is about the part after those.
-func (o *Overrides) read(r *reader, key Key, begin []Value, n *yaml.Node) {
-	for _, pair := range r.pairs(n, "overrides") {
-		v, ok := key[len(begin)].readValue(r, pair)
+func (o *Overrides) read(key Key, begin []Value, n yamlconf.Node) {
+	for _, pair := range n.Pairs("overrides") {
+		v, ok := key[len(begin)].readValue(pair)
 		if !ok {
 			continue
 		}
 		values := append(slices.Clone(begin), v)
-		if isMapping(pair.value) {
+		if pair.Value.IsMapping() {
 			if len(values) == len(key) {
-				r.fault(pair.at, "overrides: %q has keys of its own, and key has no part for them", pair.key)
+				pair.At.Fault("overrides: %q has keys of its own, and key has no part for them", pair.Key)
 				continue
 			}
-			o.read(r, key, values, pair.value)
+			o.read(key, values, pair.Value)
 			continue
 		}
-		made := Override{Name: join(values), At: pair.at, begin: values}
-		for _, item := range r.items(pair.value) {
-			if l, ok := readLimit(r, item); ok {
-				made.Limits, made.Places = append(made.Limits, l), append(made.Places, position(item))
+		made := Override{Name: join(values), At: pair.At.Place(), begin: values}
+		for _, item := range pair.Value.Items() {
+			if l, ok := readLimit(item); ok {
+				made.Limits, made.Places = append(made.Limits, l), append(made.Places, item.Place())
 			}
 		}
-		if len(r.items(pair.value)) == 0 {
-			r.fault(pair.at, "overrides: %q has no limit, want one such as 1000/s, or unlimited", pair.key)
+		if len(pair.Value.Items()) == 0 {
+			pair.At.Fault("overrides: %q has no limit, want one such as 1000/s, or unlimited", pair.Key)
 		}
 		if i, twice := o.byName[made.Name]; twice {
-			r.fault(pair.at, "overrides: %q is here twice, first in line %d", pair.key, o.All[i].At.Line)
+			pair.At.Fault("overrides: %q is here twice, first in line %d", pair.Key, o.All[i].At.Line)
 			continue
 		}
 		o.byName[made.Name] = len(o.All)
@@ -131,21 +128,21 @@ func (o *Overrides) read(r *reader, key Key, begin []Value, n *yaml.Node) {
 }
 
 // readValue reads a value of the part; for KeyIP also a network.
-func (p KeyPart) readValue(r *reader, at pair) (Value, bool) {
+func (p KeyPart) readValue(pair yamlconf.Pair) (Value, bool) {
 	if p.Kind != KeyIP {
-		v, err := p.value(at.key)
+		v, err := p.value(pair.Key)
 		if err != nil {
-			r.fault(at.at, "overrides: %v", err)
+			pair.At.Fault("overrides: %v", err)
 		}
 		return v, err == nil
 	}
-	n, err := parseNetwork(at.key)
+	n, err := parseNetwork(pair.Key)
 	switch {
 	case err != nil:
-		r.fault(at.at, "overrides has %q, want an address or a network such as 10.0.0.0/8", at.key)
+		pair.At.Fault("overrides has %q, want an address or a network such as 10.0.0.0/8", pair.Key)
 	case n.Addr().Is6() && n.Bits() > clientBits6:
-		one := netip.PrefixFrom(n.Addr(), clientBits6).Masked()
-		r.fault(at.at, "overrides has %q, but to key ip all of %s is one client: write %s", at.key, one, strconv.Quote(one.String()))
+		one := netip.PrefixFrom(n.Addr(), clientBits6).Masked().String()
+		pair.At.Fault("overrides has %q, but to key ip all of %s is one client: write %q", pair.Key, one, one)
 	case isClient(n):
 		return Client(n), true
 	default:
@@ -155,11 +152,11 @@ func (p KeyPart) readValue(r *reader, at pair) (Value, bool) {
 }
 
 // checkPatterns finds overrides for patterns that no route has.
-func (o *Overrides) checkPatterns(r *reader, key Key, patterns map[string]bool) {
+func (o *Overrides) checkPatterns(fault faultFunc, key Key, patterns map[string]bool) {
 	for _, one := range o.All {
 		for i, v := range one.begin {
 			if key[i].Kind == KeyPattern && !patterns[v.Text] {
-				r.fault(one.At, "overrides: no route has the pattern %q", v.Text)
+				fault(one.At, "overrides: no route has the pattern %q", v.Text)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	admit "github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -137,7 +138,7 @@ func (d *builder) policy(c config.Policy) *Policy {
 }
 
 // requests returns the limits on requests of a policy, or of one of its overrides.
-func (d *builder) requests(c config.Policy, override string, limits []spec.Limit, places []config.Position) []*Limit {
+func (d *builder) requests(c config.Policy, override string, limits []spec.Limit, places []yamlconf.Place) []*Limit {
 	all := make([]*Limit, len(limits))
 	nth := make(map[spec.Kind]int)
 	for i, l := range limits {
@@ -171,7 +172,7 @@ func (d *builder) connections(name string, key config.Key, l *spec.Limit) {
 
 // limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
 // before anything changes.
-func (d *builder) limit(id identity, key config.Key, l spec.Limit, at config.Position) *Limit {
+func (d *builder) limit(id identity, key config.Key, l spec.Limit, at yamlconf.Place) *Limit {
 	store := d.store
 	if id.what == connections {
 		store = nil // they are this process' own

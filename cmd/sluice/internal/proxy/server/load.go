@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -67,14 +68,14 @@ func (p *Proxy) load() error {
 		before := p.state.Load()
 		_, backends := backendsOf(c)
 		_, pair := keyPair(c)
-		return config.Join(err, backends, pair, checkFixed(before.config, c))
+		return yamlconf.Join(err, backends, pair, checkFixed(before.config, c))
 	}
 	if err != nil {
 		return err
 	}
 	cert, err := keyPair(c)
 	if p.state.Load().config == nil {
-		err = config.Join(err, checkLogDir(c))
+		err = yamlconf.Join(err, checkLogDir(c))
 	}
 	if err := p.applyLocked(c, cert, err); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	if c.Redis != "" && store == nil {
 		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
 			faults = append(faults, c.Fault(c.Where("redis"), "redis: %v", err))
-			return config.Join(faults...)
+			return yamlconf.Join(faults...)
 		}
 	}
 	if p.keys == nil {
@@ -103,7 +104,7 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	}
 	set, err := limits.New(c, store, p.keys, before.limits)
 	faults = append(faults, err)
-	if err := config.Join(faults...); err != nil {
+	if err := yamlconf.Join(faults...); err != nil {
 		return err
 	}
 	next := &state{config: c, cert: cert, limits: set}
@@ -193,7 +194,7 @@ func (p *Proxy) change(name string, terms []spec.Limit) error {
 		return err
 	}
 	next := policy.Policy
-	next.Limits, next.Places = terms, slices.Repeat([]config.Position{policy.At}, len(terms))
+	next.Limits, next.Places = terms, slices.Repeat([]yamlconf.Place{policy.At}, len(terms))
 	if err := next.CheckLimits(); err != nil {
 		return err
 	}

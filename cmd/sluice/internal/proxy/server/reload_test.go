@@ -137,7 +137,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 	state := p.state.Load()
 	for _, test := range []struct{ text, say string }{
 		{"", "to is missing"},
-		{"to: [", "limits.yaml:2:5: "},
+		{"to: [", "limits.yaml:2:5: error loading config file"},
 		{"to: 9\nglobal: {limit: many, status: 9}\n", `limits.yaml:3:17: "many"`},
 		{"to: 9\nglobal: {limit: many, status: 9}\n", "limits.yaml:3:31: status"},
 		{"to: 9\n", `limits.yaml:2:5: to is "9"`},

@@ -18,7 +18,7 @@ func (p *Proxy) route(next *state) error {
 	}
 	limited, err := httplimit.New(o)
 	if err != nil {
-		return next.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
+		return next.config.Fault(next.config.Where(""), "%v", err)
 	}
 	byName := make(map[string]*limits.Policy)
 	for _, policy := range next.limits.Policies {
