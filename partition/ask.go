@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
@@ -26,7 +28,7 @@ func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease
 	if err := k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return k.acquire(ctx, k.o.Key(r), nil, permits, core.Limiter.Acquire)
+	return k.acquire(ctx, k.o.Key(r), nil, permits, hold.Acquire)
 }
 
 func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
@@ -52,11 +54,17 @@ func (k *Keyed[R, K]) entry(ctx context.Context, key K, known *entry[R, K]) (*en
 	return k.enter(ctx, key)
 }
 
-// tryFunc is core.Limiter.TryAcquire or reserve.
+// tryFunc is core.Limiter.TryAcquire, reserve or quietly.
 type tryFunc = func(l core.Limiter, permits int) core.Lease
 
 // reserve is Reserve, if the limiter is a [core.Reserver].
 func reserve(l core.Limiter, permits int) core.Lease { return ways.Reserve(l, permits) }
+
+// quietly is [core.TryQuietly].
+func quietly(l core.Limiter, permits int) core.Lease {
+	lease, _ := core.TryQuietly(l, permits)
+	return lease
+}
 
 func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int, try tryFunc) core.Lease {
 	for {
@@ -65,17 +73,10 @@ func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int, try try
 			return core.Fail(err)
 		}
 		k.count(e)
-		if l := try(e.asked(), permits); !e.lost(l) {
+		if l := e.try(permits, try); !e.lost(l) {
 			return l
 		}
 		known = nil
-	}
-}
-
-// count counts a request if Overflow decides it.
-func (k *Keyed[R, K]) count(e *entry[R, K]) {
-	if e == k.overflow {
-		k.overflowed.Add(1)
 	}
 }
 
@@ -86,20 +87,15 @@ func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.L
 	if err != nil {
 		return core.Lease{}, false
 	}
-	l, ok := core.TryQuietly(e.asked(), permits)
-	if ok {
+	l := e.try(permits, quietly)
+	if l.Acquired() {
 		k.count(e)
 	}
-	return l, ok
+	return l, l.Acquired()
 }
 
-// acquireFunc is core.Limiter.Acquire or acquireWaiting.
-type acquireFunc = func(l core.Limiter, ctx context.Context, permits int) (core.Lease, error)
-
-// acquireWaiting is Acquire that waits whatever QueueLimit is: see backdoor.Ways.AcquireWaiting.
-func acquireWaiting(l core.Limiter, ctx context.Context, permits int) (core.Lease, error) { //nolint:revive // as core.Limiter.Acquire
-	return ways.AcquireWaiting(ctx, l, permits)
-}
+// acquireFunc is hold.Acquire or hold.AcquireWaiting.
+type acquireFunc = func(ctx context.Context, s *wait.Source, l core.Limiter, permits int) (core.Lease, error)
 
 func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int, acquire acquireFunc) (core.Lease, error) {
 	for {
@@ -108,10 +104,17 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], pe
 			return core.Fail(err), err
 		}
 		k.count(e)
-		if l, err := acquire(e.asked(), ctx, permits); !e.lost(l) {
+		if l, err := e.acquire(ctx, permits, acquire); !e.lost(l) {
 			return l, err
 		}
 		known = nil
+	}
+}
+
+// count counts a request if Overflow decides it.
+func (k *Keyed[R, K]) count(e *entry[R, K]) {
+	if e == k.overflow {
+		k.overflowed.Add(1)
 	}
 }
 

@@ -67,20 +67,25 @@ func newChain[R any](ls []Limiter[R]) Limiter[R] {
 		return "chain of " + strings.Join(parts, ", ")
 	}
 	template := ways.ChainLike(make([]core.Limiter, len(ls)), nil) // all others are like it
-	bindAll := func(b *boundChain, r R) *boundChain {
-		for i, l := range ls {
-			b.links[i] = bind(l, r)
-		}
-		return b
-	}
-	fresh := func() *boundChain {
+	fresh := func(pool *sync.Pool) *boundChain {
 		links := make([]core.Limiter, len(ls))
-		return &boundChain{ways.ChainLike(links, template).(chained), links, title}
+		return &boundChain{ways.ChainLike(links, template).(chained), links, pool, title}
 	}
-	spare := &sync.Pool{New: func() any { return fresh() }}
+	pool := new(sync.Pool)
+	pool.New = func() any { return fresh(pool) }
 	return &composed[R]{
-		bound:  func(r R) bound { return bindAll(fresh(), r) },
-		borrow: func(r R) (bound, *sync.Pool) { return bindAll(spare.Get().(*boundChain), r), spare },
+		of: func(r R, once bool) bound {
+			var b *boundChain
+			if once {
+				b = pool.Get().(*boundChain)
+			} else {
+				b = fresh(nil)
+			}
+			for i, l := range ls {
+				b.links[i] = bind(l, r)
+			}
+			return b
+		},
 		asks: func() (all []any) {
 			for _, l := range ls {
 				all = append(all, asks(l)...)
@@ -95,6 +100,7 @@ func newChain[R any](ls []Limiter[R]) Limiter[R] {
 type boundChain struct {
 	chained
 	links []core.Limiter // those of chained
+	pool  *sync.Pool     // of chains for single calls; nil for the chain of For, which the caller keeps
 	title func() string
 }
 
@@ -106,7 +112,7 @@ type chained interface {
 }
 
 func (b *boundChain) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
-	return acquireWaiting(b.chained, ctx, permits)
+	return ways.AcquireWaiting(ctx, b.chained, permits)
 }
 
 // Asks makes it a [backdoor.Asker].

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"context"
-	"sync"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -10,13 +9,10 @@ import (
 // composed is a [Limiter] that is made of others: [Shared], [Translate] and [Chain]. Another limiter, which is bound to
 // the request, decides. composed is a [Refunder] and a [Settler].
 type composed[R any] struct {
-	// bound returns the limiter for a request, as For does.
-	bound func(r R) bound
+	// of returns the limiter for a request. If once is true, it is for a single call, which ends with done.
+	of func(r R, once bool) bound
 
-	// borrow is bound for a single call. What it returns is put in the pool after the call, if the pool is not nil.
-	borrow func(r R) (bound, *sync.Pool)
-
-	statistics func(r R) (core.Statistics, bool) // nil: none
+	statistics func(r R) (core.Statistics, bool) // nil if it has none
 	asks       func() []any                      // the limiters that are asked for each request; nil: itself
 	title      func() string
 }
@@ -25,9 +21,9 @@ func (c *composed[R]) TryAcquire(r R, permits int) core.Lease {
 	if err := check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	b, pool := c.borrow(r)
+	b := c.of(r, true)
 	l := b.TryAcquire(permits)
-	putBack(pool, b)
+	done(b)
 	return l
 }
 
@@ -35,34 +31,33 @@ func (c *composed[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease
 	if err := check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	b, pool := c.borrow(r)
+	b := c.of(r, true)
 	l, err := b.Acquire(ctx, permits)
-	putBack(pool, b)
+	done(b)
 	return l, err
 }
 
 func (c *composed[R]) Refund(r R, l core.Lease) {
 	if l.Acquired() {
-		b, pool := c.borrow(r)
+		b := c.of(r, true)
 		b.Refund(l)
-		putBack(pool, b)
+		done(b)
 	}
 }
 
 func (c *composed[R]) Settle(r R, l core.Lease, permits int) core.Lease {
-	if !l.Acquired() {
-		return l
+	if l.Acquired() {
+		b := c.of(r, true)
+		l = b.Settle(l, permits)
+		done(b)
 	}
-	b, pool := c.borrow(r)
-	l = b.Settle(l, permits)
-	putBack(pool, b)
 	return l
 }
 
-// putBack keeps b for another call, unless its limiter panics.
-func putBack(pool *sync.Pool, b bound) {
-	if pool != nil {
-		pool.Put(b)
+// done keeps a chain for another call. It is not called if a limiter panics.
+func done(b bound) {
+	if c, ok := b.(*boundChain); ok && c.pool != nil {
+		c.pool.Put(c)
 	}
 }
 
@@ -76,4 +71,4 @@ func (c *composed[R]) Statistics(r R) (core.Statistics, bool) {
 
 func (c *composed[R]) String() string { return c.title() }
 
-func (c *composed[R]) bind(_ Limiter[R], r R) bound { return c.bound(r) }
+func (c *composed[R]) bind(_ Limiter[R], r R) bound { return c.of(r, false) }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -22,7 +21,7 @@ var ways = backdoor.Core[core.Lease]()
 // key:
 //
 //   - core's own four do so themselves: backdoor.Ways.Retire closes one if it is idle.
-//   - For any other limiter, foreign does it. Each request pins the entry before it asks the limiter,
+//   - For any other limiter, the entry does it. Each request pins the entry before it asks the limiter,
 //     and a drop needs an entry that has no pins and had none since the limiter said that it is idle.
 type entry[R any, K comparable] struct {
 	k       *Keyed[R, K]
@@ -65,14 +64,44 @@ func retires(l core.Limiter) bool {
 	return false
 }
 
-// asked returns the limiter for requests to ask. It answers with ErrClosed once the partition is
-// dropped.
-func (e *entry[R, K]) asked() core.Limiter {
+// try asks the limiter. The answer is ErrClosed once the partition is dropped.
+func (e *entry[R, K]) try(permits int, try tryFunc) core.Lease {
 	if e.retires {
-		return e.limiter
+		return try(e.limiter, permits)
 	}
-	return (*foreign[R, K])(e)
+	if !e.pin() {
+		return core.Fail(core.ErrClosed)
+	}
+	defer e.unpin()
+	return try(e.limiter, permits)
 }
+
+// acquire is try that may wait, until the Keyed is closed.
+func (e *entry[R, K]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
+	if e.retires {
+		return acquire(ctx, nil, e.limiter, permits)
+	}
+	if !e.pin() {
+		return core.Fail(core.ErrClosed), core.ErrClosed
+	}
+	defer e.unpin()
+	var closing *wait.Source
+	if !e.closes {
+		closing = &e.k.closing
+	}
+	return acquire(ctx, closing, e.limiter, permits)
+}
+
+// pin keeps the entry until unpin, unless it returns false: the partition is dropped.
+func (e *entry[R, K]) pin() bool {
+	if e.word.Add(onePin)&droppedBit == 0 {
+		return true
+	}
+	e.unpin()
+	return false
+}
+
+func (e *entry[R, K]) unpin() { e.word.Add(^uint64(pinGone - 1)) }
 
 // lost reports whether the limiter was asked after its partition had been dropped, so that l
 // decides nothing. The mutex is taken to wait for the dropper's decision.
@@ -87,70 +116,6 @@ func (e *entry[R, K]) lost(l core.Lease) bool {
 	defer e.k.mu.Unlock()
 	return e.dropped()
 }
-
-// foreign is the limiter of a partition that does not retire by itself.
-type foreign[R any, K comparable] entry[R, K]
-
-// pin keeps the entry until unpin, unless it returns false: the partition is dropped.
-func (f *foreign[R, K]) pin() bool {
-	if f.word.Add(onePin)&droppedBit == 0 {
-		return true
-	}
-	f.unpin()
-	return false
-}
-
-func (f *foreign[R, K]) unpin() { f.word.Add(^uint64(pinGone - 1)) }
-
-func (f *foreign[R, K]) TryAcquire(permits int) core.Lease {
-	if !f.pin() {
-		return core.Fail(core.ErrClosed)
-	}
-	defer f.unpin()
-	return f.limiter.TryAcquire(permits)
-}
-
-func (f *foreign[R, K]) Reserve(permits int) core.Lease {
-	if !f.pin() {
-		return core.Fail(core.ErrClosed)
-	}
-	defer f.unpin()
-	return ways.Reserve(f.limiter, permits)
-}
-
-func (f *foreign[R, K]) TryQuietly(permits int) (core.Lease, bool) {
-	if !f.pin() {
-		return core.Lease{}, false
-	}
-	defer f.unpin()
-	return core.TryQuietly(f.limiter, permits)
-}
-
-func (f *foreign[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if !f.pin() {
-		return core.Fail(core.ErrClosed), core.ErrClosed
-	}
-	defer f.unpin()
-	return hold.Acquire(ctx, f.closing(), f.limiter, permits)
-}
-
-func (f *foreign[R, K]) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
-	if !f.pin() {
-		return core.Fail(core.ErrClosed), core.ErrClosed
-	}
-	defer f.unpin()
-	return hold.AcquireWaiting(ctx, f.closing(), f.limiter, permits)
-}
-
-// closing returns what ends the waits in the limiter, or nil if Close closes it.
-func (f *foreign[R, K]) closing() *wait.Source {
-	if f.closes {
-		return nil
-	}
-	return &f.k.closing
-}
-
-func (f *foreign[R, K]) Available() int { return f.limiter.Available() }
 
 // dropped reports whether the partition is dropped. It is true too while a dropper, with
 // Keyed.mu held, tries.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is also a
@@ -131,20 +132,18 @@ func (k *Keyed[R, K]) bind(l Limiter[R], r R) bound {
 }
 
 // TryAcquire and the other exported methods of entry are those of the limiter that For returns.
-
 func (e *entry[R, K]) TryAcquire(permits int) core.Lease {
-	if err := e.k.check(background, permits); err != nil {
-		return core.Fail(err)
-	}
-	return e.k.tryAcquire(e.key, e, permits, core.Limiter.TryAcquire)
+	return e.check(permits, core.Limiter.TryAcquire)
 }
 
 // Reserve makes it a [core.Reserver].
-func (e *entry[R, K]) Reserve(permits int) core.Lease {
+func (e *entry[R, K]) Reserve(permits int) core.Lease { return e.check(permits, reserve) }
+
+func (e *entry[R, K]) check(permits int, try tryFunc) core.Lease {
 	if err := e.k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return e.k.tryAcquire(e.key, e, permits, reserve)
+	return e.k.tryAcquire(e.key, e, permits, try)
 }
 
 func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
@@ -155,17 +154,19 @@ func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if err := e.k.check(ctx, permits); err != nil {
-		return core.Fail(err), err
-	}
-	return e.k.acquire(ctx, e.key, e, permits, core.Limiter.Acquire)
+	return e.checkAcquire(ctx, permits, hold.Acquire)
 }
 
+// AcquireWaiting makes it a [backdoor.Waiter].
 func (e *entry[R, K]) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	return e.checkAcquire(ctx, permits, hold.AcquireWaiting)
+}
+
+func (e *entry[R, K]) checkAcquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
 	if err := e.k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return e.k.acquire(ctx, e.key, e, permits, acquireWaiting)
+	return e.k.acquire(ctx, e.key, e, permits, acquire)
 }
 
 func (e *entry[R, K]) Refund(l core.Lease) {

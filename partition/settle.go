@@ -35,19 +35,21 @@ func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int, offer offerFunc) 
 	if permits > 0 && permits == l.Permits() {
 		return l
 	}
-	able := false
+	limiters := [2]core.Limiter{nil, k.o.Overflow}
 	if e := k.find(key); e != nil {
-		var settled core.Lease
-		if settled, able = offer(e.limiter, l, permits); settled.Permits() != l.Permits() {
-			return settled
-		}
+		limiters[0] = e.limiter
 	}
-	if k.o.Overflow != nil {
-		settled, ok := offer(k.o.Overflow, l, permits)
-		if settled.Permits() != l.Permits() {
-			return settled
+	able := limiters[0] != nil
+	for _, limiter := range limiters {
+		switch {
+		case limiter == nil:
+		case !takesBack(limiter):
+			able = false
+		default:
+			if settled := offer(limiter, l, permits); settled.Permits() != l.Permits() {
+				return settled
+			}
 		}
-		able = able && ok
 	}
 	if permits == 0 && !able {
 		l.Release()
@@ -55,22 +57,16 @@ func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int, offer offerFunc) 
 	return l
 }
 
-// offerFunc is settle or refund: of a lease that may be l's. It reports false if l cannot.
-type offerFunc = func(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool)
+// offerFunc is settle or refund.
+type offerFunc = func(l core.Limiter, lease core.Lease, permits int) core.Lease
 
-func settle(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool) {
-	if !takesBack(l) {
-		return lease, false
-	}
-	return backdoor.Settle(l, lease, permits), true
+func settle(l core.Limiter, lease core.Lease, permits int) core.Lease {
+	return backdoor.Settle(l, lease, permits)
 }
 
-func refund(l core.Limiter, lease core.Lease, _ int) (core.Lease, bool) {
-	if !takesBack(l) {
-		return lease, false
-	}
+func refund(l core.Limiter, lease core.Lease, _ int) core.Lease {
 	backdoor.Refund(l, lease)
-	return lease, true
+	return lease
 }
 
 // takesBack reports whether l ignores the leases of others, instead of releasing them.

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"context"
-	"sync"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -21,16 +20,10 @@ func Shared[R any](l core.Limiter) Limiter[R] {
 // always returns a Limiter for which b decides all requests.
 func always[R any](b bound) Limiter[R] {
 	return &composed[R]{
-		bound:      func(R) bound { return b },
-		borrow:     func(R) (bound, *sync.Pool) { return b, nil },
+		of:         func(R, bool) bound { return b },
 		statistics: func(R) (core.Statistics, bool) { return b.Statistics(), true },
-		asks: func() []any {
-			if c, ok := b.(*completed); ok {
-				return ways.Roots(c.Limiter)
-			}
-			return ways.Roots(b)
-		},
-		title: func() string { return "shared " + backdoor.Describe(b) },
+		asks:       func() []any { return ways.Roots(b) },
+		title:      func() string { return "shared " + backdoor.Describe(b) },
 	}
 }
 
@@ -53,7 +46,7 @@ func (c *completed) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (c *completed) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
-	return acquireWaiting(c.Limiter, ctx, permits)
+	return ways.AcquireWaiting(ctx, c.Limiter, permits)
 }
 
 // Unwrap returns the limiter that this is a view of.

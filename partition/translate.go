@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"sync"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
@@ -19,12 +17,11 @@ func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 		return always[R](refuse(errTranslateFunc))
 	}
 	return &composed[R]{
-		bound: func(r R) bound { return bind(l, f(r)) },
-		borrow: func(r R) (bound, *sync.Pool) {
+		of: func(r R, once bool) bound {
 			if c, ok := l.(*composed[Inner]); ok {
-				return c.borrow(f(r))
+				return c.of(f(r), once)
 			}
-			return bind(l, f(r)), nil
+			return bind(l, f(r))
 		},
 		statistics: func(r R) (core.Statistics, bool) { return statisticsOf(l, f(r)) },
 		title:      func() string { return "translated " + backdoor.Describe(l) },
