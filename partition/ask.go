@@ -10,8 +10,8 @@ import (
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
-// not wait for permits, but it waits while another request makes the partition. If the
-// partition cannot be made, the lease's Err wraps the error of Options.New.
+// not wait for permits, but it waits while another request creates the partition. If the
+// partition cannot be created, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	if err := k.check(background, permits); err != nil {
 		return core.Fail(err)
@@ -21,8 +21,8 @@ func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 
 // Acquire takes permits from the limiter of r's partition and may wait in its queue. The
 // partition is not dropped during the wait. If ctx is done, Acquire returns ctx.Err(), also
-// while it waits for another request that makes the partition; Options.New is not interrupted.
-// If the partition cannot be made, the error wraps that of Options.New. Close ends the wait
+// while it waits for another request that creates the partition; Options.New is not interrupted.
+// If the partition cannot be created, the error wraps that of Options.New. Close ends the wait
 // with [core.ErrClosed].
 func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := k.check(ctx, permits); err != nil {
@@ -41,10 +41,10 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 	return nil
 }
 
-// entry returns the key's entry, which is made if it is not live, or the overflow entry if there is
+// entry returns the key's entry, which is created if it is not live, or the overflow entry if there is
 // no room for it. known is an entry of the key, which may have been dropped, or nil.
 func (k *Keyed[R, K]) entry(ctx context.Context, key K, known *entry[R, K]) (*entry[R, K], error) {
-	k.sweepInTurn()
+	k.sweepSometimes()
 	if known == nil || known.dropped() {
 		known = k.find(key)
 	}
@@ -118,8 +118,7 @@ func (k *Keyed[R, K]) count(e *entry[R, K]) {
 	}
 }
 
-// ErrFull is what the rejection matches of a key for which there is no room, in addition to
-// [core.ErrRejected].
+// ErrFull is matched by a rejection for want of room for a key, in addition to [core.ErrRejected].
 var ErrFull = errors.New("partition: partition limit reached")
 
 // full is the error of such a rejection.

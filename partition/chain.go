@@ -16,7 +16,7 @@ import (
 // [core.Chain] does: for example a limit per client and a limit for all clients together.
 //
 // The limiters are asked in the order given; Acquire waits for one before it asks the next. If
-// a limiter rejects or fails, or ctx is done, the permits already taken are given back, last
+// a limiter rejects or fails, or ctx is done, the permits already taken are returned, last
 // first, and that limiter's own lease and error are returned. A combined lease releases its
 // parts last first. Its metadata is the union of theirs; if several have a value of one name,
 // the first limiter's is taken. The chain is a [Refunder] and a [Settler]; a part whose limiter

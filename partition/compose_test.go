@@ -2,7 +2,6 @@ package partition_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -26,7 +24,7 @@ func TestRefund(t *testing.T) {
 	require.Equal(t, 1, k.Len())
 }
 
-// A limiter that knows no refund gets its lease released.
+// If a limiter has no Refund, its lease is released.
 func TestRefundOfNoRefunder(t *testing.T) {
 	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return bare{semaphore(key, 1)}, nil }})
 	k.Refund("a", takes(t, k, "a", 1))
@@ -43,7 +41,7 @@ func TestFor(t *testing.T) {
 	a, b := partition.For[string](k, "a"), partition.For[string](k, "b")
 	require.Equal(t, 2, asked)
 	require.Zero(t, k.Len())
-	require.Equal(t, 2, a.Available(), "made when asked for anything")
+	require.Equal(t, 2, a.Available(), "created when it is asked for anything")
 	l := a.TryAcquire(2)
 	require.True(t, l.Acquired())
 	require.Equal(t, core.Statistics{Limit: 2, Granted: 1}, a.(core.Reporter).Statistics())
@@ -64,7 +62,7 @@ func TestFor(t *testing.T) {
 	require.Equal(t, 3, asked, "Refund of the Keyed asked once more")
 }
 
-func TestForWithoutRoomTellsOverflowsFigures(t *testing.T) {
+func TestForWithoutRoomReportsOverflow(t *testing.T) {
 	k := newKeyed(t, options{MaxPartitions: 1, Overflow: semaphore("", 5)})
 	takes(t, k, "a", 1)
 	b := partition.For[string](k, "b")
@@ -77,7 +75,7 @@ func TestForWithoutRoomTellsOverflowsFigures(t *testing.T) {
 	require.Equal(t, 5, b.Available())
 }
 
-// own is a Limiter that somebody wrote.
+// own is a Limiter of a user.
 type own struct{ l core.Limiter }
 
 func (o own) TryAcquire(_ string, permits int) core.Lease { return o.l.TryAcquire(permits) }
@@ -86,7 +84,7 @@ func (o own) Acquire(ctx context.Context, _ string, permits int) (core.Lease, er
 	return o.l.Acquire(ctx, permits)
 }
 
-func TestForOfSomebodysLimiter(t *testing.T) {
+func TestForOfAUsersLimiter(t *testing.T) {
 	l := partition.For[string](own{semaphore("", 1)}, "a")
 	lease, err := l.Acquire(t.Context(), 1)
 	require.NoError(t, err)
@@ -97,7 +95,7 @@ func TestForOfSomebodysLimiter(t *testing.T) {
 	require.Zero(t, l.(core.Reporter).Statistics())
 }
 
-// overriding is somebody's Limiter that embeds a Keyed and counts the requests to it.
+// overriding is a user's Limiter that embeds a Keyed and counts the requests to it.
 type overriding struct {
 	*keyed
 
@@ -114,7 +112,7 @@ func (o *overriding) Acquire(ctx context.Context, r string, permits int) (core.L
 	return o.keyed.Acquire(ctx, r, permits)
 }
 
-// Who embeds a Keyed and overrides its methods is asked through those.
+// A type that embeds a Keyed and overrides its methods is asked by those.
 func TestForOfAnEmbeddedKeyed(t *testing.T) {
 	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(2, time.Hour), nil }})
 	o := &overriding{keyed: k}
@@ -138,17 +136,7 @@ func TestForOfAnEmbeddedKeyed(t *testing.T) {
 	}
 }
 
-// For of a key that is live takes nothing from the heap, whoever asks.
-func TestForOfALiveKeyAllocatesNothing(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return semaphore("", 1), nil }})
-	takes(t, k, "a", 1).Release()
-	require.Zero(t, testing.AllocsPerRun(1000, func() { partition.For[string](k, "a").TryAcquire(1).Release() }))
-}
-
-// What is bound to a key outlives its partition, and finds the next.
+// The limiter of For outlives its partition, and finds the next one of its key.
 func TestForOutlivesThePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(2, time.Second), nil }})
@@ -165,7 +153,7 @@ func TestForOutlivesThePartition(t *testing.T) {
 	})
 }
 
-// What is made of nil refuses everything, and says so.
+// A limiter that is composed of nil refuses everything, with an error that says so.
 func TestOfNil(t *testing.T) {
 	var none *keyed
 	var noBucket *core.TokenBucket
@@ -242,90 +230,6 @@ func TestTranslate(t *testing.T) {
 	require.Equal(t, core.Statistics{Limit: 1, Granted: 1, Rejected: 1}, bound.(core.Reporter).Statistics())
 }
 
-// logged notes what is done to it.
-type logged struct {
-	core.Limiter
-	name string
-	log  *[]string
-}
-
-func (l logged) TryAcquire(permits int) core.Lease {
-	got := l.Limiter.TryAcquire(permits)
-	if !got.Acquired() {
-		return got
-	}
-	return core.Grant(permits, func() { *l.log = append(*l.log, "release "+l.name) })
-}
-
-func (l logged) Acquire(_ context.Context, permits int) (core.Lease, error) {
-	lease := l.TryAcquire(permits)
-	return lease, lease.Err()
-}
-
-// refunding is a logged that knows refunds.
-type refunding struct{ logged }
-
-func (l refunding) Refund(core.Lease) { *l.log = append(*l.log, "refund "+l.name) }
-
-func TestChain(t *testing.T) {
-	var log []string
-	refuse := false
-	last := newFake(busy)
-	last.try = func(n int) core.Lease {
-		if refuse {
-			return core.Reject(core.LimiterName.With("last"))
-		}
-		return core.Grant(n, func() { log = append(log, "release last") })
-	}
-	a := refunding{logged{core.Unlimited(), "a", &log}}
-	b := logged{core.Unlimited(), "b", &log}
-	chain, err := partition.Chain(partition.Shared[string](a), partition.Shared[string](b), partition.Shared[string](last))
-	require.NoError(t, err)
-	acquire := map[string]func() core.Lease{
-		"TryAcquire":       func() core.Lease { return chain.TryAcquire("r", 2) },
-		"Acquire":          func() core.Lease { l, _ := chain.Acquire(t.Context(), "r", 2); return l },
-		"For's TryAcquire": func() core.Lease { return partition.For(chain, "r").TryAcquire(2) },
-		"For's Acquire":    func() core.Lease { l, _ := partition.For(chain, "r").Acquire(t.Context(), 2); return l },
-	}
-	for name, f := range acquire {
-		t.Run(name, func(t *testing.T) {
-			log, refuse = nil, false
-			l := f()
-			require.True(t, l.Acquired())
-			require.Equal(t, 2, l.Permits())
-			l.Release()
-			l.Release()
-			require.Equal(t, []string{"release last", "release b", "release a"}, log)
-
-			log = nil
-			l = f()
-			chain.(partition.Refunder[string]).Refund("r", l)
-			require.Equal(t, []string{"release last", "release b", "refund a"}, log)
-			partition.For(chain, "other").(core.Refunder).Refund(core.Grant(1, nil))
-
-			log, refuse = nil, true
-			l = f()
-			require.False(t, l.Acquired())
-			var rejected *core.RejectedError
-			require.ErrorAs(t, l.Err(), &rejected)
-			require.Equal(t, "last", rejected.Limiter, "the refuser's own")
-			require.Equal(t, []string{"release b", "refund a"}, log)
-		})
-	}
-	l, err := chain.Acquire(t.Context(), "r", 2)
-	require.ErrorIs(t, err, core.ErrRejected)
-	require.ErrorIs(t, l.Err(), core.ErrRejected)
-}
-
-func TestChainFaults(t *testing.T) {
-	_, err := partition.Chain[string]()
-	require.ErrorContains(t, err, "at least 1")
-	var none *keyed
-	_, err = partition.Chain[string](nil, partition.Shared[string](core.Unlimited()), none)
-	require.ErrorContains(t, err, "limiter 0 is nil")
-	require.ErrorContains(t, err, "limiter 2 is nil")
-}
-
 // A chain of a Keyed and what all share: the whole of it, all or nothing.
 func TestChainOfKeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -385,162 +289,94 @@ func TestChainOfKeyed(t *testing.T) {
 		joined.Refund(joined.TryAcquire(1))
 		s, _ = k.Statistics("a")
 		require.Equal(t, 2, s.Available)
+
+		// The limiter that For returned stays bound to its key, however it is asked.
+		partition.Shared[string](bound).TryAcquire("", 1)
+		chain.TryAcquire("a", 2)
+		require.Equal(t, 0, bound.Available())
+		s, _ = k.Statistics("b")
+		require.Equal(t, 1, s.Available)
+		require.Zero(t, all.Available())
 	})
 }
 
-// Limiters that panic, or answer carelessly, lose no permits of the others.
-func TestChainWithCarelessLimiters(t *testing.T) {
-	odd := errors.New("odd")
-	for name, f := range map[string]func(*fake){
-		"panic":                  func(f *fake) { f.try = func(int) core.Lease { panic("odd") } },
-		"error":                  func(f *fake) { f.acquire = func(context.Context, int) (core.Lease, error) { return core.Lease{}, odd } },
-		"no error, not acquired": func(f *fake) { f.acquire = func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil } },
-		"error, acquired": func(f *fake) {
-			f.acquire = func(_ context.Context, n int) (core.Lease, error) { return core.Grant(n, nil), odd }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			all, careless := semaphore("", 1), newFake(busy)
-			f(careless)
-			chain, err := partition.Chain(partition.Shared[string](all), partition.Shared[string](careless))
-			require.NoError(t, err)
-			func() {
-				defer func() { _ = recover() }()
-				l, err := chain.Acquire(t.Context(), "a", 1)
-				require.Error(t, err)
-				require.False(t, l.Acquired())
-				require.ErrorIs(t, l.Err(), err)
-			}()
-			require.Equal(t, 1, all.Available())
-		})
-	}
-}
-
-// panics is a limiter all of whose methods panic but those of core.Limiter.
-type panics struct{ *fake }
-
-func (panics) TryQuietly(int) (core.Lease, bool) { panic("odd") }
-func (panics) Settle(core.Lease, int) core.Lease { panic("odd") }
-
-// A quiet try or a settlement that panics loses no permits either.
-func TestChainWhoseLimitersPanicLater(t *testing.T) {
-	first, last := semaphore("", 2), semaphore("", 2)
-	chain, err := partition.Chain(partition.Shared[string](first), partition.Shared[string](panics{newFake(busy)}), partition.Shared[string](last))
-	require.NoError(t, err)
-	bound := partition.For(chain, "a")
-	require.Panics(t, func() { core.TryQuietly(bound, 1) })
-	require.Equal(t, 2, first.Available())
-	for _, cost := range []int{0, 2} {
-		lease := bound.TryAcquire(1)
-		require.NoError(t, lease.Err())
-		require.Panics(t, func() { bound.(core.Settler).Settle(lease, cost) })
-		lease.Release()
-		require.Equal(t, 2, first.Available())
-		require.Equal(t, 2, last.Available())
-	}
-	lease := bound.TryAcquire(1)
-	require.Panics(t, func() { bound.(core.Refunder).Refund(lease) })
-	require.Equal(t, 2, first.Available())
-	require.Equal(t, 2, last.Available())
-}
-
-// listed is an error that looks comparable until it is compared.
-type listed struct{ list any }
-
-func (listed) Error() string { return "listed" }
-
-func TestErrorsThatCannotBeCompared(t *testing.T) {
-	bad := newFake(busy)
-	bad.acquire = func(context.Context, int) (core.Lease, error) {
-		err := listed{[]int{1}}
-		return core.Fail(err), err
-	}
-	k := newKeyed(t, options{Key: self, New: func(string) (core.Limiter, error) { return bad, nil }})
-	chain, err := partition.Chain[string](k)
-	require.NoError(t, err)
-	for _, l := range []partition.Limiter[string]{k, chain} {
-		lease, err := l.Acquire(t.Context(), "a", 1)
-		require.Equal(t, listed{[]int{1}}, err)
-		require.Equal(t, err, lease.Err())
-	}
-}
-
-// A limiter that tells no figures hides those of others as little as core.Chain lets it.
-func TestChainTellsTheLimitThatIsKnown(t *testing.T) {
-	for _, order := range []string{"first", "last"} {
-		t.Run(order, func(t *testing.T) {
-			ls := []partition.Limiter[string]{own{semaphore("", 1)}, partition.Shared[string](semaphore("", 5))}
-			if order == "last" {
-				ls[0], ls[1] = ls[1], ls[0]
-			}
-			chain, err := partition.Chain(ls...)
-			require.NoError(t, err)
-			require.Equal(t, 5, partition.For(chain, "a").(core.Reporter).Statistics().Limit)
-		})
-	}
-}
-
-func TestChainAllocatesNothing(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return semaphore(key, 5), nil }})
-	chain, err := partition.Chain(k, partition.Shared[string](semaphore("", 5)))
-	require.NoError(t, err)
-	r, s := chain.(partition.Refunder[string]), chain.(partition.Settler[string])
-	zero := func(what string, f func()) {
-		t.Helper()
-		require.Zero(t, testing.AllocsPerRun(1000, f), what)
-	}
-	zero("release", func() { chain.TryAcquire("a", 1).Release() })
-	zero("refund", func() { r.Refund("a", chain.TryAcquire("a", 1)) })
-	zero("refusal", func() { chain.TryAcquire("a", 6) })
-	zero("settle", func() { s.Settle("a", chain.TryAcquire("a", 3), 2).Release() })
-	zero("settle to nothing", func() { s.Settle("a", chain.TryAcquire("a", 3), 0) })
-
-	// A lease tells the name of its key's limiter: keys that take turns allocate once each.
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
-		chain.TryAcquire("a", 1).Release()
-		chain.TryAcquire("b", 1).Release()
-	}), 2.0)
-	zero("one key again", func() { chain.TryAcquire("b", 1).Release() })
-}
-
-// What asks quietly before it waits, as a channel does, allocates nothing through For.
+// A channel or a reader asks quietly before it waits.
 func TestForIsAskedQuietly(t *testing.T) {
-	k := newKeyed(t, options{MaxPartitions: 3, Overflow: semaphore("", 5), New: func(key string) (core.Limiter, error) {
-		if key == "theirs" {
+	k := newKeyed(t, options{MaxPartitions: 2, Overflow: semaphore("", 5), New: func(key string) (core.Limiter, error) {
+		if key == "view" {
 			return core.WithReason(semaphore(key, 5), "busy"), nil
 		}
 		return semaphore(key, 5), nil
 	}})
-	for _, key := range []string{"a", "theirs", "b", "no room"} {
-		if key != "no room" {
-			takes(t, k, key, 1)
-		}
-		translated := partition.Translate(partition.Limiter[string](k), func(string) string { return key })
-		chain := must(partition.Chain(k, partition.Shared[string](semaphore("", 5))))
-		for _, l := range []core.Limiter{partition.For[string](k, key), partition.For(translated, "x"), partition.For(chain, key)} {
-			q := l.(core.QuietTrier)
-			lease, ok := q.TryQuietly(2)
-			require.True(t, ok, key)
-			require.Equal(t, 2, lease.Permits())
-			lease.Release()
-			if !testkit.Race {
-				require.Zero(t, testing.AllocsPerRun(1000, func() {
-					lease, _ := core.TryQuietly(l, 1)
-					lease.Release()
-				}), key)
-			}
-			rejected := l.(core.Reporter).Statistics().Rejected
-			_, ok = q.TryQuietly(6)
-			require.False(t, ok)
-			_, ok = q.TryQuietly(-1)
-			require.False(t, ok)
-			require.Equal(t, rejected, l.(core.Reporter).Statistics().Rejected, "no trace")
-		}
+	takes(t, k, "a", 1)
+	takes(t, k, "view", 1)
+	chain := must(partition.Chain(k, partition.Shared[string](semaphore("", 5))))
+	for _, l := range []core.Limiter{
+		partition.For[string](k, "a"), partition.For[string](k, "view"), partition.For[string](k, "no room"), partition.For(chain, "a"),
+	} {
+		lease, ok := core.TryQuietly(l, 2)
+		require.True(t, ok)
+		require.Equal(t, 2, lease.Permits())
+		lease.Release()
+		before, overflowed := l.(core.Reporter).Statistics(), k.Counts().Overflowed
+		_, ok = core.TryQuietly(l, 6)
+		require.False(t, ok)
+		_, ok = core.TryQuietly(l, -1)
+		require.False(t, ok)
+		require.Equal(t, before.Rejected, l.(core.Reporter).Statistics().Rejected, "no trace")
+		require.Equal(t, overflowed, k.Counts().Overflowed)
 	}
+	require.Equal(t, uint64(1), k.Counts().Overflowed)
 	require.NoError(t, k.Close())
-	_, ok := partition.For[string](k, "a").(core.QuietTrier).TryQuietly(1)
+	_, ok := core.TryQuietly(partition.For[string](k, "a"), 1)
 	require.False(t, ok)
+}
+
+func TestChainErrors(t *testing.T) {
+	_, err := partition.Chain[string]()
+	require.ErrorContains(t, err, "at least 1")
+	var none *keyed
+	_, err = partition.Chain[string](nil, partition.Shared[string](core.Unlimited()), none)
+	require.ErrorContains(t, err, "limiter 0 is nil")
+	require.ErrorContains(t, err, "limiter 2 is nil")
+
+	// A limiter that is in a chain twice would wait for itself.
+	l := semaphore("all", 1)
+	k := newKeyed(t, options{})
+	shared := partition.Shared[string](l)
+	for _, second := range []partition.Limiter[string]{
+		shared, partition.Shared[string](l), partition.Shared[string](core.WithReason(l, "busy")),
+		partition.Shared[string](must(core.Chain(l))), must(partition.Chain(shared)),
+	} {
+		_, err := partition.Chain(shared, second)
+		require.ErrorContains(t, err, "partition: Chain limiter 1 asks the same limiter as limiter 0, ")
+	}
+	_, err = partition.Chain[string](k, shared, k)
+	require.ErrorContains(t, err, "partition: Chain limiter 2 asks the same limiter as limiter 0, ")
+	translated := func() partition.Limiter[string] { return partition.Translate(partition.Limiter[string](k), self) }
+	_, err = partition.Chain(translated(), translated(), shared, partition.Shared[string](semaphore("all", 1)))
+	require.NoError(t, err, "two translations may be for two keys")
+}
+
+// For and Chain pass reservations on.
+func TestForReserves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return core.WithReason(bucket(2, time.Minute), "busy"), nil }})
+		shared := partition.Shared[string](bucket(2, time.Hour))
+		for l, want := range map[partition.Limiter[string]]time.Duration{
+			k: time.Minute, shared: time.Hour, must(partition.Chain(k, partition.Shared[string](bucket(2, time.Hour)))): time.Hour,
+		} {
+			bound := partition.For(l, "a")
+			first := bound.(core.Reserver).Reserve(2)
+			second := bound.(core.Reserver).Reserve(1)
+			delay, _ := core.Delay.From(second)
+			require.Equal(t, want, delay)
+			require.Positive(t, bound.(core.Reporter).Statistics().Queued)
+			bound.(core.Refunder).Refund(second)
+			bound.(core.Refunder).Refund(first)
+			require.Zero(t, bound.(core.Reporter).Statistics().Queued)
+		}
+		slots := newKeyed(t, options{})
+		require.ErrorContains(t, partition.For[string](slots, "a").(core.Reserver).Reserve(1).Err(), "no Reserver")
+	})
 }

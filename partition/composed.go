@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// composed is a [Limiter] that is made of others: [Shared], [Translate] and [Chain]. Another limiter, which is bound to
+// composed is a [Limiter] that is composed of others: [Shared], [Translate] and [Chain]. Another limiter, which is bound to
 // the request, decides. composed is a [Refunder] and a [Settler].
 type composed[R any] struct {
 	// of returns the limiter for a request. If once is true, it is for a single call, which ends with done.

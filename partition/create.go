@@ -16,15 +16,15 @@ var (
 	errNilNew  = errors.New("New returned a nil limiter")
 )
 
-// enter returns the key's entry, which is made if it is not live, or the overflow entry if there is
+// enter returns the key's entry, which is created if it is not live, or the overflow entry if there is
 // no room for it.
 func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 	if unequal(key, key) {
 		return nil, errUnequal
 	}
-	k.look(looksPerNewKey)
+	k.sweepSome(looksPerNewKey)
 	for tries := 0; ; {
-		e, made, err := k.findOrReserve(key)
+		e, created, err := k.findOrReserve(key)
 		switch {
 		case err == errNoRoom && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
 			tries++
@@ -32,11 +32,11 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 			return k.overflow, nil
 		case err != nil || e != nil:
 			return e, err
-		case made == nil:
-			return k.make(key)
+		case created == nil:
+			return k.create(key)
 		default:
 			select {
-			case <-made:
+			case <-created:
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -46,10 +46,10 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
-// findOrReserve returns the key's entry if it is live. Else it returns the channel that is closed when
-// another request has made the partition, or nil if the caller has to make it, for which it now has a
-// place.
-func (k *Keyed[R, K]) findOrReserve(key K) (e *entry[R, K], made chan struct{}, err error) {
+// findOrReserve returns the key's entry if it is live. Otherwise it returns the channel that is closed when
+// another request has created the partition, or nil if the caller has to create it. The caller then has a
+// place for it.
+func (k *Keyed[R, K]) findOrReserve(key K) (e *entry[R, K], created chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
@@ -58,23 +58,23 @@ func (k *Keyed[R, K]) findOrReserve(key K) (e *entry[R, K], made chan struct{}, 
 	if e := k.find(key); e != nil {
 		return e, nil, nil
 	}
-	if made, ok := k.making[key]; ok {
-		if made == nil {
-			made = make(chan struct{})
-			k.making[key] = made
+	if created, ok := k.creating[key]; ok {
+		if created == nil {
+			created = make(chan struct{})
+			k.creating[key] = created
 		}
-		return nil, made, nil
+		return nil, created, nil
 	}
 	if k.places >= k.o.MaxPartitions {
 		return nil, nil, errNoRoom
 	}
 	k.places++
-	k.making[key] = nil
+	k.creating[key] = nil
 	return nil, nil, nil
 }
 
-// make calls New for the key, for which the caller has a place.
-func (k *Keyed[R, K]) make(key K) (*entry[R, K], error) {
+// create calls New for the key, for which the caller has a place.
+func (k *Keyed[R, K]) create(key K) (*entry[R, K], error) {
 	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
@@ -98,12 +98,12 @@ func (k *Keyed[R, K]) make(key K) (*entry[R, K], error) {
 
 func (k *Keyed[R, K]) explain(err error) error {
 	if k.o.Name == "" {
-		return fmt.Errorf("partition: no limiter for the key: %w", err)
+		return fmt.Errorf("partition: cannot create limiter for key: %w", err)
 	}
-	return fmt.Errorf("partition: %q: no limiter for the key: %w", k.o.Name, err)
+	return fmt.Errorf("partition: %q: cannot create limiter for key: %w", k.o.Name, err)
 }
 
-// finish ends the making of a partition: e, or nil if it failed. It reports false if the
+// finish ends the creation of a partition: e, or nil if it failed. It reports false if the
 // Keyed was closed meanwhile.
 func (k *Keyed[R, K]) finish(key K, e *entry[R, K]) bool {
 	k.mu.Lock()
@@ -111,10 +111,10 @@ func (k *Keyed[R, K]) finish(key K, e *entry[R, K]) bool {
 	if !k.open.Load() {
 		return false
 	}
-	if made := k.making[key]; made != nil {
-		close(made)
+	if created := k.creating[key]; created != nil {
+		close(created)
 	}
-	delete(k.making, key)
+	delete(k.creating, key)
 	if e == nil {
 		k.places--
 		return true

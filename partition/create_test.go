@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Of many first requests of a key one calls New. The others wait for it; those of other keys
-// do not.
+// One of the first requests with a key calls New. The others wait for it, but requests with other
+// keys do not.
 func TestCreatedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := make(map[string]int)
@@ -47,7 +47,7 @@ func TestCreatedOnce(t *testing.T) {
 		synctest.Wait()
 		takes(t, k, "quick", 1)
 		_, ok := k.Get("slow")
-		require.False(t, ok, "what is being made is not live")
+		require.False(t, ok, "it is not live yet")
 		require.Equal(t, partition.Counts{Live: 1, Created: 1}, k.Counts())
 		<-time.NewTimer(2 * time.Second).C
 		synctest.Wait()
@@ -57,7 +57,7 @@ func TestCreatedOnce(t *testing.T) {
 	})
 }
 
-// An Acquire that waits for another's New obeys its context.
+// An Acquire that waits for the New of another request ends with its context.
 func TestWaitForNewIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
@@ -115,7 +115,7 @@ func TestErrorOfNew(t *testing.T) {
 	}
 }
 
-// A New that panics, or ends its goroutine, leaves no trace; who waited tries itself.
+// A New that panics, or ends its goroutine, leaves no trace. One of the requests that waited calls it again.
 func TestNewThatDoesNotReturn(t *testing.T) {
 	for name, fail := range map[string]func(){
 		"panic":  func() { panic("odd") },
@@ -196,22 +196,7 @@ func TestKeyThatDoesNotEqualItself(t *testing.T) {
 	require.False(t, k.TryAcquire(math.Copysign(0, -1), 1).Acquired(), "-0 equals 0")
 }
 
-// Keys that only just compare are found: long ones, and interfaces.
-func TestKeysOfManyTypes(t *testing.T) {
-	k, err := partition.New(partition.Options[any, any]{
-		Key: func(r any) any { return r },
-		New: func(any) (core.Limiter, error) { return semaphore("", 1), nil },
-	})
-	require.NoError(t, err)
-	for _, key := range []any{1, int64(1), "1", [2]string{"a", "b"}, struct{ a, b any }{1, "x"}, nil, new(int)} {
-		require.True(t, k.TryAcquire(key, 1).Acquired())
-		require.False(t, k.TryAcquire(key, 1).Acquired())
-	}
-	require.Panics(t, func() { k.TryAcquire([]int{1}, 1) }, "as a map does")
-	require.True(t, k.TryAcquire("after", 1).Acquired())
-}
-
-// The table grows and shrinks under its readers, and loses nobody.
+// The table grows and shrinks while it is read, and loses no entry.
 func TestManyKeys(t *testing.T) {
 	const n = 5000
 	f := newFake(busy)

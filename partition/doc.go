@@ -1,4 +1,4 @@
-// Package partition limits by key: each client, tenant or path has its own limiter, made at its
+// Package partition limits by key: each client, tenant or path has its own limiter, created at its
 // first request and dropped when that makes no difference to the client.
 //
 //	limits, err := partition.New(partition.Options[*http.Request, string]{
@@ -23,9 +23,9 @@
 //
 // # Inside
 //
-// A sync.Map has the entries; under the mutex, a ring of pages says whose turn it is to be looked at.
-// One call in 32, by chance, looks at 16 entries before it asks its own limiter. A request that gets
-// [core.ErrClosed] from a dropped entry looks for the successor: a limiter of core's retires by itself,
-// and any other limiter's entry is pinned by each request. No call copies a table of all entries: the
+// A sync.Map holds the entries. A ring of pages, under the mutex, decides which entries are swept next.
+// One call in 32, chosen at random, looks at 16 entries before it asks its own limiter. A request that gets
+// [core.ErrClosed] from a dropped entry looks for the next one of its key: a limiter of core retires by itself,
+// and the entry of any other limiter is pinned by each request. No call copies a table of all entries: the
 // sync.Map is a trie, and the ring grows page by page.
 package partition

@@ -1,10 +1,11 @@
 package partition_test
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"maps"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,71 +13,46 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
-// A partition is dropped at the instant that its limiter says it has been idle for IdleTimeout.
+// A partition is dropped as soon as its limiter reports that it has been idle for IdleTimeout.
 func TestDroppedWhenIdleForLongEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		limiter func() core.Limiter
-		idleAt  time.Duration // after a permit was taken and released at once
+		idleAt  time.Duration // after a permit was taken and released
 	}{
 		"semaphore": {func() core.Limiter { return semaphore("", 3) }, 0},
 		"bucket":    {func() core.Limiter { return bucket(3, time.Second) }, time.Second},
 		"unlimited": {core.Unlimited, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				k := newKeyed(t, options{
-					IdleTimeout: 5 * time.Second,
-					New:         func(string) (core.Limiter, error) { return c.limiter(), nil },
+			for given, timeout := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, 0: 10 * time.Second} {
+				synctest.Test(t, func(t *testing.T) {
+					k := newKeyed(t, options{
+						IdleTimeout: given,
+						New:         func(string) (core.Limiter, error) { return c.limiter(), nil },
+					})
+					takes(t, k, "a", 1).Release()
+					time.Sleep(c.idleAt + 1)
+					see(t, k)
+					time.Sleep(timeout - 2)
+					require.Zero(t, k.Sweep())
+					time.Sleep(2)
+					require.Equal(t, 1, k.Len(), "nothing happens without a call")
+					require.Equal(t, 1, k.Sweep())
+					require.Equal(t, partition.Counts{Created: 1, Dropped: 1}, k.Counts())
+					_, ok := k.Get("a")
+					require.False(t, ok)
+					takes(t, k, "a", 3)
 				})
-				takes(t, k, "a", 1).Release()
-				<-time.NewTimer(c.idleAt + 1).C
-				see(t, k)
-				<-time.NewTimer(5*time.Second - 2).C
-				require.Zero(t, k.Sweep())
-				<-time.NewTimer(2).C
-				require.Equal(t, 1, k.Len(), "nothing happens while nobody calls")
-				require.Equal(t, 1, k.Sweep())
-				require.Equal(t, partition.Counts{Created: 1, Dropped: 1}, k.Counts())
-				_, ok := k.Get("a")
-				require.False(t, ok)
-				takes(t, k, "a", 3)
-			})
+			}
 		})
 	}
 }
 
-// A limiter that keys share stays open when their partitions are dropped, if New returns a chain of it.
-func TestSharedLimiterIsNotClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		shared := bucket(3, time.Second)
-		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return core.Chain(shared) }})
-		takes(t, k, "a", 1)
-		takes(t, k, "b", 2)
-		require.Zero(t, shared.Available())
-		<-time.NewTimer(time.Minute).C
-		require.Equal(t, 2, k.Sweep())
-		takes(t, k, "a", 3)
-		require.Zero(t, shared.Available())
-	})
-}
-
-// Default of IdleTimeout.
-func TestDroppedAfterTenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeyed(t, options{})
-		takes(t, k, "a", 1).Release()
-		see(t, k)
-		<-time.NewTimer(10*time.Second - 1).C
-		require.Zero(t, k.Sweep())
-		<-time.NewTimer(1).C
-		require.Equal(t, 1, k.Sweep())
-	})
-}
-
-// What is held, waited for, or of no known idleness is never dropped.
+// A limiter is not dropped while permits are held or requests wait, or if it does not report that it is idle.
 func TestNotDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
@@ -114,7 +90,7 @@ func TestNotDropped(t *testing.T) {
 	})
 }
 
-// A limiter that says it is idle while a request is in it is not dropped.
+// A limiter that reports that it is idle during a request is not dropped.
 func TestNotDroppedWhileARequestIsInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Hour)
@@ -148,9 +124,9 @@ func (h hasty) IdleFor() (time.Duration, bool) {
 	return d, idle
 }
 
-// A request that comes and goes between the limiter's word that it is idle and the drop keeps
-// the partition: it may have taken permits.
-func TestNotDroppedIfARequestComesMeanwhile(t *testing.T) {
+// A request that comes and goes after the limiter has reported that it is idle, and before the drop,
+// keeps the partition: it may have taken permits.
+func TestNotDroppedIfARequestComesBetween(t *testing.T) {
 	for name, look := range map[string]func(*keyed){
 		"sweep": func(k *keyed) { require.Zero(t, k.Sweep()) },
 		"requests": func(k *keyed) {
@@ -185,39 +161,27 @@ func TestNotDroppedIfARequestComesMeanwhile(t *testing.T) {
 	}
 }
 
-// Of n live partitions all that may be dropped are gone after some 4n+64 further requests, on
-// the average, whatever the requests are and however they end.
+// Among n live partitions, all that may be dropped are gone after some 4n+64 further requests, on
+// average, whatever the requests are and however they end.
 func TestRequestsSweep(t *testing.T) {
 	limiters := map[string]func(string) core.Limiter{
 		"ours":   func(key string) core.Limiter { return semaphore(key, 1) },
 		"theirs": func(string) core.Limiter { return newFake(20 * time.Second) },
 	}
 	requests := map[string]func(k *keyed, n, i int){
-		"of one live key":    func(k *keyed, _, _ int) { k.TryAcquire("0", 1).Release() },
-		"of one new key":     func(k *keyed, _, _ int) { k.TryAcquire("new", 1).Release() },
-		"of new keys":        func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i), 1) },
-		"of new keys, twice": func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i/2), 1) },
-		"of new keys, six":   func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i/6), 1) },
-		"of other keys":      func(k *keyed, n, i int) { k.TryAcquire(strconv.Itoa(n+i%n), 1).Release() },
-		"through Acquire":    func(k *keyed, n, i int) { _, _ = k.Acquire(nilContext{}, strconv.Itoa(n+i%n), 0) },
-		"that are refused":   func(k *keyed, _, _ int) { k.TryAcquire("new", 1) },
-		"that probe":         func(k *keyed, _, _ int) { k.TryAcquire("new", 0) },
-		"that are too much":  func(k *keyed, _, _ int) { k.TryAcquire("new", 1000) },
-		"of a closed limiter": func(k *keyed, _, _ int) {
-			if l, ok := k.Get("new"); ok {
-				_ = l.(io.Closer).Close()
-			}
-			k.TryAcquire("new", 1)
-		},
-		"of For": func(k *keyed, _, _ int) { partition.For[string](k, "new").TryAcquire(1).Release() },
+		"of an idle key":   func(k *keyed, _, _ int) { k.TryAcquire("0", 0) },
+		"of new keys":      func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i/2), 1) },
+		"through Acquire":  func(k *keyed, n, i int) { _, _ = k.Acquire(nilContext{}, strconv.Itoa(n+i%n), 0) },
+		"that are refused": func(k *keyed, _, _ int) { k.TryAcquire("new", 1000) },
+		"of For":           func(k *keyed, _, _ int) { partition.For[string](k, "new").TryAcquire(1).Release() },
 	}
 	for kind, limiter := range limiters {
 		for what, request := range requests {
-			for _, n := range []int{1, 3, 10, 333} {
+			for _, n := range []int{1, 10, 333} {
 				t.Run(fmt.Sprintf("%s/%s/%d", kind, what, n), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						calls, allowed := 0, 0
-						for range max(5, 200/n) { // the average is far from what is allowed
+						for range max(5, 200/n) { // so that the average is meaningful
 							k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return limiter(key), nil }})
 							for i := range n {
 								takes(t, k, strconv.Itoa(i), 1).Release()
@@ -274,23 +238,8 @@ func TestRequestsSweepInAnotherBubble(t *testing.T) {
 	}
 }
 
-// A key that is asked for all the time does not keep its idle partition: probes take nothing.
-func TestProbedPartitionIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeyed(t, options{})
-		takes(t, k, "a", 1).Release()
-		see(t, k)
-		<-time.NewTimer(10 * time.Second).C
-		for range 1000 {
-			k.TryAcquire("a", 0)
-		}
-		require.Equal(t, uint64(1), k.Counts().Dropped)
-		require.Equal(t, 1, k.Len())
-	})
-}
-
-// A user's limiter that becomes idle without a request, as its owner says, is seen in time.
-func TestAnswersThatChange(t *testing.T) {
+// A user's limiter may become idle without a request. The next sweep asks it.
+func TestALimiterBecomesIdleByItself(t *testing.T) {
 	f := newFake(9 * time.Second)
 	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
 		if key == "busy" {
@@ -310,7 +259,7 @@ func TestAnswersThatChange(t *testing.T) {
 	require.Equal(t, map[string]bool{"busy": true}, live(k))
 }
 
-// The limiter is closed, then OnEvict is told. It may use the Keyed.
+// The limiter is closed before OnEvict is called. OnEvict may use the Keyed.
 func TestOnEvict(t *testing.T) {
 	f := newFake(time.Hour)
 	var told []string
@@ -331,28 +280,238 @@ func TestOnEvict(t *testing.T) {
 	require.Equal(t, []string{"a"}, told)
 }
 
-// Nobody can tell that a partition was dropped: a bucket that is dropped is full.
-func TestNobodyCanTell(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeyed(t, options{
-			IdleTimeout: 1, // as soon as may be
-			New:         func(string) (core.Limiter, error) { return bucket(5, time.Second), nil },
-		})
-		whole := bucket(5, time.Second)
-		for i := range 200 {
-			for n := range 3 {
-				want := whole.TryAcquire(n)
-				got := k.TryAcquire("a", n)
-				require.Equal(t, want.Acquired(), got.Acquired())
-				wantAfter, _ := core.RetryAfter.From(want)
-				gotAfter, _ := core.RetryAfter.From(got)
-				require.Equal(t, wantAfter, gotAfter)
+// evictions makes a Keyed of n idle partitions and asks it once for a new key. onEvict is OnEvict's
+// body. It returns how deep the calls of OnEvict were in each other, and how many there were.
+func evictions(t *testing.T, n, maxPartitions int, onEvict func(k *partition.Keyed[int, int], key int)) (deepest, calls int) {
+	t.Helper()
+	var k *partition.Keyed[int, int]
+	var mu sync.Mutex
+	depth := 0
+	enter := func(by int) {
+		mu.Lock()
+		defer mu.Unlock()
+		depth += by
+		deepest = max(deepest, depth)
+		calls += max(by, 0)
+	}
+	k = core.Must(partition.New(partition.Options[int, int]{
+		Key:           func(i int) int { return i },
+		New:           func(int) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
+		MaxPartitions: maxPartitions,
+		OnEvict: func(key int, _ core.Limiter) {
+			enter(1)
+			defer enter(-1)
+			onEvict(k, key)
+		},
+	}))
+	for i := range n {
+		k.TryAcquire(i, 1)
+	}
+	require.Zero(t, calls)
+	time.Sleep(time.Minute)
+	k.TryAcquire(-1, 1)
+	return deepest, calls
+}
+
+// Requests of OnEvict do not evict: one request does its share of the sweeping and no more, however many
+// partitions are idle.
+func TestOnEvictAsksTheKeyed(t *testing.T) {
+	n := 20_000
+	if testing.Short() || testkit.Race {
+		n = 2_000
+	}
+	for name, onEvict := range map[string]func(k *partition.Keyed[int, int], key int){
+		"the same key": func(k *partition.Keyed[int, int], key int) { k.TryAcquire(key, 1) },
+		"other keys": func(k *partition.Keyed[int, int], key int) {
+			k.TryAcquire(-2*key-2, 1)
+			k.TryAcquire(-2*key-3, 1)
+		},
+		"many requests": func(k *partition.Keyed[int, int], key int) {
+			for range 100 {
+				k.TryAcquire(key, 1)
 			}
-			<-time.NewTimer(time.Duration(i*i%7919) * time.Millisecond).C
-			k.Sweep()
-			<-time.NewTimer(1).C
-			k.Sweep()
+		},
+		"for":     func(k *partition.Keyed[int, int], key int) { partition.For(k, key).Available() },
+		"a sweep": func(k *partition.Keyed[int, int], _ int) { k.Sweep() },
+		"on another goroutine": func(k *partition.Keyed[int, int], key int) {
+			var wg sync.WaitGroup
+			wg.Go(func() { k.TryAcquire(key, 1) })
+			wg.Wait()
+		},
+	} {
+		for _, room := range []int{n, n + n} {
+			testkit.Bubble(t, name, func(t *testing.T) {
+				deepest, calls := evictions(t, n, room, onEvict)
+				require.LessOrEqual(t, deepest, 1)
+				require.LessOrEqual(t, calls, 20)
+			})
 		}
-		require.Greater(t, k.Counts().Dropped, uint64(10))
+	}
+}
+
+// A limiter's own methods are called while partitions are looked at. They may ask the Keyed too.
+func TestLimitersThatAskTheKeyed(t *testing.T) {
+	const n = 2_000
+	testkit.Bubble(t, "", func(t *testing.T) {
+		var k *keyed
+		depth, deepest := 0, 0
+		ask := func(key string) {
+			depth++
+			deepest = max(deepest, depth)
+			k.TryAcquire(key+"'", 1)
+			depth--
+		}
+		k = newKeyed(t, options{
+			New: func(key string) (core.Limiter, error) {
+				l := newFake(time.Hour)
+				l.onClose = func() error { ask(key); return nil }
+				return askingIdler{l, func() { ask(key + "i") }}, nil
+			},
+			MaxPartitions: n,
+		})
+		for i := range 2 * n {
+			k.TryAcquire(string(rune('0'+i)), 1)
+		}
+		k.Sweep()
+		require.LessOrEqual(t, deepest, 2, "IdleFor, and then Close")
 	})
+}
+
+type askingIdler struct {
+	*fake
+	ask func()
+}
+
+// Other goroutines make room while OnEvict runs for one of them.
+func TestRoomIsMadeWhileOnEvictRuns(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		hold := make(chan struct{})
+		k := newKeyed(t, options{
+			New:           func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
+			MaxPartitions: 8,
+			OnEvict:       func(string, core.Limiter) { <-hold },
+		})
+		for i := range 8 {
+			takes(t, k, string(rune('a'+i)), 1)
+		}
+		time.Sleep(time.Second)
+		for i := range 8 {
+			go k.TryAcquire(string(rune('A'+i)), 1)
+		}
+		synctest.Wait()
+		// One request may take the room that another made.
+		require.GreaterOrEqual(t, k.Counts().Dropped, uint64(4))
+		close(hold)
+		synctest.Wait()
+		require.Equal(t, 8, k.Len())
+	})
+}
+
+func (a askingIdler) IdleFor() (time.Duration, bool) {
+	a.ask()
+	return a.fake.IdleFor()
+}
+
+// busyContext does something when it is asked for the n-th time whether it is done.
+type busyContext struct {
+	context.Context
+
+	n  int
+	do func()
+}
+
+// A partition that is dropped between the look for it and the look at its limiter is as if it
+// had been dropped before: the request gets another.
+func TestDroppedUnderARequest(t *testing.T) {
+	for name, limiter := range kinds(1, time.Second) {
+		if name == "theirs" {
+			continue // the request is in it
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				evicted := 0
+				k := newKeyed(t, options{
+					New:     func(string) (core.Limiter, error) { return limiter(), nil },
+					OnEvict: func(string, core.Limiter) { evicted++ },
+				})
+				takes(t, k, "a", 1).Release()
+				old, _ := k.Get("a")
+				<-time.NewTimer(2 * time.Second).C
+				see(t, k)
+				<-time.NewTimer(time.Minute).C
+				ctx := &busyContext{t.Context(), 2, func() { k.Sweep() }}
+				lease, err := k.Acquire(ctx, "a", 1)
+				require.NoError(t, err)
+				require.Equal(t, 1, evicted)
+				require.Equal(t, uint64(2), k.Counts().Created)
+				require.Equal(t, core.ErrClosed, old.TryAcquire(1).Err())
+				refused(t, k, "a", 1, core.ErrRejected)
+				k.Refund("a", lease)
+				takes(t, k, "a", 1)
+			})
+		})
+	}
+}
+
+// A limiter that its owner closed rejects, until it is dropped like any other.
+func TestClosedByItsOwner(t *testing.T) {
+	for name, limiter := range kinds(1, time.Second) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return limiter(), nil }})
+				takes(t, k, "a", 1).Release()
+				l, _ := k.Get("a")
+				require.NoError(t, l.(interface{ Close() error }).Close())
+				for range 10 {
+					refused(t, k, "a", 1, core.ErrClosed)
+					_, err := k.Acquire(t.Context(), "a", 1)
+					require.Equal(t, core.ErrClosed, err)
+				}
+				<-time.NewTimer(2 * time.Second).C
+				see(t, k)
+				<-time.NewTimer(time.Minute).C
+				require.Equal(t, 1, k.Sweep())
+				takes(t, k, "a", 1)
+			})
+		})
+	}
+}
+
+// A request whose share of the sweeping ends in a panic of OnEvict takes no permit.
+func TestPanicOfOnEvictTakesNoPermit(t *testing.T) {
+	ask := map[string]func(*keyed){
+		"TryAcquire": func(k *keyed) { k.Refund("used", takes(t, k, "used", 1)) },
+		"Acquire":    func(k *keyed) { k.Refund("used", must(k.Acquire(t.Context(), "used", 1))) },
+	}
+	for name, ask := range ask {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeyed(t, options{
+					New:     func(string) (core.Limiter, error) { return semaphore("", 6), nil },
+					OnEvict: func(string, core.Limiter) { panic("odd") },
+				})
+				takes(t, k, "idle", 1).Release()
+				takes(t, k, "used", 1)
+				see(t, k)
+				time.Sleep(time.Minute)
+				panicked := false
+				for !panicked {
+					func() {
+						defer func() { panicked = recover() != nil }()
+						ask(k)
+					}()
+				}
+				s, _ := k.Statistics("used")
+				require.Equal(t, 5, s.Available)
+			})
+		})
+	}
+}
+
+func (c *busyContext) Err() error {
+	c.n--
+	if c.n == 0 {
+		c.do()
+	}
+	return c.Context.Err()
 }

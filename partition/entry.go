@@ -39,7 +39,7 @@ type entry[R any, K comparable] struct {
 	word atomic.Uint64
 
 	// notBefore is when the limiter may have been idle for IdleTimeout at the earliest, going
-	// by its latest answer: an instant of Keyed.now. Until then a sweep does not ask it.
+	// by its latest answer, in nanoseconds since Keyed.base. Until then a sweep does not ask it.
 	notBefore atomic.Int64
 
 	slot    uint32 // in the table; guarded by Keyed.mu

@@ -16,7 +16,7 @@ type request struct{ client string }
 
 func byClient(r request) string { return r.client }
 
-// tenADay lets ten permits pass at once, and ten a day.
+// tenADay is a bucket of ten permits, which come back within a day.
 func tenADay(string) (core.Limiter, error) {
 	return core.NewTokenBucket(core.TokenBucketOptions{
 		TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: 24 * time.Hour,
@@ -53,7 +53,7 @@ func ExampleNew() {
 	// 2 clients
 }
 
-// A client's jobs wait for each other, and not for those of other clients.
+// The jobs of one client wait for each other, but not for those of other clients.
 func ExampleKeyed_Acquire() {
 	limits, _ := partition.New(partition.Options[request, string]{
 		Key: byClient,
@@ -81,7 +81,7 @@ func ExampleKeyed_Acquire() {
 	// second job of ann's
 }
 
-// What was acquired and not used is given back, to a bucket too.
+// Refund returns permits that were not used, even to a token bucket.
 func ExampleKeyed_Refund() {
 	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
 	r := request{client: "ann"}
@@ -112,7 +112,7 @@ func ExampleKeyed_Get() {
 	// false
 }
 
-// Who is refused most?
+// Which client is rejected most?
 func ExampleKeyed_All() {
 	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
 	for range 25 {
@@ -127,7 +127,7 @@ func ExampleKeyed_All() {
 	// Output: ann 15
 }
 
-// A limiter that is idle is as good as a new one: its partition can go.
+// An idle limiter answers as a new one does, so its partition can be dropped.
 func ExampleKeyed_Sweep() {
 	limits, _ := partition.New(partition.Options[request, string]{
 		Key: byClient, New: tenADay,
@@ -180,24 +180,24 @@ func ExampleChain() {
 	fmt.Println(chain.TryAcquire(ann, 8).Acquired())
 	lease := chain.TryAcquire(bob, 8)
 	if rejected := new(core.RejectedError); errors.As(lease.Err(), &rejected) {
-		fmt.Println(rejected.Limiter, "said no")
+		fmt.Println("rejected by", rejected.Limiter)
 	}
 	s, _ := limits.Statistics(bob)
-	fmt.Println(s.Available, "left of bob's: a refusal burns none")
+	fmt.Println(s.Available, "left of bob's")
 	// Output:
 	// true
-	// all said no
-	// 10 left of bob's: a refusal burns none
+	// rejected by all
+	// 10 left of bob's
 }
 
-// A limiter that knows nothing of keys, where one of requests is wanted.
+// A limiter without keys, where a limiter of requests is needed.
 func ExampleShared() {
 	l := partition.Shared[request](core.Unlimited())
 	fmt.Println(l.TryAcquire(request{client: "ann"}, 1).Acquired())
 	// Output: true
 }
 
-// A limiter of names, asked with requests.
+// A limiter of names answers requests.
 func ExampleTranslate() {
 	byName, _ := partition.New(partition.Options[string, string]{Key: strings.ToLower, New: tenADay})
 	l := partition.Translate(byName, byClient)
@@ -215,4 +215,15 @@ func ExampleFor() {
 	lease := chain.TryAcquire(1)
 	fmt.Println(lease.Acquired(), ann.Available())
 	// Output: true 9
+}
+
+func ExampleByKey() {
+	users, err := partition.ByKey(func(string) (core.Limiter, error) {
+		return core.NewTokenBucket(core.PerSecond(10, 2))
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(users.TryAcquire("ann", 2).Acquired(), users.TryAcquire("ann", 1).Acquired(), users.TryAcquire("bob", 1).Acquired())
+	// Output: true false true
 }

@@ -13,7 +13,7 @@ import (
 // [core.Reporter], a [core.Refunder] and a [core.Settler]. For a Limiter of this package it is a
 // [core.QuietTrier] too, so that a channel or a reader asks it without an allocation.
 //
-// If l is a [Keyed], For calls its Key once, before it returns. The returned limiter makes the
+// If l is a [Keyed], For calls its Key once, before it returns. The returned limiter creates the
 // key's partition when it is first used, even if only for its statistics; if there is no room
 // for the partition it reports the statistics of Overflow, or zero. For a Limiter of your own
 // it reports zero unless that has a method Statistics(R) (core.Statistics, bool), as Keyed has.
@@ -94,7 +94,7 @@ func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
 }
 
 // settleTo settles a lease of l's. If l is not a Settler, settling to 0 refunds the lease, and
-// settling to anything else leaves it as it is.
+// settling to more leaves it as it is.
 func settleTo[R any](l Limiter[R], r R, lease core.Lease, permits int) core.Lease {
 	if s, ok := l.(Settler[R]); ok {
 		return s.Settle(r, lease, permits)
@@ -202,8 +202,8 @@ func (e *entry[R, K]) String() string {
 	return "one of " + e.k.title() + ": not live"
 }
 
-// current returns the limiter that decides now: the partition's, which is made if it is not live,
-// or what refuses everything if it cannot be made or the Keyed is closed.
+// current returns the limiter that decides now: the partition's, which is created if it is not live.
+// If it cannot be created or the Keyed is closed, it returns a limiter that refuses everything.
 func (e *entry[R, K]) current() core.Limiter {
 	if err := e.k.check(background, 0); err != nil {
 		return refuse(err)
@@ -212,7 +212,7 @@ func (e *entry[R, K]) current() core.Limiter {
 	if err != nil {
 		return refuse(err)
 	}
-	return live.limiter // to be dropped while it is read does no harm
+	return live.limiter // it may be dropped while it is read
 }
 
 // refuser refuses every request, with the answer's error.

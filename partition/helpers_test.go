@@ -22,8 +22,8 @@ type (
 
 func self(key string) string { return key }
 
-// newKeyed returns a Keyed with what o leaves out filled in: the key is the request, each
-// has a concurrency limiter of one permit and a queue.
+// newKeyed returns a Keyed with defaults: the key is the request, and each key has a concurrency limiter
+// of one permit with a queue.
 func newKeyed(t *testing.T, o options) *keyed {
 	t.Helper()
 	if o.Key == nil {
@@ -80,13 +80,13 @@ func live(k *keyed) map[string]bool {
 	return keys
 }
 
-// see has all limiters say whether they are idle: core's count from when they are first asked.
+// see asks all limiters whether they are idle: those of core count from when they are first asked.
 func see(t *testing.T, k *keyed) {
 	t.Helper()
 	require.Zero(t, k.Sweep())
 }
 
-// fake is somebody's limiter: what is not set is a limiter that grants all and is never idle.
+// fake is a user's limiter. Unless its fields say otherwise, it grants everything and is not closed.
 type fake struct {
 	try     func(permits int) core.Lease
 	acquire func(ctx context.Context, permits int) (core.Lease, error)
@@ -152,14 +152,53 @@ func (nilContext) Done() <-chan struct{}       { return nil }
 func (nilContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (nilContext) Value(any) any               { return nil }
 
-// heap returns how many bytes are in use.
-func heap() uint64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+// isRejected reports whether a later request could be granted.
+func isRejected(err error) bool { return errors.Is(err, core.ErrRejected) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
-// isRejected reports whether err is a refusal that another time could turn into a grant.
-func isRejected(err error) bool { return errors.Is(err, core.ErrRejected) }
+// fixed and sliding return windows of so many permits, with a queue.
+func fixed(permits int, window time.Duration) *core.FixedWindow {
+	l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: permits, Window: window, QueueLimit: 1000})
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func sliding(permits int, window time.Duration) *core.SlidingWindow {
+	l, err := core.NewSlidingWindow(core.SlidingWindowOptions{
+		PermitLimit: permits, Window: window, SegmentsPerWindow: 2, QueueLimit: 1000,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// kinds are a limiter of each kind, of so many permits; rates come back in so long.
+func kinds(permits int, back time.Duration) map[string]func() core.Limiter {
+	return map[string]func() core.Limiter{
+		"concurrency": func() core.Limiter { return semaphore("", permits) },
+		"bucket":      func() core.Limiter { return bucket(permits, back/time.Duration(permits)) },
+		"fixed":       func() core.Limiter { return fixed(permits, back) },
+		"sliding":     func() core.Limiter { return sliding(permits, back) },
+		"theirs":      func() core.Limiter { return slow{semaphore("", permits)} },
+	}
+}
+
+// slow is a user's limiter that takes some time to report whether it is idle.
+type slow struct{ *core.ConcurrencyLimiter }
+
+func (s slow) IdleFor() (time.Duration, bool) {
+	d, idle := s.ConcurrencyLimiter.IdleFor()
+	for range 5 {
+		runtime.Gosched()
+	}
+	return d, idle
+}

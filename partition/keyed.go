@@ -14,7 +14,7 @@ import (
 )
 
 // Keyed limits each key by its own limiter, for example one per client. A partition is a key
-// with its limiter. It is made at the key's first request and dropped when its limiter has been
+// with its limiter. It is created at the key's first request and dropped when its limiter has been
 // idle for a while, which makes no difference to later requests. The number of partitions is
 // bounded.
 //
@@ -26,7 +26,7 @@ import (
 // There is no goroutine and no timer. Some requests, chosen at random, look at a few partitions
 // and drop the ones that are due: among n live partitions, all that may be dropped are gone after
 // about 4n+64 further requests, on average, whatever the keys of these requests. [Keyed.Sweep]
-// drops them at once.
+// drops them immediately.
 //
 // A request for a live partition allocates nothing beyond what Options.Key allocates.
 //
@@ -40,7 +40,7 @@ type Keyed[R any, K comparable] struct {
 
 	overflow *entry[R, K] // not in live: it decides for the keys for which there is no room
 
-	_ [64]byte // each call reads what is above, and sweeps write what is below: see LiveKeyAllCores in bench
+	_ [64]byte // each call reads the fields above, and sweeps write those below: see LiveKeyAllCores in bench
 
 	overflowed atomic.Uint64
 	sweeps     sweeps
@@ -49,11 +49,11 @@ type Keyed[R any, K comparable] struct {
 	// mu is held for a few steps when a partition comes or goes, never while a user's code
 	// runs. A limiter's mutex may be taken under it. It guards what follows, and the dropped
 	// bit of all entries.
-	mu     sync.Mutex
-	table  table[R, K]
-	making map[K]chan struct{} // the keys whose New is running; closed at its end, nil while nobody waits for that
-	places int                 // taken: by live partitions and by those being made
-	counts Counts              // Created and Dropped only
+	mu       sync.Mutex
+	table    table[R, K]
+	creating map[K]chan struct{} // the keys whose New is running; nil until a request waits for it, then closed at its end
+	places   int                 // taken by live partitions and by those being created
+	counts   Counts              // Created and Dropped only
 }
 
 // Counts are the counts of a [Keyed] at one instant.
@@ -77,7 +77,7 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	}
 	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4)   // may be added to an instant
 	o.MaxPartitions = min(o.MaxPartitions, math.MaxInt32) // fits an entry's slot
-	k := &Keyed[R, K]{o: o, base: time.Now(), making: make(map[K]chan struct{})}
+	k := &Keyed[R, K]{o: o, base: time.Now(), creating: make(map[K]chan struct{})}
 	inner := bound(&refuser{k.noRoom})
 	if o.Overflow != nil {
 		inner = complete(o.Overflow)
@@ -186,12 +186,12 @@ func (k *Keyed[R, K]) detach() table[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open.Store(false)
-	for _, made := range k.making {
-		if made != nil {
-			close(made)
+	for _, created := range k.creating {
+		if created != nil {
+			close(created)
 		}
 	}
-	clear(k.making)
+	clear(k.creating)
 	k.live.Clear()
 	closed := k.table
 	k.table, k.places = table[R, K]{}, 0

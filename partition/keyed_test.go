@@ -2,8 +2,9 @@ package partition_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
+	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func TestEachKeyHasItsOwnLimiter(t *testing.T) {
 	require.Equal(t, partition.Counts{Live: 2, Created: 2}, k.Counts())
 }
 
-// The lease is the limiter's own: its metadata, and its identity for a refund.
+// The lease is the limiter's own: it has the limiter's metadata, and the limiter refunds it.
 func TestLeaseComesBackUnchanged(t *testing.T) {
 	k := newKeyed(t, options{})
 	a := takes(t, k, "a", 1)
@@ -73,14 +74,6 @@ func TestOrderOfChecks(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-func TestProbe(t *testing.T) {
-	k := newKeyed(t, options{})
-	require.True(t, k.TryAcquire("a", 0).Acquired())
-	takes(t, k, "a", 1)
-	require.False(t, k.TryAcquire("a", 0).Acquired())
-	require.Equal(t, 1, k.Len())
-}
-
 func TestAcquireWaitsInTheLimitersQueue(t *testing.T) {
 	t.Run("served", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,61 +100,7 @@ func TestAcquireWaitsInTheLimitersQueue(t *testing.T) {
 	})
 }
 
-// Somebody's limiter that is careless with its answers does not get a caller started.
-func TestCarelessLimiters(t *testing.T) {
-	odd := errors.New("odd")
-	for name, acquire := range map[string]func(context.Context, int) (core.Lease, error){
-		"not acquired, no error":   func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil },
-		"error, acquired":          func(_ context.Context, n int) (core.Lease, error) { return core.Grant(n, nil), odd },
-		"error, another's refusal": func(context.Context, int) (core.Lease, error) { return core.Lease{}, odd },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(busy)
-			f.acquire = acquire
-			k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return f, nil }})
-			l, err := k.Acquire(t.Context(), "a", 1)
-			require.Error(t, err)
-			require.False(t, l.Acquired())
-			require.ErrorIs(t, l.Err(), err)
-		})
-	}
-}
-
-// A rejection keeps its metadata also where the limiter's lease makes its error anew each time
-// that it is asked, as core's do: alone, in a chain, and as Overflow.
-func TestRejectionWhoseErrorIsMadeAnew(t *testing.T) {
-	f := newFake(busy)
-	f.try = func(int) core.Lease {
-		b := bucket(1, time.Hour)
-		b.TryAcquire(1)
-		return b.TryAcquire(1)
-	}
-	k := newKeyed(t, options{MaxPartitions: 1, Overflow: f, New: func(string) (core.Limiter, error) { return f, nil }})
-	chain, err := partition.Chain[string](k)
-	require.NoError(t, err)
-	for name, l := range map[string]core.Limiter{
-		"Keyed": partition.For[string](k, "a"), "Overflow": partition.For[string](k, "b"), "Chain": partition.For(chain, "a"),
-		"Shared chain": partition.For(must(partition.Chain(partition.Shared[string](f))), "a"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease, err := l.Acquire(t.Context(), 1)
-			require.ErrorIs(t, err, core.ErrRejected)
-			require.Same(t, err, lease.Err())
-			window, ok := core.Window.From(lease)
-			require.True(t, ok)
-			require.Equal(t, time.Hour, window)
-		})
-	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-// A limiter that panics leaves nothing behind that would keep its partition for ever.
+// A panic of a limiter does not keep its partition from being dropped.
 func TestLimiterThatPanics(t *testing.T) {
 	f := newFake(time.Hour)
 	f.try = func(int) core.Lease { panic("odd") }
@@ -238,6 +177,8 @@ func TestOptionFaults(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
+	_, err = partition.ByKey[int](nil)
+	require.EqualError(t, err, "partition: Options.New = nil, want a function")
 	k := newKeyed(t, options{IdleTimeout: math.MaxInt64, MaxPartitions: math.MaxInt})
 	takes(t, k, "a", 1)
 	require.Zero(t, k.Sweep())
@@ -263,21 +204,84 @@ func TestZeroValueRefuses(t *testing.T) {
 	require.NoError(t, k.Close())
 }
 
-func TestLivePartitionAllocatesNothing(t *testing.T) {
+// A partition takes at most 200 bytes beyond its key and its limiter.
+func TestMemoryOfAPartition(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const n = 50_000
+	shared := bare{semaphore("", 1)}
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return shared, nil }})
+	before := heap()
+	for _, key := range keys {
+		k.TryAcquire(key, 0)
+	}
+	bytes := float64(heap()-before) / n
+	require.Equal(t, n, k.Len())
+	t.Logf("%.1f bytes a partition, the string's header included", bytes)
+	require.LessOrEqual(t, bytes, 200.0+16)
+}
+
+// heap returns how many bytes are in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestString(t *testing.T) {
+	k := newKeyed(t, options{Name: "api", MaxPartitions: 1})
+	takes(t, k, "secret", 1)
+	refused(t, k, "b", 1, core.ErrRejected)
+	require.Equal(t, `partitions "api": 1 live, 1 created, 0 dropped, 1 overflowed`, k.String())
+	live, gone := fmt.Sprint(partition.For[string](k, "secret")), fmt.Sprint(partition.For[string](k, "b"))
+	require.Contains(t, live, `one of partitions "api": `)
+	require.Equal(t, `one of partitions "api": not live`, gone)
+	require.Equal(t, 1, k.Len(), "none was created")
+
+	k = newKeyed(t, options{})
+	require.Equal(t, "partitions: 0 live, 0 created, 0 dropped, 0 overflowed", k.String())
+	chain := must(partition.Chain[string](k, partition.Shared[string](bare{})))
+	require.Equal(t, "chain of "+k.String()+", shared partition_test.bare", fmt.Sprint(chain))
+	require.Equal(t, "translated "+k.String(), fmt.Sprint(partition.Translate[string](k, self)))
+	require.Equal(t, "partitions: 0 live, 0 created, 0 dropped, 0 overflowed", new(keyed).String())
+}
+
+// A request for a live partition allocates nothing.
+func TestNothingIsAllocated(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
-	for name, l := range map[string]core.Limiter{"semaphore": semaphore("", 5), "bucket": bucket(1<<30, 1)} {
-		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return l, nil }})
-		bound := partition.For[string](k, "a")
-		for what, f := range map[string]func(){
-			"try":     func() { k.TryAcquire("a", 1).Release() },
-			"acquire": func() { l, _ := k.Acquire(t.Context(), "a", 1); l.Release() },
-			"refused": func() { k.TryAcquire("a", 0).Release() },
-			"bound":   func() { bound.TryAcquire(1).Release() },
-			"find":    func() { _, _ = k.Get("a") },
-		} {
-			require.Zero(t, testing.AllocsPerRun(1000, f), "%s: %s", name, what)
+	k := newKeyed(t, options{MaxPartitions: 2, Overflow: semaphore("", 5), New: func(key string) (core.Limiter, error) {
+		if key == "bucket" {
+			return bucket(1<<30, 1), nil
 		}
+		return semaphore(key, 5), nil
+	}})
+	takes(t, k, "a", 1)
+	takes(t, k, "bucket", 1)
+	chain := must(partition.Chain(k, partition.Shared[string](semaphore("", 5))))
+	r, s := chain.(partition.Refunder[string]), chain.(partition.Settler[string])
+	bound := partition.For(chain, "a")
+	for name, f := range map[string]func(){
+		"try":            func() { k.TryAcquire("a", 1).Release() },
+		"acquire":        func() { must(k.Acquire(t.Context(), "a", 1)).Release() },
+		"bucket":         func() { k.TryAcquire("bucket", 1) },
+		"overflow":       func() { k.TryAcquire("no room", 1).Release() },
+		"for":            func() { partition.For[string](k, "a").TryAcquire(1).Release() },
+		"for, quietly":   func() { l, _ := core.TryQuietly(partition.For[string](k, "a"), 1); l.Release() },
+		"chain":          func() { chain.TryAcquire("a", 1).Release() },
+		"chain, quietly": func() { l, _ := core.TryQuietly(bound, 1); l.Release() },
+		"chain, refund":  func() { r.Refund("a", chain.TryAcquire("a", 1)) },
+		"chain, refused": func() { chain.TryAcquire("a", 6) },
+		"chain, settle":  func() { s.Settle("a", chain.TryAcquire("a", 3), 2).Release() },
+	} {
+		require.Zero(t, testing.AllocsPerRun(1000, f), name)
 	}
 }

@@ -23,7 +23,7 @@ type Limiter[R any] interface {
 
 // Refunder is a [Limiter] that can undo a grant that was not used.
 type Refunder[R any] interface {
-	// Refund gives back the permits of a lease that was acquired for r, as [core.Refunder]
+	// Refund returns the permits of a lease that was acquired for r, as [core.Refunder]
 	// does, at most once per lease. It ignores leases of other limiters.
 	Refund(r R, l core.Lease)
 }
@@ -31,7 +31,7 @@ type Refunder[R any] interface {
 // Settler is a [Limiter] that can correct the cost of a grant once the cost is known.
 type Settler[R any] interface {
 	// Settle records that the grant of l, which was acquired for r, has cost permits, as
-	// [core.Settler] does: the difference is given back, or taken as a debt. It returns a lease
+	// [core.Settler] does: the difference is returned, or taken as a debt. It returns a lease
 	// that replaces l. Negative permits count as 0. A lease that another limiter granted, that
 	// is not acquired, or whose limiter is gone is returned unchanged.
 	Settle(r R, l core.Lease, permits int) core.Lease

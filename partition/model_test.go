@@ -33,8 +33,8 @@ func modelLimiter(key string) core.Limiter {
 	return bucket(n%3+1, time.Duration(n)*time.Second)
 }
 
-// FuzzAgainstMap plays operations on a Keyed and on a map of limiters that never drops: what
-// is granted, when to retry, and what is available is the same, with the same clock.
+// FuzzAgainstMap plays operations on a Keyed and on a map of limiters that never drops. Both grant the
+// same requests, and report the same times to retry and the same available permits.
 func FuzzAgainstMap(f *testing.F) {
 	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -3,7 +3,6 @@ package partition_test
 import (
 	"context"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,6 +24,7 @@ func TestNoRoom(t *testing.T) {
 			require.ErrorAs(t, l.Err(), &rejected)
 			require.Equal(t, &core.RejectedError{Limiter: name, Permits: 3, Reason: "partition limit reached"}, rejected)
 			require.ErrorIs(t, l.Err(), core.ErrRejected)
+			require.ErrorIs(t, l.Err(), partition.ErrFull)
 			reason, _ := core.ReasonPhrase.From(l)
 			require.Equal(t, "partition limit reached", reason)
 			limiter, ok := core.LimiterName.From(l)
@@ -32,6 +32,7 @@ func TestNoRoom(t *testing.T) {
 			require.Equal(t, name != "", ok)
 		}
 		require.Equal(t, partition.Counts{Live: 2, Created: 2, Overflowed: 2}, k.Counts())
+		require.NotErrorIs(t, k.TryAcquire("a", 1).Err(), partition.ErrFull)
 	}
 }
 
@@ -51,7 +52,7 @@ func TestRoomIsMade(t *testing.T) {
 	}
 }
 
-// Of 16 partitions all are looked at, wherever the idle one is.
+// All of 16 partitions are looked at, wherever the idle one is.
 func TestRoomIsFoundAmongSixteen(t *testing.T) {
 	for idle := range 16 {
 		k := newKeyed(t, options{MaxPartitions: 16})
@@ -63,15 +64,6 @@ func TestRoomIsFoundAmongSixteen(t *testing.T) {
 		}
 		takes(t, k, "new", 1)
 	}
-}
-
-// A limiter that is no Idler keeps its place for ever.
-func TestNoRoomAmongThoseThatAreNoIdlers(t *testing.T) {
-	k := newKeyed(t, options{MaxPartitions: 1, New: func(key string) (core.Limiter, error) {
-		return bare{semaphore(key, 1)}, nil
-	}})
-	takes(t, k, "a", 1).Release()
-	refused(t, k, "b", 1, core.ErrRejected)
 }
 
 func TestOverflow(t *testing.T) {
@@ -86,7 +78,7 @@ func TestOverflow(t *testing.T) {
 	refused(t, k, "d", 1, core.ErrRejected)
 	require.Equal(t, partition.Counts{Live: 1, Created: 1, Overflowed: 3}, k.Counts())
 
-	// A lease of Overflow's goes back there, also when its key has a partition by then.
+	// A lease of Overflow is refunded there, even if its key has a partition by then.
 	k.Refund("b", b)
 	require.Equal(t, 1, overflow.Available())
 	b = takes(t, k, "b", 1)
@@ -97,8 +89,8 @@ func TestOverflow(t *testing.T) {
 	refused(t, k, "b", 1, core.ErrRejected)
 }
 
-// A partition that is being made takes a place, but is not live.
-func TestPlaceOfWhatIsBeingMade(t *testing.T) {
+// A partition that is being created counts for MaxPartitions, but is not live.
+func TestRoomOfAPartitionThatIsBeingCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t, options{MaxPartitions: 1, New: func(key string) (core.Limiter, error) {
 			<-time.NewTimer(time.Second).C
@@ -114,8 +106,8 @@ func TestPlaceOfWhatIsBeingMade(t *testing.T) {
 	})
 }
 
-// A panic of OnEvict while room is made costs no place.
-func TestPlaceOfAPanic(t *testing.T) {
+// A panic of OnEvict while room is made takes no room.
+func TestRoomAfterAPanic(t *testing.T) {
 	odd := true
 	k := newKeyed(t, options{MaxPartitions: 1, OnEvict: func(string, core.Limiter) {
 		if odd {
@@ -129,48 +121,6 @@ func TestPlaceOfAPanic(t *testing.T) {
 	takes(t, k, "c", 1).Release()
 	takes(t, k, "d", 1)
 	refused(t, k, "e", 1, core.ErrRejected)
-}
-
-// MaxPartitions holds at every instant, whoever comes at once.
-func TestStressRoom(t *testing.T) {
-	const most, workers, rounds = 8, 8, 2000
-	var there, peak atomic.Int64
-	idle := time.Hour
-	f := func(string) (core.Limiter, error) {
-		peak.Store(max(peak.Load(), there.Add(1)))
-		l := newFake(idle)
-		l.onClose = func() error { there.Add(-1); return nil }
-		return l, nil
-	}
-	// A dropped limiter is closed after its place is free, so those that are there may be
-	// more than the places by the calls that are closing one.
-	k := newKeyed(t, options{MaxPartitions: most, New: f})
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := range rounds {
-				k.TryAcquire(strconv.Itoa((w*7919+i*31)%64), 1)
-				if n := k.Len(); n > most {
-					t.Errorf("%d live", n)
-				}
-				if i%100 == 0 {
-					k.Sweep()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.LessOrEqual(t, peak.Load(), int64(most+workers))
-	c := k.Counts()
-	require.Equal(t, uint64(c.Live), c.Created-c.Dropped)
-	require.Equal(t, int64(c.Live), there.Load())
-	// All places are still there.
-	k.Sweep()
-	idle = busy
-	for i := range most {
-		takes(t, k, "new"+strconv.Itoa(i), 1)
-	}
-	require.Equal(t, most, k.Len())
 }
 
 func TestClose(t *testing.T) {
@@ -237,7 +187,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// What Overflow grants at the instant of Close is refunded: Close wins.
+// A grant of Overflow at the instant of Close is refunded, because Close wins.
 func TestCloseWinsOverAGrantOfOverflow(t *testing.T) {
 	var k *keyed
 	f := newFake(busy)
@@ -253,8 +203,8 @@ func TestCloseWinsOverAGrantOfOverflow(t *testing.T) {
 	require.Equal(t, 1, released)
 }
 
-// Close while New runs: who made the partition and who waited get ErrClosed, and the limiter
-// is closed.
+// If Close is called while New runs, the request that called New and those that wait get ErrClosed, and
+// the limiter is closed.
 func TestCloseWhileNewRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(busy)
@@ -277,9 +227,9 @@ func TestCloseWhileNewRuns(t *testing.T) {
 	})
 }
 
-// A lease of Overflow's is given back though its key has a partition by then whose limiter
-// knows refunds, and Overflow, a user's own, knows none.
-func TestRefundToOverflowThatKnowsNone(t *testing.T) {
+// A lease of Overflow is released if Overflow has no Refund, even if its key has a partition by then whose
+// limiter has one.
+func TestRefundToOverflowWithoutRefund(t *testing.T) {
 	overflow := semaphore("overflow", 1)
 	k := newKeyed(t, options{MaxPartitions: 1, Overflow: bare{overflow}})
 	a := takes(t, k, "a", 1)
@@ -293,20 +243,6 @@ func TestRefundToOverflowThatKnowsNone(t *testing.T) {
 	require.Zero(t, mustGet(t, k, "b").Available(), "the partition's own lease is still out")
 	k.Refund("b", own)
 	require.Equal(t, 1, mustGet(t, k, "b").Available())
-}
-
-// A lease that outlives its partition is released, Overflow or not.
-func TestRefundAfterClose(t *testing.T) {
-	for name, overflow := range map[string]core.Limiter{"no overflow": nil, "overflow": semaphore("overflow", 1)} {
-		t.Run(name, func(t *testing.T) {
-			k := newKeyed(t, options{Overflow: overflow})
-			a := takes(t, k, "a", 1)
-			limiter := mustGet(t, k, "a").(*core.ConcurrencyLimiter)
-			require.NoError(t, k.Close())
-			k.Refund("a", a)
-			require.Equal(t, 1, limiter.Statistics().Available)
-		})
-	}
 }
 
 func mustGet(t *testing.T, k *keyed, key string) core.Limiter {

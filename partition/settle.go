@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Refund gives back permits that were acquired for r and not used, as [core.Refunder] does: to
+// Refund returns permits that were acquired for r and not used, as [core.Refunder] does: to
 // the limiter of r's partition if the partition is live, or to Overflow if Overflow granted the
 // lease. Otherwise Refund releases the lease. Refund does not create a partition, and works
 // after Close.

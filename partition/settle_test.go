@@ -46,7 +46,7 @@ func (m *meter) Settle(l core.Lease, permits int) core.Lease {
 
 func (m *meter) Refund(l core.Lease) { m.Settle(l, 0) }
 
-// Whatever is made of a Settler settles up, down, to nothing, and is paid back by a release.
+// Each limiter that is composed of a Settler settles up, down and to 0, and its leases can be released.
 func TestSettle(t *testing.T) {
 	type limiter interface {
 		partition.Limiter[string]
@@ -102,7 +102,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A lease of Overflow's is settled by Overflow, also when its key has a partition by then.
+// A lease of Overflow is settled by Overflow, even if its key has a partition by then.
 func TestSettleInOverflow(t *testing.T) {
 	own, overflow := &meter{name: "own"}, &meter{name: "overflow"}
 	busy := true
@@ -125,8 +125,8 @@ func TestSettleInOverflow(t *testing.T) {
 	require.Equal(t, []int{1, 0}, []int{own.out, overflow.out})
 }
 
-// A partition that is gone settles nothing, and none is made.
-func TestSettleOfWhatIsGone(t *testing.T) {
+// Settle does nothing for a partition that is gone, and creates none.
+func TestSettleAfterTheDrop(t *testing.T) {
 	m := &meter{name: "m"}
 	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return m, nil }})
 	l := takes(t, k, "a", 5)
@@ -140,8 +140,8 @@ func TestSettleOfWhatIsGone(t *testing.T) {
 	require.Zero(t, m.out, "released")
 }
 
-// A user's limiter that is no Settler keeps its lease as it is; to settle it to 0 refunds it.
-func TestSettleOfNoSettler(t *testing.T) {
+// If a user's limiter is not a Settler, its lease stays as it is, but to settle it to 0 refunds it.
+func TestSettleWithoutASettler(t *testing.T) {
 	l := semaphore("", 5)
 	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bare{l}, nil }})
 	for name, s := range map[string]partition.Settler[string]{
@@ -163,22 +163,6 @@ func TestSettleOfNoSettler(t *testing.T) {
 	}
 }
 
-// What a chain's lease was given, the lease that replaces it has.
-func TestChainSettlesWithTheMetadata(t *testing.T) {
-	chain := must(partition.Chain(partition.Shared[string](semaphore("s", 5))))
-	s := chain.(partition.Settler[string])
-	for _, permits := range []int{0, 2, 4} {
-		l := s.Settle("a", chain.TryAcquire("a", 3).With(markOf.With("mine")), permits)
-		require.Equal(t, permits, l.Permits())
-		mark, _ := markOf.From(l)
-		require.Equal(t, "mine", mark)
-		name, _ := core.LimiterName.From(l)
-		require.Equal(t, "s", name)
-		l.Release()
-	}
-	require.True(t, chain.TryAcquire("a", 5).Acquired())
-}
-
 // settles is a Settler that has no Refund.
 type settles struct {
 	partition.Limiter[string]
@@ -189,7 +173,7 @@ func (s settles) Settle(_ string, l core.Lease, permits int) core.Lease {
 	return s.l.Settle(l, permits)
 }
 
-// What a refused chain took of a Settler, it settles.
+// If a chain is rejected, it returns the permits of a Settler by Settle.
 func TestChainUndoesBySettle(t *testing.T) {
 	rate, _ := core.NewTokenBucket(core.Every(time.Hour, 5))
 	chain := must(partition.Chain(settles{partition.Shared[string](rate), rate}, partition.Shared[string](semaphore("", 2))))
@@ -199,8 +183,8 @@ func TestChainUndoesBySettle(t *testing.T) {
 	require.Equal(t, 5, rate.Available())
 }
 
-// A limiter that is idle is dropped, though a request that it granted goes on and may leave a
-// debt: IdleTimeout says how long a debt can come late.
+// A rate limiter that is idle is dropped even while a request that it granted is still running. A cost that
+// is settled after IdleTimeout is lost.
 func TestSettleOfALongRequest(t *testing.T) {
 	for idle, left := range map[time.Duration]int{time.Minute: 5, 2 * time.Minute: 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -213,43 +197,5 @@ func TestSettleOfALongRequest(t *testing.T) {
 			k.Settle("a", l, 7)
 			require.Equal(t, left, partition.For[string](k, "a").Available())
 		})
-	}
-}
-
-// counted embeds a limiter of core's and refunds in its own way.
-type counted struct {
-	*core.TokenBucket
-
-	refunded int
-}
-
-func (c *counted) Refund(l core.Lease) {
-	c.refunded++
-	c.TokenBucket.Refund(l)
-}
-
-// A limiter that embeds one of core's is refunded by its own Refund, whoever undoes the grant.
-func TestALimiterThatEmbedsOneIsRefundedItself(t *testing.T) {
-	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 5))
-	require.NoError(t, err)
-	l := &counted{TokenBucket: bucket}
-	k := newKeyed(t, options{Key: self, New: func(string) (core.Limiter, error) { return l, nil }})
-	want := 0
-	for name, p := range map[string]partition.Limiter[string]{"keyed": k, "shared": partition.Shared[string](l)} {
-		bound, _ := partition.For(p, "a").(core.Settler)
-		undo := map[string]func(core.Lease){
-			"refund":       func(lease core.Lease) { p.(partition.Refunder[string]).Refund("a", lease) },
-			"settle":       func(lease core.Lease) { p.(partition.Settler[string]).Settle("a", lease, 0) },
-			"bound settle": func(lease core.Lease) { bound.Settle(lease, 0) },
-		}
-		for how, f := range undo {
-			f(p.TryAcquire("a", 2))
-			want++
-			require.Equal(t, want, l.refunded, "%s: %s", name, how)
-			require.Equal(t, 5, bucket.Available())
-		}
-		p.(partition.Settler[string]).Settle("a", p.TryAcquire("a", 3), 1)
-		require.Equal(t, 4, bucket.Available())
-		bucket.Reset()
 	}
 }

@@ -27,7 +27,7 @@ func always[R any](b bound) Limiter[R] {
 	}
 }
 
-// complete returns l itself if it has all methods of bound, and else l with what it lacks.
+// complete returns l itself if it has all methods of bound, and otherwise l with the methods that it lacks.
 func complete(l core.Limiter) bound {
 	if b, ok := l.(bound); ok && !ways.Embeds(l) { // a promoted Settle would bypass its Refund
 		return b

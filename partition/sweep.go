@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Each call does a bounded share of the sweeping: one call in 32, chosen by chance, looks at 16
-// partitions, and a call that makes a partition looks at two more, so that a flood of new keys
-// does not outrun the hand. All of n partitions are looked at within some 2n calls, on the
+// Each call does a bounded share of the sweeping: one call in 32, chosen at random, looks at 16
+// partitions, and a call that creates a partition looks at two more, so that a flood of new keys
+// does not outrun the hand. All of n partitions are looked at within some 2n calls, on
 // average.
 const (
 	callsPerSweep  = 32
@@ -20,18 +20,18 @@ const (
 	triesForRoom   = 2 // others may take a place that came free
 )
 
-// sweepInTurn looks at some partitions if it is this call's turn.
-func (k *Keyed[R, K]) sweepInTurn() {
+// sweepSometimes looks at some partitions in one call of callsPerSweep.
+func (k *Keyed[R, K]) sweepSometimes() {
 	if rand.Uint32()%callsPerSweep == 0 {
-		k.look(looksPerSweep)
+		k.sweepSome(looksPerSweep)
 	}
 }
 
-// look looks at the n partitions whose turn it is, and drops the ones that have been idle for
+// sweepSome looks at the next n partitions, and drops the ones that have been idle for
 // IdleTimeout. It does nothing if another sweep runs. The caller has taken no permits yet, so a panic of
 // OnEvict loses none.
-func (k *Keyed[R, K]) look(n int) {
-	if !k.sweeps.begin() {
+func (k *Keyed[R, K]) sweepSome(n int) {
+	if !k.sweeps.start() {
 		return
 	}
 	defer k.sweeps.end()
@@ -67,7 +67,7 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) bool {
 // makeRoom drops a partition that is idle now, and reports whether it found one among those
 // it looked at. For a call from user code of a sweep it drops none.
 func (k *Keyed[R, K]) makeRoom() bool {
-	if !k.sweeps.beginNeeded() {
+	if !k.sweeps.startNeeded() {
 		return false
 	}
 	defer k.sweeps.end()
@@ -81,11 +81,11 @@ func (k *Keyed[R, K]) makeRoom() bool {
 }
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
-// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing, and neither does it in a call
+// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing, nor in a call
 // from OnEvict. A [core.ConcurrencyLimiter] counts how long it has been idle from when it was first asked, by a
 // sweep, so it is dropped by a later one.
 func (k *Keyed[R, K]) Sweep() int {
-	if !k.sweeps.beginNeeded() {
+	if !k.sweeps.startNeeded() {
 		return 0
 	}
 	defer k.sweeps.end()

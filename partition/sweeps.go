@@ -15,13 +15,13 @@ type sweeps struct{ running atomic.Int32 }
 // and wait for it; nested does not see such calls.
 const maxSweeps = 64
 
-// begin starts a sweep of one call's share. It returns false if another sweep runs, which may be the
+// start starts a sweep of one call's share. It returns false if another sweep runs, which may be the
 // caller's own.
-func (s *sweeps) begin() bool { return s.running.CompareAndSwap(0, 1) }
+func (s *sweeps) start() bool { return s.running.CompareAndSwap(0, 1) }
 
-// beginNeeded starts a sweep that the caller cannot do without. Other goroutines may sweep meanwhile.
+// startNeeded starts a sweep that the caller cannot do without. Other goroutines may sweep meanwhile.
 // It returns false if the caller is called by a sweep.
-func (s *sweeps) beginNeeded() bool {
+func (s *sweeps) startNeeded() bool {
 	n := s.running.Add(1)
 	if n == 1 || n <= maxSweeps && !nested() {
 		return true

@@ -1,7 +1,7 @@
 package partition
 
-// table holds the live partitions in slots, and a hand that goes round and says whose turn it
-// is to be looked at. It grows and shrinks by pages, so no call copies a large table. All
+// table holds the live partitions in slots, and a hand that goes round and points to the one that is
+// looked at next. It grows and shrinks by pages, so no call copies a large table. All
 // methods are called under Keyed.mu.
 //
 // The hand goes down. A hole is filled with the last entry, which the hand has passed in this
@@ -40,7 +40,7 @@ func (t *table[R, K]) remove(e *entry[R, K]) {
 	}
 }
 
-// next appends to buffer the entries whose turn it is: n of them, or all if there are fewer.
+// next appends to buffer the entries that are looked at next: n of them, or all if there are fewer.
 func (t *table[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
 	for range min(n, t.n) {
 		if t.hand == 0 {
