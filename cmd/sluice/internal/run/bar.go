@@ -13,7 +13,7 @@ import (
 // left. A nil bar shows nothing.
 type bar struct {
 	line  *cli.StatusLine
-	begun time.Time
+	start time.Time
 	all   int // 0: unknown
 	ended atomic.Int64
 	over  chan struct{}
@@ -22,13 +22,13 @@ type bar struct {
 
 const barInterval = 200 * time.Millisecond
 
-// newBar draws a bar on standard error until close; it returns nil if that is no terminal.
+// newBar draws a bar on stderr until close; it returns nil if that is no terminal.
 func newBar(all int) *bar {
 	line := cli.NewStatusLine(os.Stderr)
 	if line == nil {
 		return nil
 	}
-	b := &bar{line: line, begun: time.Now(), all: all, over: make(chan struct{}), drawn: make(chan struct{})}
+	b := &bar{line: line, start: time.Now(), all: all, over: make(chan struct{}), drawn: make(chan struct{})}
 	go b.draw()
 	return b
 }
@@ -39,7 +39,7 @@ func (b *bar) draw() {
 	ticker := time.NewTicker(barInterval)
 	defer ticker.Stop()
 	for {
-		b.line.Show(b.text(b.line.Width(), time.Since(b.begun)))
+		b.line.Show(b.text(b.line.Width(), time.Since(b.start)))
 		select {
 		case <-ticker.C:
 		case <-b.over:

@@ -24,7 +24,7 @@ func TestBarText(t *testing.T) {
 	assert.Equal(t, "10 jobs 5.0/s 2s", b.text(80, 2*time.Second))
 }
 
-// The number of jobs is known before they run, but for standard input alone.
+// The number of jobs is known before they run, except for stdin alone.
 func TestTotal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("1\n2\n3"), 0o600))
@@ -49,10 +49,12 @@ func TestTotal(t *testing.T) {
 		require.NoError(t, err)
 		o, err := in.open(strings.NewReader("x\ny\n"))
 		require.NoError(t, err)
-		assert.Equal(t, test.want, o.jobs, "%q", test.args)
+		jobs, err := in.count(o)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, jobs, "%q", test.args)
 		all, err := readRows(o.rows)
 		require.NoError(t, err)
-		if o.jobs > 0 {
+		if jobs > 0 {
 			assert.Len(t, all, test.want, "%q", test.args)
 		}
 	}

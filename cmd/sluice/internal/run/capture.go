@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// capture keeps what a job prints until it may be shown: in memory, and what is beyond reason in a temporary file.
+// capture keeps what a job prints until it may be shown: in memory, or, if it is long, in a temporary file.
 type capture struct {
 	memory []byte
 	file   *os.File
@@ -15,58 +15,60 @@ type capture struct {
 	err    error // why not all of it was kept
 }
 
-// mostInMemory is how much of one stream of one job is kept in memory.
-const mostInMemory = 64 << 10
+// maxInMemory is how much of one stream of one job is kept in memory.
+const maxInMemory = 64 << 10
 
-func (c *capture) Write(b []byte) (n int, err error) {
+func (c *capture) write(b []byte) {
 	c.size += int64(len(b))
-	if c.err != nil {
-		return 0, c.err
+	switch {
+	case c.err != nil:
+	case c.file != nil:
+		_, c.err = c.file.Write(b)
+	case len(c.memory)+len(b) <= maxInMemory:
+		c.memory = append(c.memory, b...)
+	default:
+		if c.file, c.err = os.CreateTemp("", "sluice-run-"); c.err == nil {
+			_ = os.Remove(c.file.Name()) // the file lives until it is closed; where that is refused, close removes it
+			_, c.err = c.file.Write(append(c.memory, b...))
+			c.memory = nil
+		}
 	}
-	defer func() { c.err = err }()
-	if c.file == nil {
-		if len(c.memory)+len(b) <= mostInMemory {
-			c.memory = append(c.memory, b...)
-			return len(b), nil
-		}
-		f, err := os.CreateTemp("", "sluice-run-")
-		if err != nil {
-			return 0, err
-		}
-		c.file = f
-		_ = os.Remove(f.Name()) // it lives until it is closed; where that is refused, close removes it
-		if _, err := f.Write(c.memory); err != nil {
-			return 0, err
-		}
-		c.memory = nil
-	}
-	return c.file.Write(b)
 }
 
-// reader returns all that was captured, from the beginning, or why something is missing.
-func (c *capture) reader() (io.Reader, error) {
-	if c.err != nil {
-		return nil, fmt.Errorf("keeping a job's output: %w", c.err)
+// moveTo moves the first n bytes to w, or returns why some are missing.
+func (c *capture) moveTo(w io.Writer, n int64) error {
+	before := *c
+	*c = capture{}
+	defer before.close()
+	var r io.Reader = bytes.NewReader(before.memory)
+	if before.err != nil {
+		return fmt.Errorf("keeping a job's output: %w", before.err)
 	}
-	if c.file == nil {
-		return bytes.NewReader(c.memory), nil
+	if before.file != nil {
+		if _, err := before.file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		r = before.file
 	}
-	_, err := c.file.Seek(0, io.SeekStart)
-	return c.file, err
+	if _, err := io.CopyN(w, r, n); err != nil {
+		return err
+	}
+	_, err := io.Copy(writerFunc(c.write), r)
+	return err
 }
 
-// close lets go of what was captured.
+type writerFunc func(b []byte)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(b)
+	return len(b), nil
+}
+
+// close frees what was captured.
 func (c *capture) close() {
 	if c.file != nil {
 		_ = c.file.Close()
 		_ = os.Remove(c.file.Name())
 	}
 	*c = capture{}
-}
-
-// reset empties it, and keeps its memory for what comes next.
-func (c *capture) reset() {
-	memory := c.memory[:0]
-	c.close()
-	c.memory = memory
 }

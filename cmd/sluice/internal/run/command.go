@@ -3,12 +3,12 @@
 // The way of a job:
 //
 //	input -> row -> job -> [line of its key ->] worker.Pool -> process -> pumps -> streams -> [order ->] output -> joblog
-//	                                                 ^                                |
-//	                                                 +---------- another try ---------+
+//	                        ^                                     |
+//	                        +-------------- another try ----------+
 //
-// The pool starts a job when its limiter has a place and a start for it. The rows are read by one goroutine, which waits for
-// the start of jobs without keys; a key has a goroutine of its own while jobs of it wait. Locks are taken in this order:
-// stream, output.
+// A job is a goroutine; see live. The pool starts it when its limiter has a place and a start for it. The rows are read by
+// one goroutine, which waits until a job has started, or, with a limit per key, until fewer than 1,000 jobs wait for their
+// keys. Locks are taken in this order: stream, output.
 package run
 
 import (
@@ -155,9 +155,6 @@ type options struct {
 	retryDelay, timeout time.Duration
 }
 
-// limited reports whether there is a limit per key.
-func (o *options) limited() bool { return o.perKey.Kind != spec.Unlimited }
-
 func (f *flags) options(args []string) (o options, err error) {
 	o = options{flags: *f, retryDelay: time.Duration(f.retryDelay), timeout: time.Duration(f.timeout)}
 	if o.command, o.inputs, err = f.inputs(args); err != nil {
@@ -187,7 +184,7 @@ func (f *flags) options(args []string) (o options, err error) {
 
 // inputs returns the command and where its arguments come from.
 func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
-	in = inputs{end: '\n', perJob: f.perJob, header: f.header != "", counted: f.bar}
+	in = inputs{end: '\n', perJob: f.perJob, header: f.header != ""}
 	for _, name := range f.files {
 		in.lists = append(in.lists, list{file: name})
 	}
@@ -289,7 +286,7 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	r := newRunner(ctx, o)
-	defer r.stop(nil)
+	defer r.stop()
 	if o.inputs.usesTerminal() {
 		r.say("reading lines from the terminal; Ctrl-D ends them")
 	}
@@ -303,12 +300,17 @@ func (o options) run(ctx context.Context) error {
 	if o.dryRun {
 		return r.dryRun(in.rows, os.Stdout)
 	}
-	if o.halt.percent > 0 {
+	switch {
+	case o.halt.percent > 0:
 		all, err := readRows(in.rows)
 		if err != nil {
 			return err
 		}
-		in.rows, in.jobs = each(all), len(all)
+		in.rows, r.tally.all = each(all), len(all)
+	case o.bar:
+		if r.tally.all, err = o.inputs.count(in); err != nil {
+			return err
+		}
 	}
 	if err := r.limit(); err != nil {
 		return err
@@ -317,7 +319,6 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	defer r.closeFiles()
-	r.tally.all = in.jobs
 	if o.bar {
 		r.showBar()
 	}

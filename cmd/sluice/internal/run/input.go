@@ -27,7 +27,6 @@ type inputs struct {
 	end     byte   // of a line
 	header  bool   // the first line or argument of each list is a name
 	perJob  int    // rows in a job
-	counted bool   // the number of jobs is asked for
 	columns *regexp.Regexp
 }
 
@@ -35,7 +34,6 @@ type inputs struct {
 type opened struct {
 	rows  rows
 	names []string // of the columns, if there is a header
-	jobs  int      // 0: not known before the rows are read
 }
 
 // list is the arguments after one :::, or the lines of a file.
@@ -70,10 +68,10 @@ func (in inputs) usesTerminal() bool {
 
 // open opens the input.
 func (in inputs) open(stdin io.Reader) (o opened, err error) {
-	if len(in.lists) > 1 || in.lists[0].file == "" {
-		o, err = in.combined(stdin)
+	if name := in.lists[0].file; len(in.lists) == 1 && name != "" {
+		o, err = in.streamed(name, stdin)
 	} else {
-		o, err = in.streamed(stdin)
+		o, err = in.combined(stdin)
 	}
 	if err != nil {
 		return o, err
@@ -82,26 +80,38 @@ func (in inputs) open(stdin io.Reader) (o opened, err error) {
 		o.rows = in.split(o.rows)
 	}
 	if in.perJob > 1 {
-		o.rows, o.jobs = in.group(o.rows), (o.jobs+in.perJob-1)/in.perJob
+		o.rows = in.group(o.rows)
 	}
 	return o, nil
 }
 
-// streamed reads the only file while the jobs run.
-func (in inputs) streamed(stdin io.Reader) (o opened, err error) {
-	name := in.lists[0].file
-	if in.counted && isRegular(name) {
-		if o.jobs, err = countLines(name, in.end); err != nil {
-			return o, err
+// count returns how many jobs there are; 0 if that is unknown before the input is read.
+func (in inputs) count(o opened) (n int, err error) {
+	if len(in.lists) == 1 && in.lists[0].file != "" {
+		if !isRegular(in.lists[0].file) {
+			return 0, nil
+		}
+		if o, err = in.open(nil); err != nil {
+			return 0, err
 		}
 	}
+	for _, err := range o.rows {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// streamed reads the only file while the jobs run.
+func (in inputs) streamed(name string, stdin io.Reader) (o opened, err error) {
 	f, err := cli.Open(name, stdin)
 	if err != nil {
 		return o, err
 	}
 	lines := newLines(f, in.end)
 	if in.header {
-		o.jobs = max(o.jobs-1, 0)
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -124,28 +134,42 @@ func (in inputs) streamed(stdin io.Reader) (o opened, err error) {
 	return o, nil
 }
 
-// combined reads all lists, and then combines them.
+// combined reads all lists, and then yields each combination of their arguments, in which the last list changes first.
 func (in inputs) combined(stdin io.Reader) (o opened, err error) {
-	lists := slices.Clone(in.lists)
-	for i := range lists {
-		l := &lists[i]
+	lists := make([][]string, len(in.lists))
+	n := 1
+	for i, l := range in.lists {
+		args := l.args
 		if l.file != "" {
-			if l.args, err = in.readAll(l.file, stdin); err != nil {
+			if args, err = in.readAll(l.file, stdin); err != nil {
 				return o, err
 			}
 		}
 		if in.header {
 			name := ""
-			if len(l.args) > 0 {
-				name, l.args = l.args[0], l.args[1:]
+			if len(args) > 0 {
+				name, args = args[0], args[1:]
 			}
 			o.names = append(o.names, name)
 		}
-		if len(l.args) == 0 && len(lists) > 1 {
-			l.args = []string{""} // as parallel does: the other lists go on without it
+		if len(args) == 0 && len(lists) > 1 {
+			args = []string{""} // as parallel does: the other lists continue without it
+		}
+		lists[i] = args
+		n *= len(args)
+	}
+	o.rows = func(yield func(row, error) bool) {
+		for i := range n {
+			values := make([]string, len(lists))
+			for j, args := range slices.Backward(lists) {
+				values[j] = args[i%len(args)]
+				i /= len(args)
+			}
+			if !yield(row{whole: values, values: values}, nil) {
+				return
+			}
 		}
 	}
-	o.rows, o.jobs = combine(lists)
 	return o, nil
 }
 
@@ -162,26 +186,6 @@ func (in inputs) readAll(name string, stdin io.Reader) (args []string, err error
 		args = append(args, line)
 	}
 	return args, nil
-}
-
-// combine yields each combination of the lists' arguments, the last list turning fastest, and returns how many there are.
-func combine(lists []list) (rs rows, n int) {
-	n = 1
-	for _, l := range lists {
-		n *= len(l.args)
-	}
-	return func(yield func(row, error) bool) {
-		for i := range n {
-			values := make([]string, len(lists))
-			for j, l := range slices.Backward(lists) {
-				values[j] = l.args[i%len(l.args)]
-				i /= len(l.args)
-			}
-			if !yield(row{whole: values, values: values}, nil) {
-				return
-			}
-		}
-	}, n
 }
 
 func isRegular(name string) bool {

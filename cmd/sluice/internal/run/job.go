@@ -1,11 +1,13 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
@@ -15,17 +17,20 @@ import (
 type job struct {
 	seq  int
 	row  row
-	key  string
 	slot int // while it runs
 	try  int // from 1
 
+	key   string
+	first <-chan struct{} // closed when it is the first of its key's line
+
 	turn    <-chan struct{} // closed when the job before has printed
 	printed chan struct{}   // closed when this one has
-	ahead   <-chan struct{} // has an element for this job; nil: it need not wait for its turn
 
 	command        []string
 	stdout, stderr *stream
-	result         result
+	result         result // of the last try
+	counted        bool   // there is no further try
+	shown          bool
 }
 
 // tag returns what stands in front of each line of the job's output.
@@ -36,28 +41,76 @@ func (r *runner) tag(j *job) string {
 	return ""
 }
 
-// run runs a job once, as a task of the pool, and lets it wait for the next try if it fails and has tries left.
-func (r *runner) run(j *job) {
-	j.slot = r.slots.take()
-	defer r.slots.give(j.slot)
-	j.try++
-	r.openStreams(j)
-	r.runOnce(j)
-	if !j.result.failed() || j.try >= r.o.tries || r.stopping.Err() != nil {
-		r.ended(j)
-		return
+// live is a job's life: its tries, and its output when it is its turn.
+func (r *runner) live(j *job) {
+	defer close(j.printed)
+	started := sync.OnceFunc(func() { <-r.ahead })
+	defer started()
+	for {
+		if err := r.run(j, started); err != nil && r.stopping.Err() == nil {
+			r.fault(err)
+		}
+		if j.counted || !r.pause(r.o.retryDelay) { // meanwhile the job holds nothing
+			break
+		}
 	}
-	go r.again(j)
+	if j.try > 0 && !j.counted {
+		r.count(j) // with what its last try has printed
+	}
+	<-j.turn
+	r.show(j)
+	if r.o.keepOrder {
+		<-r.unshown
+	}
 }
 
-// again waits until the next try may start. Meanwhile the job holds nothing.
-func (r *runner) again(j *job) {
-	r.pause(r.o.retryDelay)
+// run runs a job once. It waits until the job is the first of its key's line, if there is a limit per key, and until the
+// pool starts it. It calls started then.
+//
+// The permit of the key is taken at the start. One that was taken before the wait for the pool would be as old as that wait,
+// and the next job of the key could follow immediately.
+func (r *runner) run(j *job, started func()) error {
 	if r.keys != nil {
-		r.keys.rejoin(j.key, func() { r.enterOfKey(j) })
-	} else if err := r.submit(j); err != nil {
-		r.never(j, err)
+		if j.try > 0 {
+			j.first = r.keys.join(j.key, true)
+		}
+		<-j.first
+		before := started
+		started = sync.OnceFunc(func() {
+			r.keys.leave(j.key)
+			before()
+		})
+		defer started()
+		if err := r.keys.wait(r.stopping, j.key); err != nil {
+			return err
+		}
 	}
+	ended := make(chan struct{})
+	err := r.pool.Submit(r.stopping, func(context.Context) error {
+		defer close(ended)
+		if r.keys != nil {
+			defer r.keys.take(r.stopping, j.key).Release() //nolint:contextcheck // the wait ends with the run, not with the pool
+		}
+		started()
+		j.slot = r.slots.take()
+		defer r.slots.give(j.slot)
+		r.openStreams(j)
+		r.runOnce(j)
+		if j.result.failed() && j.try < r.o.tries && r.stopping.Err() == nil {
+			return nil
+		}
+		r.count(j)
+		select {
+		case <-j.turn:
+			r.show(j) // in the pool, so that a slow reader of the output slows the jobs down
+		default:
+		}
+		return nil
+	})
+	if err == nil {
+		<-ended
+	}
+	return err
 }
 
 // openStreams makes the streams of a try. Lines that pass as they come go to the same streams in all tries.
@@ -74,7 +127,7 @@ func (r *runner) openStreams(j *job) {
 	j.stderr = &stream{output: &r.output, w: r.output.err, tag: tag}
 	switch {
 	case !r.o.lineBuffer:
-	case j.ahead == nil:
+	case !r.o.keepOrder:
 		j.pass()
 	default:
 		r.ends.Go(func() {
@@ -95,11 +148,11 @@ func (j *job) pass() {
 
 // runOnce runs the job's program.
 func (r *runner) runOnce(j *job) {
+	j.try++
 	j.command = r.template.expand(j.row, j.seq, j.slot)
-	before := j.stdout.written()
-	begun := time.Now()
+	before, start := j.stdout.written(), time.Now()
 	status, signal := r.execute(j)
-	j.result = result{begun: begun, took: time.Since(begun), received: j.stdout.written() - before, status: status, signal: signal}
+	j.result = result{start: start, took: time.Since(start), received: j.stdout.written() - before, status: status, signal: signal}
 	if r.o.lineBuffer {
 		j.stdout.endLine()
 		j.stderr.endLine()
@@ -148,8 +201,8 @@ func (r *runner) execute(j *job) (status, signal int) {
 	}
 }
 
-// start starts a job's program. If the machine has no room for one more, start waits until another job ends, and so do
-// all later starts.
+// start starts a job's program. If the machine has no room for one more, start waits until there is, and so do all later
+// starts. It looks again every now and then, because the room may be another program's.
 func (r *runner) start(j *job) (*process, error) {
 	r.starting.RLock()
 	p, err := start(j, r.null, &r.late)
@@ -159,11 +212,13 @@ func (r *runner) start(j *job) (*process, error) {
 	}
 	r.starting.Lock()
 	defer r.starting.Unlock()
+	const look = 10 * time.Millisecond
 	for {
-		p, err = start(j, r.null, &r.late)
-		if !noRoom(err) || !r.running.waitForEnd(r.stopping) {
+		alone := r.running.len() == 0
+		if p, err = start(j, r.null, &r.late); !noRoom(err) || alone || r.stopping.Err() != nil {
 			return p, err
 		}
+		r.pause(look)
 	}
 }
 
@@ -180,42 +235,18 @@ func explain(err error) string {
 	return err.Error()
 }
 
-// ended counts a job that has ended, and shows and logs it when it is its turn. The joblog comes last: what it calls done
-// has been printed.
-func (r *runner) ended(j *job) {
-	r.count(j)
-	finish := func() {
-		if r.show(j) {
-			r.fault(r.log.add(j.seq, j.result, quote(j.command)))
-		}
-		r.done(j)
+// show prints what the job has printed, and logs it. The joblog comes last: what it calls done has been printed.
+func (r *runner) show(j *job) {
+	if j.try == 0 || j.shown {
+		return
 	}
-	select {
-	case <-j.turn:
-		finish()
-	default:
-		go func() {
-			<-j.turn
-			finish()
-		}()
+	j.shown = true
+	if r.o.lineBuffer {
+		j.pass()
+	} else {
+		r.output.show(j.stdout, j.stderr)
 	}
-}
-
-// done lets the next job print.
-func (r *runner) done(j *job) {
-	if j.ahead != nil {
-		<-j.turn
-		<-j.ahead
+	if r.output.intact() {
+		r.fault(r.log.add(j.seq, j.result, quote(j.command)))
 	}
-	close(j.printed)
-	r.jobs.Done()
-}
-
-// show prints what the job has printed, and reports whether all of it is out.
-func (r *runner) show(j *job) bool {
-	if !r.o.lineBuffer {
-		return r.output.show(j.stdout, j.stderr)
-	}
-	j.pass()
-	return r.output.intact()
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +14,9 @@ import (
 
 // result is how a job ended.
 type result struct {
-	begun    time.Time
+	start    time.Time
 	took     time.Duration
-	received int64 // bytes of standard output
+	received int64 // bytes of stdout
 	status   int   // -1: it took longer than it may
 	signal   int
 }
@@ -32,57 +31,32 @@ type joblog struct {
 
 const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
 
-// openJoblog begins a joblog, or appends to the one that exists. There, it removes a line that was cut off, so that the
-// next one does not continue it.
-func openJoblog(name string, appends bool) (_ *joblog, err error) {
+// openJoblog starts a joblog, or appends to the one that exists. There, it removes a line that was cut off, so that the
+// next one does not continue it. It returns which jobs succeeded according to the log: true; and which failed: false.
+func openJoblog(name string, appends bool) (l *joblog, succeeded map[int]bool, err error) {
 	flags := os.O_CREATE | os.O_RDWR | os.O_APPEND
 	if !appends {
 		flags |= os.O_TRUNC
 	}
 	f, err := os.OpenFile(name, flags, 0o666)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	end := int64(0)
-	if info.Mode().IsRegular() {
-		if end, err = endOfLines(f, info.Size()); err == nil {
+	if info, failed := f.Stat(); failed == nil && info.Mode().IsRegular() {
+		if succeeded, end, err = readJoblog(f); err == nil {
 			err = f.Truncate(end)
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	if end == 0 {
-		if _, err := fmt.Fprintln(f, joblogHeader); err != nil {
-			return nil, err
-		}
+	if end == 0 && err == nil {
+		_, err = fmt.Fprintln(f, joblogHeader)
 	}
-	return &joblog{f: f}, nil
-}
-
-// endOfLines returns where the last whole line of a file of size bytes ends.
-func endOfLines(f io.ReaderAt, size int64) (int64, error) {
-	var b [4 << 10]byte
-	for size > 0 {
-		piece := b[:min(size, int64(len(b)))]
-		if _, err := f.ReadAt(piece, size-int64(len(piece))); err != nil {
-			return 0, err
-		}
-		if i := bytes.LastIndexByte(piece, '\n'); i >= 0 {
-			return size - int64(len(piece)) + int64(i) + 1, nil
-		}
-		size -= int64(len(piece))
-	}
-	return 0, nil
+	return &joblog{f: f}, succeeded, err
 }
 
 // add writes the line of a job. A nil joblog writes nothing.
@@ -92,55 +66,37 @@ func (l *joblog) add(seq int, r result, command string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := float64(r.begun.UnixMicro()) / 1e6
+	at := float64(r.start.UnixMicro()) / 1e6
 	_, err := fmt.Fprintf(l.f, "%d\t:\t%.3f\t%10.3f\t0\t%d\t%d\t%d\t%s\n",
 		seq, at, r.took.Seconds(), r.received, r.status, r.signal, strings.ReplaceAll(command, "\n", `\n`))
 	return err
 }
 
-// logged is what a joblog says of a job. The latest line counts.
-type logged struct {
-	text   string
-	failed bool
-}
+// maxLogged bounds the numbers in a joblog, and so the memory that a wrong one takes.
+const maxLogged = 1 << 26
 
-// mostLogged bounds the numbers in a joblog, and so the memory that a wrong one takes.
-const mostLogged = 1 << 26
-
-// eachLogged calls f for each line of a joblog.
-func eachLogged(name string, f func(seq int, l logged)) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	r := bufio.NewReader(file)
+// readJoblog returns which jobs succeeded and which failed, and where the last whole line ends. The latest line of a job
+// counts.
+func readJoblog(f *os.File) (succeeded map[int]bool, end int64, err error) {
+	succeeded = make(map[int]bool)
+	r := bufio.NewReader(f)
 	for n := 1; ; n++ {
 		line, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // a line without an end was cut off while it was written
+			return succeeded, end, nil // a line without an end was cut off while it was written
 		}
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
+		end += int64(len(line))
 		if n == 1 && strings.HasPrefix(line, "Seq\t") {
 			continue
 		}
-		columns := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 9)
+		columns := strings.SplitN(line, "\t", 9)
 		seq, err := strconv.Atoi(columns[0])
-		if err != nil || seq < 1 || seq > mostLogged || len(columns) < 9 {
-			return fmt.Errorf("%s:%d: no line of a joblog", name, n)
+		if err != nil || seq < 1 || seq > maxLogged || len(columns) < 9 {
+			return nil, 0, fmt.Errorf("%s:%d: not a line of a joblog", f.Name(), n)
 		}
-		f(seq, logged{columns[8], columns[6] != "0" || columns[7] != "0"})
+		succeeded[seq] = columns[6] == "0" && columns[7] == "0"
 	}
-}
-
-// readJoblog returns which jobs need not run again: all that are in the log, or, if failedAgain, those that did not fail.
-func readJoblog(name string, failedAgain bool) (map[int]bool, error) {
-	done := make(map[int]bool)
-	err := eachLogged(name, func(seq int, l logged) { done[seq] = !l.failed || !failedAgain })
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return done, err
 }

@@ -2,11 +2,9 @@ package run
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -19,7 +17,7 @@ type lines struct {
 // newLines returns the lines of a text. A byte order mark in front is not a part of the first one.
 func newLines(r io.Reader, end byte) lines {
 	b := bufio.NewReaderSize(r, 64<<10)
-	if begin, _ := b.Peek(1); len(begin) == 1 && begin[0] == 0xef { // Peek(3) would wait for more of a line of one byte
+	if start, _ := b.Peek(1); len(start) == 1 && start[0] == 0xef { // Peek(3) would wait for more of a line of one byte
 		if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
 			_, _ = b.Discard(len(mark))
 		}
@@ -50,33 +48,6 @@ func (l lines) all(yield func(string, error) bool) {
 		line, err := l.next()
 		if errors.Is(err, io.EOF) || !yield(line, err) || err != nil {
 			return
-		}
-	}
-}
-
-// countLines returns how many lines a file has.
-func countLines(name string, end byte) (n int, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }()
-	b := make([]byte, 256<<10)
-	last := end
-	for {
-		k, err := f.Read(b)
-		n += bytes.Count(b[:k], []byte{end})
-		if k > 0 {
-			last = b[k-1]
-		}
-		if errors.Is(err, io.EOF) {
-			if last != end {
-				n++
-			}
-			return n, nil
-		}
-		if err != nil {
-			return 0, err
 		}
 	}
 }

@@ -2,10 +2,8 @@ package run
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"sync"
-	"syscall"
 )
 
 // output is where the jobs' output goes. It writes for one job at a time.
@@ -13,12 +11,11 @@ type output struct {
 	mu       sync.Mutex
 	out, err io.Writer
 	failed   func(error) // called with the error of the first write that fails
-	broken   bool        // a write has failed; nothing is written any more
+	broken   bool        // a write has failed; nothing more is written
 }
 
-// show writes a job's output, all of it at once, and reports whether the output is not broken. What the streams get
-// later passes in lines.
-func (o *output) show(stdout, stderr *stream) bool {
+// show writes a job's output, all of it together. What the streams get later passes in lines.
+func (o *output) show(stdout, stderr *stream) {
 	stdout.mu.Lock()
 	defer stdout.mu.Unlock()
 	stderr.mu.Lock()
@@ -26,41 +23,30 @@ func (o *output) show(stdout, stderr *stream) bool {
 	o.mu.Lock() // always the last
 	defer o.mu.Unlock()
 	for _, s := range []*stream{stdout, stderr} {
-		o.copyLocked(s.w, s.tag, &s.kept)
-		s.kept.close()
-		s.passing, s.begun = true, false
+		s.passing = true
+		o.failLocked(o.writeLocked(s, s.kept.size))
 	}
-	return !o.broken
 }
 
-func (o *output) copyLocked(w io.Writer, tag string, c *capture) {
-	if o.broken || c.size == 0 {
-		return
-	}
-	r, err := c.reader()
-	if err == nil {
-		_, err = io.Copy(tagged(w, tag), r)
-	}
-	o.failLocked(err)
-}
-
-// write writes whole lines of a job that is running: the beginning of the first one, and the rest.
-func (o *output) write(w io.Writer, tag string, begun *capture, rest []byte) {
+// write writes the first n bytes that a stream keeps.
+func (o *output) write(s *stream, n int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w = tagged(w, tag)
-	o.copyLocked(w, "", begun)
-	if !o.broken {
-		_, err := w.Write(rest)
-		o.failLocked(err)
-	}
+	o.failLocked(o.writeLocked(s, n))
 }
 
-// fail reports an error, unless err is nil.
-func (o *output) fail(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failLocked(err)
+func (o *output) writeLocked(s *stream, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	w := s.w
+	switch {
+	case o.broken:
+		w = io.Discard
+	case s.tag != "":
+		w = &tagger{w: w, tag: s.tag, fresh: true}
+	}
+	return s.kept.moveTo(w, n)
 }
 
 func (o *output) failLocked(err error) {
@@ -77,36 +63,22 @@ func (o *output) intact() bool {
 	return !o.broken
 }
 
-// errBroken reports whether err means that nobody reads the output any longer.
-func errBroken(err error) bool { return errors.Is(err, syscall.EPIPE) }
-
-// tagged returns a writer that writes the tag in front of each line.
-func tagged(w io.Writer, tag string) io.Writer {
-	if tag == "" {
-		return w
-	}
-	return &tagger{w: w, tag: tag, fresh: true}
-}
-
+// tagger writes a tag in front of each line.
 type tagger struct {
 	w     io.Writer
 	tag   string
-	fresh bool // the next byte begins a line
+	fresh bool // the next byte starts a line
 	buf   []byte
 }
 
 func (t *tagger) Write(b []byte) (int, error) {
 	t.buf = t.buf[:0]
-	for rest := b; len(rest) > 0; {
-		if t.fresh {
+	for line := range bytes.SplitAfterSeq(b, []byte("\n")) {
+		if t.fresh && len(line) > 0 {
 			t.buf = append(t.buf, t.tag...)
 		}
-		i := bytes.IndexByte(rest, '\n')
-		if t.fresh = i >= 0; !t.fresh {
-			i = len(rest) - 1
-		}
-		t.buf = append(t.buf, rest[:i+1]...)
-		rest = rest[i+1:]
+		t.buf = append(t.buf, line...)
+		t.fresh = bytes.HasSuffix(line, []byte("\n"))
 	}
 	if _, err := t.w.Write(t.buf); err != nil {
 		return 0, err

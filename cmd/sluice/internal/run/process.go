@@ -75,7 +75,7 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 func newPump(r *os.File, s *stream) pump { return pump{r: r, s: s, caught: make(chan struct{})} }
 
-// run copies until nobody holds the other end of the pipe any longer.
+// run copies until no program holds the other end of the pipe.
 func (p *pump) run() {
 	b := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(b)

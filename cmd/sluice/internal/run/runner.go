@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -26,7 +27,7 @@ import (
 //  4. ends: groups that are ended, each for 5 s at most, and messages that wait for the terminal
 //
 // An early end has three degrees: stop, after which no more jobs start; endRunning, which ends those that run; and when all
-// their groups are gone, another signal ends the program although output is left that nobody reads.
+// their groups are gone, another signal ends the program although output is left that no program reads.
 type runner struct {
 	o        options
 	template template
@@ -38,12 +39,14 @@ type runner struct {
 	output   output
 	log      *joblog // nil: none
 	skip     map[int]bool
-	bar      *bar         // nil: none
-	starting sync.RWMutex // locked while the machine has no room for one more program
+	bar      *bar          // nil: none
+	ahead    chan struct{} // one element for each job that has not started
+	unshown  chan struct{} // with --keep-order, one element for each job that has not printed
+	starting sync.RWMutex  // locked while the machine has no room for one more program
 	running  running
 
 	stopping context.Context
-	stop     context.CancelCauseFunc
+	stop     context.CancelFunc
 
 	jobs, late, ends sync.WaitGroup
 
@@ -53,12 +56,17 @@ type runner struct {
 	broken error // what ended everything
 }
 
-// errHalted is why no more jobs start after --halt.
-var errHalted = errors.New("halted")
+const (
+	maxAhead   = 1000 // jobs that wait for their keys before no more rows are read
+	maxUnshown = 1000 // jobs that wait for their turn to print before no more are started
+)
 
 func newRunner(ctx context.Context, o options) *runner {
-	r := &runner{o: o, output: output{out: os.Stdout, err: os.Stderr}, running: newRunning()}
-	r.stopping, r.stop = context.WithCancelCause(ctx)
+	r := &runner{
+		o: o, output: output{out: os.Stdout, err: os.Stderr}, running: newRunning(), skip: make(map[int]bool),
+		ahead: make(chan struct{}, 1), unshown: make(chan struct{}, maxUnshown),
+	}
+	r.stopping, r.stop = context.WithCancel(ctx)
 	r.output.failed = r.fault
 	return r
 }
@@ -70,7 +78,7 @@ func (r *runner) understand(names []string) (err error) {
 	}
 	r.key = []token{{kind: plain}}
 	if r.o.flags.key != "" {
-		if r.key, err = newSyntax(names).parseWord(r.o.flags.key); err != nil {
+		if r.key, err = parseWord(r.o.flags.key, names); err != nil {
 			return err
 		}
 	}
@@ -95,9 +103,10 @@ func (r *runner) limit() error {
 			return err
 		}
 	}
-	if r.pool, err = worker.New(worker.Options{Limiter: limiter}); err != nil || !r.o.limited() {
+	if r.pool, err = worker.New(worker.Options{Limiter: limiter}); err != nil || r.o.perKey.Kind == spec.Unlimited {
 		return err
 	}
+	r.ahead = make(chan struct{}, maxAhead)
 	r.keys, err = newKeys(r.o.perKey)
 	return err
 }
@@ -105,14 +114,13 @@ func (r *runner) limit() error {
 // openFiles opens the joblog, and what the jobs read.
 func (r *runner) openFiles() (err error) {
 	if name, appends := strings.CutPrefix(r.o.joblog, "+"); name != "" {
-		if r.o.resume || r.o.resumeFailed {
-			appends = true
-			if r.skip, err = readJoblog(name, r.o.resumeFailed); err != nil {
-				return err
-			}
-		}
-		if r.log, err = openJoblog(name, appends); err != nil {
+		resume := r.o.resume || r.o.resumeFailed
+		var succeeded map[int]bool
+		if r.log, succeeded, err = openJoblog(name, appends || resume); err != nil {
 			return err
+		}
+		for seq, ok := range succeeded {
+			r.skip[seq] = resume && (ok || !r.o.resumeFailed)
 		}
 	}
 	r.null, err = os.Open(os.DevNull)
@@ -138,12 +146,9 @@ func (r *runner) showBar() {
 	}
 }
 
-// mostAhead is how many jobs may wait for their turn to print before no more are started.
-const mostAhead = 1000
-
 // runAll runs a job for each row, and waits for their ends.
 func (r *runner) runAll(rs rows) error {
-	failure := r.enterAll(rs)
+	failure := r.startAll(rs)
 	r.jobs.Wait()
 	if r.o.lineBuffer {
 		over := make(chan struct{})
@@ -159,92 +164,44 @@ func (r *runner) runAll(rs rows) error {
 	return failure
 }
 
-// enterAll lets a job wait for its start for each row, until there are no more rows or no more jobs are to start.
-func (r *runner) enterAll(rs rows) error {
-	seq := 0
-	first := make(chan struct{})
-	close(first)
-	ahead, turn := make(chan struct{}, mostAhead), first
-	for next := range r.read(rs) {
-		if next.err != nil {
+// startAll starts a job for each row, until there are no more rows or no more jobs are to start. Without a limit per key,
+// each job waits until the job before it has started.
+func (r *runner) startAll(rs rows) error {
+	now := make(chan struct{})
+	close(now)
+	turn := now
+	input := r.read(rs)
+	for seq := 1; ; seq++ {
+		next, ok := take(r.stopping, input)
+		if !ok || next.err != nil {
 			return next.err
 		}
-		seq++
 		if r.skip[seq] {
 			r.bar.add()
 			continue
 		}
-		j := &job{seq: seq, row: next.row, turn: first, printed: make(chan struct{})}
+		j := &job{seq: seq, row: next.row, turn: now, printed: make(chan struct{})}
 		if r.o.keepOrder {
-			select {
-			case ahead <- struct{}{}:
-			case <-r.stopping.Done():
+			if !put(r.stopping, r.unshown) {
 				return nil
 			}
-			j.turn, j.ahead, turn = turn, ahead, j.printed
+			j.turn, turn = turn, j.printed
 		}
-		r.jobs.Add(1)
-		if err := r.enter(j); err != nil {
-			r.never(j, err)
+		if !put(r.stopping, r.ahead) {
+			close(j.printed)
 			return nil
 		}
-	}
-	return nil
-}
-
-// enter starts a job when it is admitted: now, or, if its key may hold it up, later.
-func (r *runner) enter(j *job) error {
-	if r.keys == nil {
-		return r.submit(j)
-	}
-	j.key = expandWord(r.key, j.row, j.seq, 0)
-	return r.keys.join(r.stopping, j.key, func() { r.enterOfKey(j) })
-}
-
-// submit waits until a job starts.
-func (r *runner) submit(j *job) error {
-	return r.pool.Submit(r.stopping, func(context.Context) error {
-		r.run(j)
-		return nil
-	})
-}
-
-// enterOfKey waits until a job that is the first of its key's line starts. It takes the permit of the key at its start: one
-// that was taken before the wait for a place would be as old as that wait, and the next job of the key could follow at once.
-func (r *runner) enterOfKey(j *job) {
-	err := r.keys.wait(r.stopping, j.key)
-	if err == nil {
-		taken := make(chan struct{})
-		err = r.pool.Submit(r.stopping, func(context.Context) error {
-			defer r.keys.take(r.stopping, j.key).Release() //nolint:contextcheck // the wait ends with the run, not with the pool
-			close(taken)
-			r.run(j)
-			return nil
-		})
-		if err == nil {
-			<-taken
+		if r.keys != nil {
+			j.key = expandWord(r.key, j.row, j.seq, 0)
+			j.first = r.keys.join(j.key, false)
 		}
-	}
-	if err != nil {
-		r.never(j, err)
+		r.jobs.Go(func() { r.live(j) })
 	}
 }
 
-// never ends a job that has not started, or not again.
-func (r *runner) never(j *job, err error) {
-	if r.stopping.Err() == nil {
-		r.fault(err)
-	}
-	if j.stdout != nil {
-		r.ended(j) // with what its last try has printed
-		return
-	}
-	r.done(j)
-}
-
-// read yields the rows until no more jobs are to start, even if the input then stands still: the goroutine that reads
-// it is left behind.
-func (r *runner) read(rs rows) iter.Seq[rowOrError] {
+// read returns a channel of the rows. The goroutine that reads them is left behind if the input stands still when no more
+// jobs are to start.
+func (r *runner) read(rs rows) <-chan rowOrError {
 	input := make(chan rowOrError, 64)
 	go func() {
 		defer close(input)
@@ -256,18 +213,7 @@ func (r *runner) read(rs rows) iter.Seq[rowOrError] {
 			}
 		}
 	}()
-	return func(yield func(rowOrError) bool) {
-		for {
-			select {
-			case <-r.stopping.Done():
-				return
-			case e, ok := <-input:
-				if !ok || r.stopping.Err() != nil || !yield(e) {
-					return
-				}
-			}
-		}
-	}
+	return input
 }
 
 type rowOrError struct {
@@ -275,36 +221,63 @@ type rowOrError struct {
 	err error
 }
 
-// count counts a job that has ended, and halts if --halt asks for that.
-func (r *runner) count(j *job) {
-	r.bar.add()
-	if text := r.countAndHalt(j); text != "" {
-		r.say(text)
+// take returns the next element of c; false if there is none, or ctx is done.
+func take[T any](ctx context.Context, c <-chan T) (v T, ok bool) {
+	select {
+	case v, ok = <-c:
+	case <-ctx.Done():
+	}
+	return v, ok && ctx.Err() == nil
+}
+
+// pause waits, and reports whether more jobs may start then.
+func (r *runner) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	_, ok := take(r.stopping, t.C)
+	return ok
+}
+
+// put puts an element into c, unless ctx is done.
+func put(ctx context.Context, c chan<- struct{}) bool {
+	select {
+	case c <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
-// countAndHalt returns the message for the terminal; "" for none.
-func (r *runner) countAndHalt(j *job) string {
+// count counts a job that has ended, and halts if --halt asks for that.
+func (r *runner) count(j *job) {
+	j.counted = true
+	r.bar.add()
+	if !r.reachesHalt(j.result) {
+		return
+	}
+	text := fmt.Sprintf("halting after job %d: no more jobs start", j.seq)
+	if r.o.halt.now {
+		r.endRunning()
+		text += ", and running jobs are ended"
+	}
+	r.say(text)
+}
+
+// reachesHalt counts a result, and reports whether it is the one at which --halt stops the run.
+func (r *runner) reachesHalt(last result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tally.finished++
-	if j.result.failed() {
+	if last.failed() {
 		r.tally.failed++
 	}
-	if r.halted != nil || r.stopping.Err() != nil {
-		return ""
-	}
-	status, reached := r.o.halt.reached(r.tally, j.result)
-	if !reached {
-		return ""
+	status, reached := r.o.halt.reached(r.tally, last)
+	if !reached || r.stopping.Err() != nil {
+		return false
 	}
 	r.halted = &status
-	r.stop(errHalted)
-	if !r.o.halt.now {
-		return fmt.Sprintf("halting after job %d: no more jobs start", j.seq)
-	}
-	r.endRunning()
-	return fmt.Sprintf("halting after job %d: no more jobs start, and running jobs are ended", j.seq)
+	r.stop()
+	return true
 }
 
 // fault notes an error of the runner's own, which ends everything.
@@ -316,7 +289,7 @@ func (r *runner) fault(err error) {
 	defer r.mu.Unlock()
 	if r.broken == nil {
 		r.broken = err
-		r.stop(err)
+		r.stop()
 		r.endRunning()
 	}
 }
@@ -341,22 +314,17 @@ func (r *runner) dryRun(rs rows, w io.Writer) error {
 func (r *runner) verdict(failure error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	status := r.o.halt.status(r.tally)
 	switch {
-	case r.broken != nil && errBroken(r.broken):
-		return cli.Exit(cli.BrokenPipe, nil)
+	case errors.Is(r.broken, syscall.EPIPE):
+		status = cli.BrokenPipe // the reader of the output is gone
 	case r.broken != nil:
 		return r.broken
 	case failure != nil:
 		return failure
 	case r.halted != nil:
-		return exit(*r.halted)
-	case r.tally.failed > 0:
-		return exit(r.o.halt.status(r.tally))
+		status = *r.halted
 	}
-	return nil
-}
-
-func exit(status int) error {
 	if status == 0 {
 		return nil
 	}
@@ -385,14 +353,4 @@ func (s *slots) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken[n-1] = false
-}
-
-// pause waits, unless no more jobs are to start.
-func (r *runner) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-r.stopping.Done():
-	}
 }

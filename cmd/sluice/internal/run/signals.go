@@ -2,8 +2,6 @@ package run
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -13,12 +11,10 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
-var errInterrupted = errors.New("interrupted")
-
 // watch runs the jobs, and does meanwhile what signals ask for.
 func (r *runner) watch(rs rows) error {
 	signals := make(chan os.Signal, 8)
-	// Also SIGPIPE: a write to a pipe that nobody reads fails then, and the jobs are ended in good order.
+	// Also SIGPIPE: a write to a pipe without a reader fails then, and the jobs are ended in good order.
 	cli.Notify(signals, append([]os.Signal{
 		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 	}, suspendSignals...)...)
@@ -39,7 +35,7 @@ func (r *runner) watch(rs rows) error {
 			if s == syscall.SIGPIPE || r.suspend(s) {
 				continue
 			}
-			r.stop(errInterrupted)
+			r.stop()
 			if s == os.Interrupt && status == 0 {
 				r.tell(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
 			} else {
@@ -47,7 +43,7 @@ func (r *runner) watch(rs rows) error {
 			}
 			status = cmp.Or(status, cli.StatusOf(s))
 			if r.running.areGone() {
-				return cli.Exit(status, nil) // all that is left is output that nobody reads
+				return cli.Exit(status, nil) // all that is left is output that no program reads
 			}
 		}
 	}
@@ -60,7 +56,7 @@ func (r *runner) say(text string) {
 	_, _ = fmt.Fprintf(r.output.err, "sluice run: %s\n", text)
 }
 
-// tell is say without a wait for an output that nobody reads.
+// tell is say without a wait for an output that no program reads.
 func (r *runner) tell(text string) { r.ends.Go(func() { r.say(text) }) }
 
 // endRunning ends the jobs that run. It does not wait for their groups.
@@ -70,14 +66,11 @@ func (r *runner) endRunning() { r.ends.Go(r.running.end) }
 type running struct {
 	mu   sync.Mutex
 	all  map[*process]struct{}
-	over bool          // new ones are ended at once
-	none bool          // since over all were ended, and their groups are gone
-	gone chan struct{} // has room for one element: some have ended
+	over bool // new ones are ended at once
+	none bool // since over all were ended, and their groups are gone
 }
 
-func newRunning() running {
-	return running{all: make(map[*process]struct{}), gone: make(chan struct{}, 1)}
-}
+func newRunning() running { return running{all: make(map[*process]struct{})} }
 
 // add notes a process; false: it is to be ended at once.
 func (r *running) add(p *process) bool {
@@ -91,28 +84,6 @@ func (r *running) remove(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, p)
-	select {
-	case r.gone <- struct{}{}:
-	default:
-	}
-}
-
-// waitForEnd waits until a process has ended; false: none runs, or ctx is done.
-func (r *running) waitForEnd(ctx context.Context) bool {
-	if r.len() == 0 {
-		select {
-		case <-r.gone: // it has ended since the start that failed
-			return true
-		default:
-			return false
-		}
-	}
-	select {
-	case <-r.gone:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // signal sends a signal to the groups of all jobs.

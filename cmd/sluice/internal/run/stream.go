@@ -16,68 +16,41 @@ type stream struct {
 
 	mu      sync.Mutex
 	passing bool    // whole lines pass as they come
-	kept    capture // what has not passed: everything, or, when passing, the beginning of a line
+	kept    capture // what has not passed: everything, or, when passing, the start of a line
+	lines   int64   // bytes of the whole lines in kept
 	size    int64   // bytes written
-	begun   bool    // the last line has no end yet
 }
 
 // Write takes what the job prints. Errors are reported to the output.
 func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(b) == 0 {
-		return 0, nil
-	}
 	s.size += int64(len(b))
-	s.begun = b[len(b)-1] != '\n'
-	s.takeLocked(b)
+	s.writeLocked(b)
 	return len(b), nil
 }
 
-func (s *stream) takeLocked(b []byte) {
+func (s *stream) writeLocked(b []byte) {
+	if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
+		s.lines = s.kept.size + int64(end)
+	}
+	s.kept.write(b)
 	if s.passing {
-		s.passLocked(b)
-	} else {
-		_, _ = s.kept.Write(b)
+		s.passLocked()
 	}
 }
 
-// passLocked passes whole lines on, and keeps the beginning of the next one.
-func (s *stream) passLocked(b []byte) {
-	if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
-		s.output.write(s.w, s.tag, &s.kept, b[:end])
-		s.kept.reset()
-		b = b[end:]
-	}
-	if len(b) > 0 {
-		_, _ = s.kept.Write(b)
-	}
+func (s *stream) passLocked() {
+	s.output.write(s, s.lines)
+	s.lines = 0
 }
 
 // pass passes on what was kept, and from now on whole lines as they come.
 func (s *stream) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.passing {
-		return
-	}
 	s.passing = true
-	before := s.kept
-	s.kept = capture{}
-	defer before.close()
-	r, err := before.reader()
-	if err == nil {
-		_, err = io.Copy(passer{s}, r)
-	}
-	s.output.fail(err)
-}
-
-// passer is passLocked as an [io.Writer].
-type passer struct{ *stream }
-
-func (p passer) Write(b []byte) (int, error) {
-	p.passLocked(b)
-	return len(b), nil
+	s.passLocked()
 }
 
 // endLine ends a line that has no end, so that no other job's line continues it.
@@ -88,13 +61,12 @@ func (s *stream) endLine() {
 }
 
 func (s *stream) endLineLocked() {
-	if s.begun {
-		s.begun = false
-		s.takeLocked([]byte{'\n'})
+	if s.kept.size > s.lines {
+		s.writeLocked([]byte{'\n'})
 	}
 }
 
-// end is called when nobody writes any longer. The beginning of a line that a child has left passes.
+// end is called when no program can write any longer. The start of a line that a child has left passes.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

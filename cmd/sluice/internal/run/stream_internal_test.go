@@ -27,14 +27,15 @@ func write(t *testing.T, s *stream, text string) {
 // TestStreamIsKept: what a job prints is kept until it is shown, an unfinished line as it is. What a child prints later
 // passes in lines, the last of which gets an end.
 func TestStreamIsKept(t *testing.T) {
-	for name, size := range map[string]int{"in memory": 10, "in a file": 2 * mostInMemory} {
+	for name, size := range map[string]int{"in memory": 10, "in a file": 2 * maxInMemory} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, passed := streams("")
 			text := strings.Repeat("x", size)
 			write(t, stdout, text)
 			write(t, stderr, "error\n")
 			assert.Empty(t, passed.String())
-			assert.True(t, stdout.output.show(stdout, stderr))
+			stdout.output.show(stdout, stderr)
+			assert.True(t, stdout.output.intact())
 			assert.Equal(t, text+"error\n", passed.String())
 			stdout.end()
 			assert.Equal(t, text+"error\n", passed.String())
@@ -74,7 +75,7 @@ func TestStreamOfAnEarlierTry(t *testing.T) {
 	stdout, _, passed := streams("")
 	write(t, stdout, "before\n")
 	stdout.drop()
-	write(t, stdout, strings.Repeat("late\n", mostInMemory))
+	write(t, stdout, strings.Repeat("late\n", maxInMemory))
 	stdout.end()
 	assert.Empty(t, passed.String())
 	assert.Nil(t, stdout.kept.file)
@@ -86,7 +87,7 @@ func TestOutputIsBroken(t *testing.T) {
 	var reported []error
 	stdout.output.failed = func(err error) { reported = append(reported, err) }
 	r, w := io.Pipe()
-	gone := errors.New("nobody reads")
+	gone := errors.New("no reader")
 	require.NoError(t, r.CloseWithError(gone))
 	stdout.w = w
 	stdout.pass()
@@ -96,6 +97,6 @@ func TestOutputIsBroken(t *testing.T) {
 	write(t, stderr, "d\n")
 	assert.Equal(t, []error{gone}, reported)
 	assert.Empty(t, passed.String())
+	stdout.output.show(stdout, stderr)
 	assert.False(t, stdout.output.intact())
-	assert.False(t, stdout.output.show(stdout, stderr))
 }

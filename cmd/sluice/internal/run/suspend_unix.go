@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// suspendSignals come when a person presses Ctrl-Z, and when this process goes on.
+// suspendSignals come when a person presses Ctrl-Z, and when this process continues.
 var suspendSignals = []os.Signal{syscall.SIGTSTP, syscall.SIGCONT}
 
 // suspend stops the jobs and this process, or lets the jobs go on: they are in groups of their own, which a terminal and

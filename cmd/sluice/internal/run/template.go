@@ -32,21 +32,22 @@ const (
 	slot                // {%}
 )
 
-var kinds = map[string]tokenKind{"": plain, ".": noExt, "/": base, "//": dir, "/.": baseNoExt}
+// suffixes are what a replacement string ends with; the longer ones first.
+var suffixes = []struct {
+	text string
+	kind tokenKind
+}{{"//", dir}, {"/.", baseNoExt}, {"/", base}, {".", noExt}, {"", plain}}
 
-// parseTemplate reads a command. One without a replacement string gets the input appended. If the columns have names, a
-// replacement string that means nothing is an error.
+// parseTemplate reads a command. One without a replacement string gets the input appended. names are those of the columns;
+// nil if they have none.
 func parseTemplate(words, names []string) (t template, err error) {
-	s := newSyntax(names)
 	found := false
 	for _, w := range words {
-		tokens, err := s.parseWord(w)
+		tokens, err := parseWord(w, names)
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range tokens {
-			found = found || k.kind != literal
-		}
+		found = found || slices.ContainsFunc(tokens, func(k token) bool { return k.kind != literal })
 		t = append(t, tokens)
 	}
 	if !found {
@@ -55,76 +56,69 @@ func parseTemplate(words, names []string) (t template, err error) {
 	return t, nil
 }
 
-// syntax reads replacement strings.
-type syntax struct {
-	names   []string // of the columns: {NAME} is {1} and so on; nil: they have none
-	pattern *regexp.Regexp
-}
-
-func newSyntax(names []string) syntax {
-	columns := []string{"-?[0-9]+"}
-	for _, name := range names {
-		if name != "" {
-			columns = append(columns, regexp.QuoteMeta(name))
-		}
-	}
-	return syntax{names, regexp.MustCompile(`(\{\})|\{(#|%|(` + strings.Join(columns, "|") + `)(//|/\.|/|\.)?|(//|/\.|/|\.))\}`)}
-}
-
-// The groups of a pattern.
-const (
-	ofSign = 1 + iota
-	ofBraces
-	ofColumn
-	ofColumnKind
-	ofKind
+var (
+	braces       = regexp.MustCompile(`\{[^{}]*\}`)
+	columnNumber = regexp.MustCompile(`^-?[0-9]+$`)
+	columnName   = regexp.MustCompile(`^[\pL_][\pL\pN_ ./-]*$`)
 )
 
-// unknown matches what looks like the name of a column.
-var unknown = regexp.MustCompile(`\{[\pL_][\pL\pN_ ./-]*\}`)
-
-func (s syntax) parseWord(w string) (tokens []token, err error) {
-	add := func(text string) {
-		if bad := unknown.FindString(text); bad != "" && s.names != nil && err == nil {
-			err = cli.Usage("%s is not a column; the header has %s", bad, strings.Join(s.names, ", "))
-		}
-		tokens = append(tokens, token{text: text})
-	}
+func parseWord(w string, names []string) (tokens []token, err error) {
 	from := 0
-	for _, at := range s.pattern.FindAllStringIndex(w, -1) {
-		if at[0] > from {
-			add(w[from:at[0]])
+	for _, at := range braces.FindAllStringIndex(w, -1) {
+		k, err := parseToken(w[at[0]:at[1]], names)
+		if err != nil {
+			return nil, err
 		}
-		from = at[1]
-		k := s.token(s.pattern.FindStringSubmatch(w[at[0]:at[1]]))
-		if s.names != nil && err == nil && max(k.column, -k.column) > len(s.names) {
-			err = cli.Usage("%s is not a column; the header has %d", w[at[0]:at[1]], len(s.names))
+		if k.kind == literal {
+			continue
+		}
+		if at[0] > from {
+			tokens = append(tokens, token{text: w[from:at[0]]})
 		}
 		tokens = append(tokens, k)
+		from = at[1]
 	}
 	if from < len(w) || len(tokens) == 0 {
-		add(w[from:])
+		tokens = append(tokens, token{text: w[from:]})
 	}
-	return tokens, err
+	return tokens, nil
 }
 
-// token returns what a match of the pattern stands for.
-func (s syntax) token(groups []string) token {
+// parseToken reads a pair of braces, which is text if it stands for nothing. If the columns have names, a name that is not
+// one of them is an error.
+func parseToken(text string, names []string) (k token, err error) {
+	inside := text[1 : len(text)-1]
+	switch inside {
+	case "#":
+		return token{kind: number}, nil
+	case "%":
+		return token{kind: slot}, nil
+	}
+	column, kind := inside, plain
+	if !slices.Contains(names, inside) {
+		for _, s := range suffixes {
+			if before, ok := strings.CutSuffix(inside, s.text); ok {
+				column, kind = before, s.kind
+				break
+			}
+		}
+	}
+	k = token{kind: kind, column: 1 + slices.Index(names, column)}
 	switch {
-	case groups[ofSign] != "":
-		return token{kind: plain}
-	case groups[ofBraces] == "#":
-		return token{kind: number}
-	case groups[ofBraces] == "%":
-		return token{kind: slot}
-	case groups[ofColumn] == "":
-		return token{kind: kinds[groups[ofKind]]}
+	case column == "":
+		k.column = 0
+	case k.column > 0:
+	case columnNumber.MatchString(column):
+		k.column, _ = strconv.Atoi(column) // a number that is too large has no column
+		if names != nil && max(k.column, -k.column) > len(names) {
+			return k, cli.Usage("%s is not a column; the header has %d", text, len(names))
+		}
+	case names != nil && columnName.MatchString(inside):
+		return k, cli.Usage("%s is not a column; the header has %s", text, strings.Join(names, ", "))
+	default:
+		k = token{}
 	}
-	column := 1 + slices.Index(s.names, groups[ofColumn])
-	if column == 0 {
-		column, _ = strconv.Atoi(groups[ofColumn]) // one that is too large has no column
-	}
-	return token{kind: kinds[groups[ofColumnKind]], column: column}
+	return k, nil
 }
 
 // script returns the script of a command such as sh -c SCRIPT; nil if there is none.
