@@ -8,9 +8,13 @@ import (
 	"time"
 )
 
-// Blocked returns a limiter that grants nothing: the opposite of [Unlimited]. Its Limit is 0, each of its
-// rejections matches [ErrRejected] and has no [RetryAfter]. Acquire rejects immediately, but a request to a
-// [Switch] over it waits until the limiter is exchanged.
+// Blocked returns a limiter that rejects every request, the opposite of [Unlimited]. Its Limit is 0. Acquire
+// rejects immediately, and so do calls that always wait with other limiters, such as a channel's Send. The
+// rejections match [ErrRejected] and have no [RetryAfter]. Negative permits, a done context and requests
+// after Close are errors, as for any limiter.
+//
+// To make callers wait, set a [Switch] to Blocked: Acquire of the Switch waits until Set replaces the
+// limiter, and TryAcquire of the Switch is rejected.
 func Blocked() Limiter {
 	b := &blocked{done: make(chan struct{})}
 	b.unlimited.clock.Start()

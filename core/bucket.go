@@ -9,11 +9,11 @@ import (
 
 // TokenBucketOptions are the options of a [TokenBucket].
 type TokenBucketOptions struct {
-	Name                string        // in metadata and errors; "": none
+	Name                string        // in metadata and errors; may be empty
 	TokenLimit          int           // tokens that the bucket holds, which is the largest burst; at least 1
 	TokensPerPeriod     int           // tokens that come each period; from 1 to TokenLimit
 	ReplenishmentPeriod time.Duration // above 0
-	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
+	QueueLimit          int           // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // tokens come only in TryReplenish
 
@@ -58,14 +58,13 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 //
 // The bucket starts full. When a request takes tokens from a full bucket, the bucket's clock
 // starts, and tokens come every period from that instant; when the bucket is full again its
-// clock stops. The level is computed from the elapsed time, in integers, when the bucket is
-// used: nothing drifts, and nothing runs while no request waits. Waiters are granted their
-// permits as of the exact instant at which the tokens come, however late a timer fires: the
-// grants are those of a timer that is never late.
+// clock stops. The level is computed in integers from the elapsed time when the bucket is used,
+// so it does not drift, and nothing runs while no request waits. Waiters are granted permits as of
+// the exact instant at which the tokens come, even if the timer fires late.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
-// [io.Closer], safe for concurrent use. Make it with [NewTokenBucket]; requests to the zero
-// value fail with [ErrClosed].
+// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
+// [NewTokenBucket]; requests to the zero value fail with [ErrClosed].
 type TokenBucket struct {
 	rate
 	bucket machine.Bucket
@@ -84,9 +83,10 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 // Update applies new limits. The bucket keeps its tokens, up to the new limit: growing
 // adds none, shrinking leaves no debt, and a full bucket that grows fills up from then on. The
 // next tokens come when they would have come, or one new period from now if that is sooner.
-// Queued requests stay queued. A waiter that now fits is served at once; a waiter for more than
-// the new limit gets [ErrPermitsExceedLimit]. Invalid options change nothing and are reported,
-// and equal options change nothing. After Close, Update returns [ErrClosed].
+// Queued requests stay queued. A waiter that now fits is served immediately; a waiter for more
+// than the new limit gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error
+// that lists all of them and changes nothing. Equal options change nothing. After Close, Update
+// returns [ErrClosed].
 func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	return l.update(label{name: o.Name}, o.terms())
 }
 
-// ReplenishmentPeriod returns the time from one replenishment to the next.
+// ReplenishmentPeriod returns the time from one replenishment to the next, or 0 for the zero value.
 func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.inForce().Span) }
 
 // String returns a human-readable line: the name, the rate, and the statistics.

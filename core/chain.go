@@ -16,24 +16,26 @@ import (
 // ChainedLimiter asks several limiters for the same permits, all or nothing. Make it with
 // [Chain].
 //
-// TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire
-// waits for one limiter before it asks the next, and holds what it has while it waits. Put limiters
-// that reject permanently first, and limiters whose permits are expensive to hold last. Two chains
-// of the same concurrency limiters in opposite orders can wait for each other until a context ends:
-// give the limiters one order in all chains. If a limiter rejects, fails or panics,
-// or the context is done, the permits already taken are refunded, last first, and that
-// limiter's own lease and error are returned; [LimiterName] in its metadata says which limiter
-// it was. The limiters' own statistics still count the grants that were refunded. If all
-// limiters grant, the combined lease releases their leases last first. Its metadata is the
-// union of theirs; if several have a value of one name, the first limiter's is taken.
+// TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire waits for
+// one limiter before it asks the next, and holds the permits of the earlier limiters while it waits.
+// Put limiters that reject permanently first, and limiters whose permits are expensive to hold last.
+// Two chains of the same concurrency limiters in opposite orders can wait for each other until a
+// context ends, so use one order in all chains.
+//
+// If a limiter rejects, fails or panics, or the context is done, the permits already taken are
+// refunded, last first. The lease and the error are then those of that limiter, and [LimiterName] in
+// the metadata says which limiter it was. The limiters' own statistics still count the grants that
+// were refunded. If all limiters grant, the combined lease releases their leases last first. Its
+// metadata is the union of theirs; if several have a value of one name, the first limiter's is used.
+// A request for zero permits is granted if every limiter grants it.
 //
 // Available and Statistics.Limit are the minimum over the limiters, Queued is their sum, and
-// Granted and Rejected count the chain's own answers. Close ends the waits in the chain with
+// Granted and Rejected count the chain's own decisions. Close ends the waits in the chain with
 // [ErrClosed], refunds what those waiters had taken, and closes none of the limiters.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
-// [io.Closer], safe for concurrent use, and may be part of other chains. Requests to the zero
-// value fail with [ErrClosed].
+// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// [Reserver], [QuietTrier] and [io.Closer], is safe for concurrent use, and may be part of other
+// chains. Requests to the zero value fail with [ErrClosed].
 type ChainedLimiter struct {
 	limiters []Limiter
 	roots    []root
@@ -44,10 +46,10 @@ type ChainedLimiter struct {
 	source   wait.Source // Close uses it to end the waits
 }
 
-// Chain returns a limiter that asks each of limiters for the same permits. It returns an error
-// if there are no limiters, if one is nil, or if one occurs twice, even inside another chain or
-// behind [WithReason] or [Shadow]: it would be asked twice for each request, and could wait for
-// itself. A limiter may be in several chains.
+// Chain returns a limiter that asks each of limiters for the same permits. It returns an error if
+// there are no limiters, if one is nil, or if one occurs twice, even inside another chain or below
+// [WithReason] or [Shadow]: a request would take from it twice, and could wait for itself. A limiter
+// may be in several chains.
 func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("core: Chain of 0 limiters, want at least 1")
@@ -80,7 +82,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 // Limiters returns the limiters of the chain, in order.
 func (c *ChainedLimiter) Limiters() []Limiter { return append([]Limiter(nil), c.limiters...) }
 
-// TryAcquire takes the permits from all limiters, or from none. It never blocks.
+// TryAcquire takes the permits from all limiters, or from none. It does not wait for permits.
 func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l
@@ -92,8 +94,9 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	return l
 }
 
-// TryQuietly is TryAcquire for a chain whose limiters are all QuietTriers. A rejection leaves no
-// trace except the grants of the limiters that were asked before. See [TryQuietly].
+// TryQuietly is like TryAcquire, but does not count a rejection. It grants only if all limiters are
+// QuietTriers. Limiters before the one that rejected have counted a grant. See the function
+// [TryQuietly].
 func (c *ChainedLimiter) TryQuietly(permits int) (Lease, bool) {
 	if _, ok := c.check(permits); !ok {
 		return Lease{}, false
@@ -126,8 +129,9 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	return c.join(j, permits)
 }
 
-// Acquire takes the permits from one limiter after the other, waiting where necessary. If ctx is done,
-// before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// Acquire takes the permits from one limiter after the other, and waits where a limiter's Acquire waits.
+// If ctx is done before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits. If
+// a limiter rejects, the error is that limiter's. After Close it is [ErrClosed].
 func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return c.acquireAll(ctx, permits, bounded)
 }
@@ -223,11 +227,10 @@ func (c *ChainedLimiter) undo(j *chainLease) {
 	j.Drop()
 }
 
-// Settle settles the part of the lease that belongs to each [Settler], last first. The other
-// limiters' parts stay as they are, unless permits is 0 or less: then they are refunded or
-// released. If a limiter panics, the whole lease is refunded. A lease that is not acquired, that
-// another limiter granted, or that was released or settled before is returned unchanged. See
-// [Settler].
+// Settle settles the part of the lease that belongs to each [Settler], last first. The parts of other
+// limiters stay unchanged unless permits is 0 or less; then they are refunded or released. If a
+// limiter panics, the whole lease is refunded. A lease that is not acquired, that another limiter
+// granted, or that was released or settled before is returned unchanged. See [Settler].
 func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
 	if !l.Acquired() || permits == l.permits() {
@@ -250,8 +253,8 @@ func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	return j.Rejoin(l, permits)
 }
 
-// Refund undoes a grant of this chain that was not used: it refunds the part of each limiter, last first. After
-// Release it does nothing.
+// Refund undoes a grant of this chain that was not used: it refunds the part of each limiter, last
+// first. After Release it does nothing.
 func (c *ChainedLimiter) Refund(l Lease) {
 	if j, ok := c.leases.split(l); ok {
 		c.undo(j)
@@ -302,8 +305,8 @@ func (c *ChainedLimiter) Statistics() Statistics {
 	return s
 }
 
-// IdleFor returns how long all limiters have been idle, and whether all are. A limiter that is
-// not an [Idler] counts as never idle.
+// IdleFor returns how long all limiters have been idle. It returns 0 and false if one is not. A
+// limiter that is not an [Idler] is never idle.
 func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 	shortest := time.Duration(math.MaxInt64)
 	for _, l := range c.limiters {

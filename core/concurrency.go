@@ -9,9 +9,9 @@ import (
 
 // ConcurrencyLimiterOptions are the options of a [ConcurrencyLimiter].
 type ConcurrencyLimiterOptions struct {
-	Name        string     // in metadata and errors; "": none
-	PermitLimit int        // permits that may be held at once; at least 1
-	QueueLimit  int        // permits that may wait; 0: requests do not wait; at least 0
+	Name        string     // in metadata and errors; may be empty
+	PermitLimit int        // permits that may be held at a time; at least 1
+	QueueLimit  int        // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder  QueueOrder // which waiter is served first
 }
 
@@ -30,14 +30,14 @@ func (o ConcurrencyLimiterOptions) terms() machine.Terms {
 	}
 }
 
-// ConcurrencyLimiter bounds how many permits are held at once: a lease holds its permits until
+// ConcurrencyLimiter bounds how many permits are held at a time: a lease holds its permits until
 // it is released. It is a semaphore with leases, a bounded queue, and a limit that can change
 // while in use. Its rejections have no [RetryAfter], because it cannot know when leases will be
 // released.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler] and [io.Closer], safe for
-// concurrent use. Make it with [NewConcurrencyLimiter]; requests to the zero value fail with
-// [ErrClosed].
+// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [QuietTrier] and [io.Closer],
+// and is safe for concurrent use. Create it with [NewConcurrencyLimiter]; requests to the zero value
+// fail with [ErrClosed].
 type ConcurrencyLimiter struct {
 	engine
 	account permits
@@ -56,9 +56,9 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 
 // Update applies new limits. Permits that are held stay held: if the new limit is lower,
 // nothing is available until enough permits have come back. Queued requests stay queued. A
-// waiter that now fits is served at once; a waiter for more than the new limit gets
-// [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
-// change nothing. After Close, Update returns [ErrClosed].
+// waiter that now fits is served immediately; a waiter for more than the new limit gets
+// [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
+// and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -66,9 +66,9 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(label{name: o.Name}, o.terms())
 }
 
-// IdleFor returns a lower bound of how long no permit has been held, and whether none is held.
-// The time is counted from when a call of IdleFor or Statistics, or a release that served
-// waiters, first saw the limiter idle.
+// IdleFor returns a lower bound of how long no permit has been held. It returns 0 and false if one
+// is held. Releases do not read the clock, so the time counts from the first call of IdleFor or
+// Statistics, or the first release that served waiters, that saw the limiter idle.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 
 // Refund releases the lease, as Release does. It ignores a lease of another limiter.

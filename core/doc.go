@@ -1,36 +1,55 @@
 // Package core contains the limiters of Sluice and the leases that they grant.
 //
-//	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, 20 at once
+//	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, bursts of 20
 //	if err != nil {
 //		return err
 //	}
-//	lease, err := limiter.Acquire(ctx, 1)
+//	lease, err := limiter.Acquire(ctx, 1) // waits, because the queue of PerSecond is unbounded
 //	if err != nil {
 //		return err
 //	}
 //	defer lease.Release()
 //
 // A [Limiter] decides whether an operation may proceed and grants permits as a [Lease]. There
-// are four main limiters: [ConcurrencyLimiter] bounds how many permits are held at once;
+// are four main limiters: [ConcurrencyLimiter] bounds how many permits are held at a time;
 // [TokenBucket], [FixedWindow] and [SlidingWindow] bound how many are taken in a period of
 // time. [Chain] asks several limiters for the same permits, all or nothing.
 //
 // # Which method do I want?
 //
-// TryAcquire answers now and never blocks: use it in servers that shed load. Acquire waits in
-// the limiter's bounded queue: use it in clients and workers that have to get through. Both
-// return a Lease. Release it when the work is done; for the three rate limiters Release is a
-// no-op, so the same code runs under any limiter. Refund undoes a grant that was not used.
+// TryAcquire does not wait for permits: use it in servers that shed load. Acquire waits if the
+// limiter has a queue: use it in clients and workers that have to get through. Both return a
+// Lease. Release it when the work is done. For the three rate limiters Release does nothing, so
+// the same code runs under any limiter. Refund undoes a grant that was not used.
+//
+// # Does Acquire wait?
+//
+// Acquire waits only if the limiter's queue has room for the request. QueueLimit is the number of
+// permits that may wait. It is 0 unless you set it, and Acquire then rejects immediately. The
+// options that [PerSecond], [Every], [Rate] and ioreader.PerSecond return have an unbounded queue.
+//
+//	call                                               waits for permits
+//	TryAcquire, TrySend, TrySubmit                     never
+//	Acquire                                            if the queue has room
+//	partition, resilience, clients of HTTP and gRPC    as Acquire: if the queue has room
+//	servers of HTTP and gRPC                           if the policy has a MaxWait and the queue has room
+//	channel, pipe, ioreader, worker, Semaphore         always, even if QueueLimit is 0
+//
+// A limiter of package redislimit waits only if its queue has room, even in a channel or a pool.
 //
 // # What all limiters share
 //
-// All limiters are safe for concurrent use. A grant that does not have to wait
-// allocates nothing. A limiter without waiters has no goroutine and no
-// timer; a limiter with waiters has at most one timer, set to the instant at which the head of
-// its queue can be served. Time is read from the monotonic clock, so changes of the wall clock
-// do not matter, except to a [FixedWindow] with a [Calendar]. Everything works in a bubble of
-// testing/synctest.
+// All limiters are safe for concurrent use. A grant that does not wait allocates nothing.
+// Limiters run no background goroutines. A limiter has a timer only while requests wait, and then
+// only one, for the request that is served next. Time is monotonic, so changes to the wall clock
+// have no effect, except on a [FixedWindow] with a [Calendar]. Everything works in
+// testing/synctest bubbles.
 //
-// The design is that of .NET's System.Threading.RateLimiting, with leases that cannot be
-// released twice, an exact RetryAfter, refunds, and limits that can change while in use.
+// After Close, requests fail with [ErrClosed]. Leases can still be released, refunded and
+// settled, and the methods that report a limiter's state continue to work. A limiter that was not
+// made by its constructor also fails every request with ErrClosed.
+//
+// The design is that of .NET's System.Threading.RateLimiting. Sluice adds leases that cannot be
+// released twice, a RetryAfter on rejections, refunds, and limits that you can change while they
+// are in use.
 package core

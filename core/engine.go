@@ -102,9 +102,9 @@ func (e *engine) unlock(now int64) {
 	}
 }
 
-// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
-// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
-// available.
+// TryAcquire takes permits if they are available now, and otherwise rejects the request: see
+// [Limiter]. It does not wait. Unless the order is [NewestFirst], it also rejects a request for
+// permits while another request waits, even if the permits are available.
 func (e *engine) TryAcquire(permits int) Lease {
 	if k, decided := e.try(permits, false); decided {
 		return k
@@ -112,7 +112,7 @@ func (e *engine) TryAcquire(permits int) Lease {
 	return e.tryAcquireSlow(permits)
 }
 
-// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
+// TryQuietly is like TryAcquire, but does not count a rejection: see the function [TryQuietly].
 func (e *engine) TryQuietly(permits int) (Lease, bool) {
 	if k, decided := e.try(permits, true); decided {
 		return k, k.Acquired()
@@ -120,10 +120,10 @@ func (e *engine) TryQuietly(permits int) (Lease, bool) {
 	return e.tryQuietlySlow(permits)
 }
 
-// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
-// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
-// A rate limiter that replenishes automatically rejects at once a request whose wait would outlast ctx's
-// deadline, with an error that also matches [context.DeadlineExceeded].
+// Acquire takes permits, and waits for them if the queue has room. If it has none, as with a
+// QueueLimit of 0, Acquire immediately returns a *[RejectedError] with [ReasonQueueLimit]. If ctx
+// is done before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// [Limiter] describes the other cases and errors.
 func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return e.acquire(ctx, permits, bounded)
 }
@@ -260,9 +260,9 @@ func (e *engine) resize(limit int) {
 	e.unlock(now)
 }
 
-// Close ends all waits with [ErrClosed], and later requests fail with ErrClosed. Leases can
-// still be released, and Statistics continues to work. Close always returns nil and may be
-// called again.
+// Close ends all waits with [ErrClosed], and later requests fail with ErrClosed. Leases can still
+// be released, refunded and settled, and Statistics continues to work. Close always returns nil
+// and may be called again.
 func (e *engine) Close() error {
 	if e.settings.Load() == nil {
 		return nil
@@ -310,10 +310,10 @@ func (r *rate) AutoReplenishing() bool {
 	return s != nil && !s.Manual()
 }
 
-// Reset returns the limiter to its initial state: all permits are available, debts are
-// forgotten, and waiters are served. With a [Calendar], the current window is that of the wall clock
-// again, even if it was ahead. The statistics continue. Settling leases from before the
-// Reset gives nothing back. Reset may be called again, and after Close.
+// Reset returns the limiter to its initial state: all permits are available, debts are canceled,
+// and waiters are served. With a [Calendar], the wall clock determines the current window again,
+// even if the window was ahead of the clock. The statistics continue. Settling a lease from
+// before the Reset returns no permits. Reset may be called again, and after Close.
 func (r *rate) Reset() {
 	if r.settings.Load() == nil {
 		return

@@ -19,11 +19,10 @@ var (
 
 	// ErrPermitsExceedLimit is matched by the error of a request that can never be served,
 	// because it asks for more permits than the limit. The limiters of this package return an
-	// *[ExceedsLimitError], which has the numbers. The statistics do not count it.
+	// *[ExceedsLimitError], which has the numbers.
 	ErrPermitsExceedLimit = errors.New("core: more permits than the limit")
 
-	// ErrNegativePermits is returned for a request of fewer than zero permits. The statistics
-	// do not count it.
+	// ErrNegativePermits is returned for a request of fewer than zero permits.
 	ErrNegativePermits = errors.New("core: negative permits")
 )
 
@@ -61,15 +60,15 @@ func (e *ExceedsLimitError) LogValue() slog.Value {
 // RejectedError is the error of a request that a limiter rejected but could grant at another
 // time.
 //
-// errors.Is(err, ErrRejected) is always true. errors.Is(err, context.DeadlineExceeded) is true
-// too if the wait would have outlasted the context's deadline.
+// errors.Is(err, ErrRejected) is always true. errors.Is(err, context.DeadlineExceeded) is also true
+// if the wait would have outlasted the context's deadline.
 type RejectedError struct {
 	Limiter    string        // Options.Name of the limiter that rejected; "" if it has none
 	Permits    int           // permits requested
 	Reason     string        // such as "queue limit reached"
-	Detail     string        // an addition to Reason in the message, such as "QueueLimit is 0"; "": none
-	RetryAfter time.Duration // time until the same request could be served; 0: unknown
-	Cause      error         // context.DeadlineExceeded if the deadline was the reason; else nil
+	Detail     string        // more about Reason, such as "QueueLimit is 0"; may be empty
+	RetryAfter time.Duration // time until the same request could be served; 0 if unknown
+	Cause      error         // context.DeadlineExceeded if the deadline was the reason; otherwise nil
 }
 
 // Error returns a message with the limiter's name, the reason, and when to retry.

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Lease is a limiter's answer: the permits that it granted, or the reason why it did not.
+// Lease is a limiter's decision: the permits that it granted, or the reason why it did not.
 //
 // A Lease is a small value. It may be copied, stored, sent over channels and released from any
 // goroutine; all copies are the same lease. The zero Lease is not acquired.
@@ -82,9 +82,10 @@ func (l Lease) Permits() int {
 	return l.permits()
 }
 
-// Release returns the permits of a concurrency limiter. It does so once, however often and from
-// however many goroutines it is called, on whichever copy of the lease. If the lease holds
-// nothing, Release does nothing: the permits of a rate limiter come back with time alone.
+// Release returns the permits of a concurrency limiter. It does so once: later calls, on any copy of
+// the lease and from any goroutine, do nothing. If the lease holds nothing, Release does nothing,
+// because the permits of a rate limiter come back only with time. It may be called after the
+// limiter's Close.
 func (l Lease) Release() {
 	if l.outcome() == held {
 		l.release()
@@ -109,7 +110,7 @@ func (l Lease) releaseSlow() {
 // Err returns nil if the lease was acquired. Otherwise it returns the reason: a
 // *[RejectedError], [ErrClosed], an *[ExceedsLimitError], which matches
 // [ErrPermitsExceedLimit], [ErrNegativePermits], or the error that the limiter passed to
-// [Fail].
+// [Fail]. For the zero Lease it is a *RejectedError without a reason.
 func (l Lease) Err() error {
 	if l.Acquired() {
 		return nil

@@ -7,27 +7,39 @@ import (
 
 // Limiter decides whether an operation may proceed, and grants permits as a [Lease].
 //
-// Implementations are safe for concurrent use. They check a request in this order: fewer than
-// zero permits fail with [ErrNegativePermits]; Acquire with a context that is already done
-// returns the context's error, even if permits are free; a closed limiter fails with
-// [ErrClosed]; more permits than the limit fail at once with [ErrPermitsExceedLimit]. None of
-// these failures counts in the [Statistics].
+// Implementations are safe for concurrent use. They check a request in this order:
+//
+//  1. A request for fewer than zero permits fails with [ErrNegativePermits].
+//  2. If the context of Acquire is already done, Acquire returns ctx.Err(), even if permits are
+//     available.
+//  3. After Close, a request fails with [ErrClosed].
+//  4. A request for more permits than the limit fails immediately with [ErrPermitsExceedLimit].
+//  5. If the permits are available, the request is granted. Otherwise Acquire waits if the queue
+//     has room, and all other requests are rejected with a *[RejectedError].
+//
+// The [Statistics] count grants and rejections, and none of the earlier failures.
 //
 // A request for zero permits takes nothing. It is granted if at least one permit is available,
-// whatever is queued; otherwise TryAcquire rejects it, and Acquire waits until a permit is
-// available, whatever the queue limit is.
+// even while other requests wait. Otherwise TryAcquire rejects it, and Acquire waits until a
+// permit is available, even if QueueLimit is 0.
 type Limiter interface {
-	// TryAcquire takes permits if they are available now. It never blocks. The lease reports
-	// whether it was acquired; if not, its Err is the reason and its metadata may say when to
-	// retry.
+	// TryAcquire takes permits if they are available now. It does not wait for permits; a
+	// limiter of package redislimit may wait for its store. The lease reports whether it was
+	// acquired. If it was not, its Err is the reason, and its metadata may say when to retry.
 	TryAcquire(permits int) Lease
 
-	// Acquire takes permits, waiting in the limiter's queue if necessary. If it returns an
-	// error, the returned lease is not acquired, has that error, and carries the metadata of
-	// the rejection. If ctx is done, Acquire stops waiting and returns ctx.Err(), unchanged. If
-	// a grant and a cancellation race, exactly one of them wins, and a cancelled Acquire keeps
-	// no permits. A limiter that knows when the permits come, as a rate limiter does, may reject
-	// at once a request whose wait would outlast ctx's deadline.
+	// Acquire takes permits, and waits in the limiter's queue if they are not available. If the
+	// queue has no room, the request is rejected immediately. The package comment says which
+	// limiters have a queue.
+	//
+	// If ctx is done before or during the wait, Acquire returns ctx.Err(), unchanged. If a grant
+	// and a cancellation race, exactly one of them wins, and a canceled Acquire keeps no permits.
+	// A rate limiter may immediately reject a request whose wait would outlast ctx's deadline; the
+	// error then also matches [context.DeadlineExceeded]. If the limiter is closed during the
+	// wait, Acquire returns [ErrClosed].
+	//
+	// If Acquire returns an error, the returned lease is not acquired, its Err is that error, and
+	// its metadata is that of the rejection.
 	Acquire(ctx context.Context, permits int) (Lease, error)
 
 	// Available estimates how many permits could be taken now. It is for diagnostics: the
@@ -44,48 +56,65 @@ type Reporter interface {
 // Idler is a Limiter that knows how long it has been idle, which means that all its permits are
 // available. A map of limiters uses it to choose which ones to drop.
 type Idler interface {
-	// IdleFor returns how long all permits have been available, and whether they are.
+	// IdleFor returns how long all permits have been available. It returns 0 and false if some
+	// are not.
 	IdleFor() (d time.Duration, idle bool)
 }
 
-// QuietTrier is a Limiter that can be tried without a trace. All limiters of this package are
-// QuietTriers, and so are the views that its functions return.
+// QuietTrier is a Limiter that can be tried without counting a rejection. All limiters of this
+// package are QuietTriers.
 type QuietTrier interface {
-	// TryQuietly is TryAcquire, but a rejection is not counted and no reason is given. If it
-	// returns false, it has taken nothing. It never blocks. Call it through the function
-	// [TryQuietly].
+	// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason. If it
+	// returns false, it has taken nothing. It does not wait. Call it through
+	// the function [TryQuietly].
 	TryQuietly(permits int) (Lease, bool)
 }
 
 // Refunder is a Limiter that can undo a grant that was not used.
 type Refunder interface {
-	// Refund gives the lease's permits back, at once. A rate limiter takes them back too, but
-	// never above its limit, and only as far as they are certain to be still missing because of
-	// the grant. For a concurrency limiter, Refund is Release. Call Refund once, and instead of
-	// Release or before it: after Release it may do nothing, and a rate limiter remembers
-	// nothing of a lease, so that a second call gives back again. Refund ignores a lease that
-	// was not acquired, or that another limiter granted.
+	// Refund returns the lease's permits immediately. For a concurrency limiter it is the same
+	// as Release. A rate limiter returns only permits that are certainly still missing because
+	// of the grant: see [Settler].
+	//
+	// Call Refund at most once, instead of Release or before it. After Release it may do
+	// nothing, and a rate limiter keeps no record of its leases, so a second Refund may return
+	// permits twice. Refund ignores a lease that is not acquired or that another limiter
+	// granted. It may be called after Close.
 	Refund(Lease)
 }
 
 // Settler is a Limiter that can correct the cost of a grant once the cost is known: the tokens
 // of a language model, the rows of a query, the bytes of a response. All limiters of this
 // package are Settlers. Refund(l) is Settle(l, 0).
+//
+// If the actual cost is higher than the grant, Settle takes the difference immediately, even
+// above the limit. It neither waits nor is rejected, and no permit is available until that debt
+// is paid, by time or by releases.
+//
+// If the actual cost is lower, Settle returns the difference and serves waiters that now fit. How
+// much comes back depends on the limiter:
+//
+//   - A concurrency limiter gets all of it back.
+//   - A window gets all of it back for as long as the segment of the grant counts.
+//   - A token bucket gets all of it back until the next token comes. After that it gets back only
+//     tokens that are certainly still missing because of this grant: fewer with each token that
+//     comes, and fewer or none if other permits were returned at or after the time of the grant.
+//   - A chain asks each of its limiters.
+//
+// A rate limiter gets nothing back for a grant made before a Reset or an Update. The exception is
+// a window whose Update kept its segment boundaries.
 type Settler interface {
-	// Settle records that the grant of l has cost permits. It returns a lease that replaces l:
-	// acquired, of that number of permits, with the metadata of l. If permits is what l has, it
-	// is l.
+	// Settle records the actual cost of the grant of l, in permits. It returns a lease that
+	// replaces l: it is acquired, has that number of permits, and the metadata of l. Negative
+	// permits count as 0. Settle returns l unchanged and does nothing if l already has that
+	// number of permits, is not acquired, or was granted by another limiter. Settle is not
+	// counted in the statistics, and may be called after Close.
 	//
-	// If the grant has cost less, Settle gives the difference back, as Refund does, and serves
-	// the waiters that now fit. If the grant has cost more, Settle takes the difference at
-	// once, even above the limit: it neither waits nor is rejected, and nothing is available
-	// until that debt is paid. Permits below 0 count as 0. A lease that is not acquired, or that
-	// another limiter granted, is returned unchanged, and nothing happens. Settle does not
-	// count in the statistics.
-	//
-	// Settle a lease once. A lease that holds permits, which are those of concurrency limiters,
-	// of chains and of [Grant], is spent with its copies: releasing, refunding or settling them
-	// again does nothing. For a rate limiter's lease each call counts.
+	// Settle a lease once, and use the lease that Settle returns from then on. The lease of a
+	// concurrency limiter, of a chain or of [Grant] ends with all its copies: releasing,
+	// refunding or settling them again does nothing. A rate limiter keeps no record of its
+	// leases, so each call counts. If a rate limiter's lease of zero permits is settled to n
+	// permits, they are charged as if they were granted now.
 	Settle(l Lease, permits int) Lease
 }
 
@@ -97,14 +126,12 @@ type Resetter interface {
 	Reset()
 }
 
-// As returns l, or the first of the limiters that it is a view of, that is a T: a [Reporter], an
-// [Idler], a [Replenisher], a [Resetter] or an [io.Closer], say. It returns false if none is. It
-// looks through limiters that have a method Unwrap() Limiter, as errors.AsType looks through
-// errors.
+// As returns l, or the first limiter below it, that has type T. It follows the method
+// Unwrap() Limiter, as errors.As does for errors, and returns false if no limiter matches.
 //
-// As is for interfaces that look at a limiter or steer it. To take permits, or to give them back,
-// through a limiter that a view hides would bypass the view: for [QuietTrier], [Refunder] and
-// [Settler] use a type assertion on the limiter itself.
+// Use As to inspect or control a limiter, for example as a [Reporter], [Idler], [Replenisher],
+// [Resetter] or [io.Closer]. Do not use it to take or return permits, because that would bypass
+// the wrappers: for [QuietTrier], [Refunder] and [Settler], use a type assertion on l.
 func As[T any](l Limiter) (T, bool) {
 	for l != nil {
 		if t, ok := l.(T); ok {
@@ -120,11 +147,10 @@ func As[T any](l Limiter) (T, bool) {
 	return none, false
 }
 
-// TryQuietly is TryAcquire, but a rejection leaves no trace: it is not counted, and no reason
-// is given. It is for a caller that tries before it waits. If it returns false, it has taken
-// nothing; if l is a chain, the limiters that came before the one that rejected have counted a
-// grant. For a limiter that is not a [QuietTrier], and for one that embeds a limiter of this
-// package, TryQuietly always returns false.
+// TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no
+// reason. It is for callers that try before they wait. If it returns false, no permits were
+// taken, although in a chain the limiters before the one that rejected have counted a grant.
+// TryQuietly always returns false if l is not a [QuietTrier] or embeds a limiter of this package.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	if q, ok := l.(QuietTrier); ok && !embeds(l) {
 		k, ok := q.TryQuietly(permits)
@@ -136,12 +162,12 @@ func TryQuietly(l Limiter, permits int) (Lease, bool) {
 // Replenisher is a rate limiter: its permits come back with time.
 type Replenisher interface {
 	// TryReplenish adds the permits that are due by now and reports whether any came back.
-	// Under automatic replenishment it changes nothing and returns false.
+	// Under automatic replenishment, and after Close, it changes nothing and returns false.
 	TryReplenish() bool
 
 	// ReplenishmentPeriod returns the time from one replenishment to the next: a bucket's
-	// period, the length of a fixed window, or that of a sliding window's segment, rounded down
-	// to the nanosecond.
+	// period, the length of a fixed window, or the length of a sliding window's segment, rounded
+	// down to the nanosecond. With a [Calendar] it is the length of the current window.
 	ReplenishmentPeriod() time.Duration
 
 	// AutoReplenishing reports whether permits come back without calls of TryReplenish.

@@ -16,10 +16,9 @@ type Metadata struct {
 
 // The metadata of the built-in limiters.
 var (
-	// RetryAfter is set on every rejection by a rate limiter that replenishes automatically:
-	// the time until this request could be served if no other request came. It is at least 1 ns. It is a
-	// lower bound under [FairShare], and behind more than 500 waiters some of which want several permits
-	// (of a bucket, almost all of them).
+	// RetryAfter is set on every rejection by a rate limiter that replenishes automatically: the
+	// time until this request could be granted if no other request came. It is at least 1 ns. It is
+	// a lower bound under [FairShare], and may be one if very many requests wait.
 	RetryAfter = NewMetadataKey[time.Duration]("RETRY_AFTER")
 
 	// ReasonPhrase is the reason of a rejection, in words.
@@ -35,13 +34,13 @@ var (
 	// Remaining is the number of permits that were available right after the decision.
 	Remaining = NewMetadataKey[int]("REMAINING")
 
-	// ResetAfter is the time until all permits of a rate limiter are back if nothing more is
-	// taken; 0 if they are. It is not set by a limiter that is replenished by hand.
+	// ResetAfter is the time until all permits of a rate limiter are available if no more are
+	// taken, or 0 if all are. It is not set under manual replenishment.
 	ResetAfter = NewMetadataKey[time.Duration]("RESET_AFTER")
 
-	// Window is the time that a rate limiter's limit applies to: the length of a window, or the
-	// time in which a token bucket fills from empty. It says how fast a limiter is, whatever its
-	// kind. A concurrency limiter does not set it.
+	// Window is the period of a rate limiter's limit: the length of a window, or the time in which
+	// an empty token bucket fills. With [PermitLimit] it gives the rate of a limiter of any kind. A
+	// concurrency limiter does not set it.
 	Window = NewMetadataKey[time.Duration]("WINDOW")
 )
 

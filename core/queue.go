@@ -12,35 +12,40 @@ import (
 type QueueOrder uint8
 
 const (
-	// OldestFirst serves in the order of arrival. A request cannot overtake a waiter: while one
-	// waits, a new request queues or is rejected, even if its permits are available. A full
-	// queue rejects the new request.
+	// OldestFirst serves waiters in order of arrival. A request cannot overtake a waiter: while one
+	// waits, a new request queues or is rejected, even if its permits are available. If the queue is
+	// full, the new request is rejected.
 	OldestFirst QueueOrder = iota
 
-	// NewestFirst serves the latest arrival first; a new request whose permits are available is
-	// served at once. A full queue evicts its oldest waiters to make room.
+	// NewestFirst serves the latest arrival first. A new request whose permits are available is
+	// granted immediately. If the queue is full, its oldest waiters are evicted to make room.
 	NewestFirst
 
-	// FairShare serves by the waiters' [Flow], which they get from [WithFlow]: those of the highest
-	// priority first, always; among these each flow gets its share, by weight, and all of what
-	// no other flow wants; within a flow in the order of arrival.
+	// FairShare serves waiters by their [Flow], which is set by [WithFlow]. Flows of higher priority
+	// always go first. Flows of equal priority share the permits in proportion to their weights, and
+	// what one flow does not use goes to the others. Within a flow, waiters are served in order of
+	// arrival.
 	//
-	// Only waiting is shared: if permits are available and no request waits, a request is granted
-	// at once, and no flow is charged. While one waits, Acquire queues and TryAcquire is rejected.
-	// The request that is next waits until all its permits are available; smaller ones do not
-	// overtake it, but one that becomes next before it does.
+	// If permits are available and no request waits, a request is granted immediately, and its flow
+	// is not charged. While a request waits, Acquire queues and TryAcquire is rejected. The next
+	// request waits until all its permits are available. A smaller request overtakes it only if that
+	// request's flow has a higher priority or has had less so far.
 	//
-	// While two flows of one priority both have waiters, the permits granted to them, divided by
-	// their weights, never differ by more than the sum of each one's largest request divided by its
-	// weight. A flow that was idle has saved nothing up. One that comes back
-	// soon after more than its share still waits for the others to catch up. Permits are counted when they are granted: of a concurrency limiter, a flow that holds its permits
-	// longer has more of them at a time. A grant that is given back stays charged.
+	// While two flows A and B of one priority both have waiters,
 	//
-	// A full queue evicts, of the lowest priority, the newest request of the flow with the most
-	// waiting permits per weight; if that is the new request's own flow, or all waiters have a higher
-	// priority, the new request is rejected. [RetryAfter] and "deadline too soon" are by what is
-	// certain, the permits that are missing and those that the own flow's waiters wait for: a retry
-	// at that time may be rejected again.
+	//	|a/weightA - b/weightB| <= maxA/weightA + maxB/weightB
+	//
+	// where a and b are the permits granted to them and maxA and maxB are their largest requests. A
+	// flow gets no credit for time in which it was idle. A flow that has had more than its share and
+	// comes back soon still waits until the others have caught up. Permits are charged when they are
+	// granted, and a refund does not change that. So under a concurrency limiter a flow that holds its
+	// permits longer has more of them at a time.
+	//
+	// If the queue is full, the limiter picks, among the waiters of the lowest priority, the flow with
+	// the most waiting permits relative to its weight, and evicts that flow's newest request. If the
+	// new request belongs to that flow, or all waiters have a higher priority, the new request is
+	// rejected. [RetryAfter] and [ReasonDeadlineTooSoon] consider only the missing permits and those
+	// that the flow's own waiters wait for, so a retry at that time may be rejected again.
 	FairShare
 )
 
@@ -76,28 +81,28 @@ func (o *QueueOrder) UnmarshalText(text []byte) error {
 	return fmt.Errorf("core: queue order %q, want %s", text, orders)
 }
 
-// Flow is on whose behalf a request waits: a tenant, an API key, a user. Limiters whose order is
-// [FairShare] look at it. The zero Flow, that of a context without one, is one flow too.
+// Flow says on whose behalf a request waits: a tenant, an API key, a user. Limiters whose order is
+// [FairShare] use it. All requests whose context has no Flow belong to the zero Flow.
 type Flow struct {
 	Key      string // requests of equal Key and Priority are one flow
-	Weight   int    // its share compared with other flows; 0: 1; from 1 to 1<<20
-	Priority int    // flows of a higher priority are served first, always; from -100 to 100
+	Weight   int    // share relative to other flows, from 1 to 1<<20; 0 means 1
+	Priority int    // flows of higher priority always go first; from -100 to 100
 }
 
 type flowKey struct{}
 
-// WithFlow returns a copy of ctx whose requests wait as f. A Weight or Priority out of range is
-// moved to the nearest value in range. Each request is charged by its own Weight.
+// WithFlow returns a copy of ctx. Requests made with it wait in flow f. A Weight or Priority out of
+// range is clamped. Each request is charged by its own Weight.
 //
-// The Key must be one that clients cannot choose, such as an authenticated user: k keys are k
-// shares, and a client that makes up a new key for each request takes all of them. The same holds
-// for the Priority: a flow of a higher priority leaves the lower ones nothing as long as it wants
-// all.
+// Use a Key that clients cannot choose, such as an authenticated user. Every key gets its own share,
+// so a client that makes up a new key for each request would take everything. The same goes for
+// Priority: a flow that always has requests waiting starves all flows of lower priority.
 func WithFlow(ctx context.Context, f Flow) context.Context {
 	return context.WithValue(ctx, flowKey{}, Flow(fair.Flow(f).InRange()))
 }
 
-// FlowFromContext returns the Flow of the latest [WithFlow], and whether there is one.
+// FlowFromContext returns the Flow that the latest [WithFlow] has put into ctx, and whether there is
+// one.
 func FlowFromContext(ctx context.Context) (Flow, bool) {
 	f, ok := ctx.Value(flowKey{}).(Flow)
 	return f, ok

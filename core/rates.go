@@ -9,15 +9,13 @@ import (
 )
 
 // PerSecond returns the options of a bucket that holds burst tokens and gains permits tokens a
-// second, as that of rate.NewLimiter(permits, burst) of x/time/rate does. For a rate that is not a
-// whole number use [Rate] or [Every]. The tokens come as smoothly as the rate allows: one by one up to
-// 31,622 a second, at a period that is exact to half a nanosecond. At higher rates several tokens
-// come per period where the burst has room for them, so that the rate is exact to one part in a billion.
-// TokenBucketOptions.Rate returns permits then.
-//
+// second, like rate.NewLimiter(permits, burst) of x/time/rate. For a rate that is not a whole number
+// use [Rate] or [Every]. Up to 31,622 tokens a second come one by one, at a period that is exact to
+// half a nanosecond. At higher rates several tokens come per period if the burst has room for them,
+// so that the rate is exact to one part in a billion; TokenBucketOptions.Rate then returns permits.
 // A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
 //
-// The queue is unbounded, as it is in x/time/rate; set QueueLimit to change that.
+// The queue is unbounded, as it is in x/time/rate, so Acquire waits; set QueueLimit to change that.
 // [NewTokenBucket] rejects permits or a burst below 1.
 func PerSecond(permits, burst int) TokenBucketOptions {
 	o := TokenBucketOptions{
@@ -31,13 +29,14 @@ func PerSecond(permits, burst int) TokenBucketOptions {
 }
 
 // Rate returns the options of a bucket that holds burst tokens and gains perSecond tokens a second; 0.5
-// is one in two seconds. The rate is exact to one part in a billion where the burst allows it: if a
-// period of whole nanoseconds is not exact enough for one token, several come per period, at most burst.
-// [PerSecond] is smoother for whole numbers.
+// is one token in two seconds. If a period of whole nanoseconds is not exact enough for one token,
+// several come per period, at most burst, so that the rate is exact to one part in a billion if the
+// burst allows it. [PerSecond] is smoother for whole numbers. A bucket grants at most its burst each
+// nanosecond; a higher rate is lowered to that.
 //
-// A bucket grants at most its burst each nanosecond; a higher rate is lowered to that. The queue is
-// unbounded; set QueueLimit to change that. [NewTokenBucket] and [TokenBucket.Update] reject a rate that
-// is 0 or less, infinite, NaN, or less than one token in 292 years, and a burst below 1.
+// The queue is unbounded, so Acquire waits; set QueueLimit to change that. [NewTokenBucket] and
+// [TokenBucket.Update] reject a rate that is 0 or less, infinite, NaN, or less than one token in 292
+// years, and a burst below 1.
 func Rate(perSecond float64, burst int) TokenBucketOptions {
 	o := TokenBucketOptions{TokenLimit: burst, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt}
 	if r, ok := rates.Of(perSecond, burst); ok {
@@ -58,8 +57,8 @@ func (o TokenBucketOptions) Rate() float64 {
 	return rates.Rate{Tokens: o.TokensPerPeriod, Period: o.ReplenishmentPeriod}.PerSecond()
 }
 
-// Every returns the options of a bucket that holds burst tokens, one of which comes every d, as
-// rate.NewLimiter(rate.Every(d), burst) of x/time/rate does. The queue is unbounded; set
+// Every returns the options of a bucket that holds burst tokens and gains one every d, like
+// rate.NewLimiter(rate.Every(d), burst) of x/time/rate. The queue is unbounded, so Acquire waits; set
 // QueueLimit to change that. [NewTokenBucket] rejects d <= 0 or a burst below 1.
 func Every(d time.Duration, burst int) TokenBucketOptions {
 	return TokenBucketOptions{

@@ -9,35 +9,39 @@ import (
 )
 
 // Reserver is a rate limiter that can promise permits for later. The rate limiters of this package are
-// Reservers, and so are chains and views of Reservers.
+// Reservers. A [ChainedLimiter], a [Switch], [WithReason] and [Shadow] have a Reserve that works if the
+// limiters below are Reservers.
 type Reserver interface {
-	// Reserve takes permits now or reserves them, without blocking: see [TokenBucket.Reserve].
+	// Reserve takes permits now or reserves them, without waiting: see [TokenBucket.Reserve].
 	Reserve(permits int) Lease
 }
 
-// Delay is set on a lease of Reserve: the time from the call until its permits are there; 0 if they are there
-// now. It is exact if nothing changes. It is a lower bound under [FairShare], and behind more than 512 requests
-// of which some are for several permits, or 32 with a [Calendar].
+// Delay is set on a lease of Reserve: the time from the call until its permits come, or 0 if they were
+// available. It is exact if nothing changes. It is a lower bound under [FairShare], and may be one if very
+// many requests wait.
 var Delay = NewMetadataKey[time.Duration]("DELAY")
 
-// Reserve takes permits, or promises them for later. It never blocks. The request takes the place in the
-// queue that an Acquire would take, and obeys QueueLimit as an Acquire does. The lease is acquired, and
-// [Delay] in its metadata says when the permits come if nothing changes: act after that time. If the queue
-// has no room, the lease is rejected as Acquire's would be.
+// Reserve takes permits now, or promises them for later. It does not wait. The request takes the place in
+// the queue that an Acquire would take, so QueueLimit applies. If the lease is acquired, [Delay] in its
+// metadata says when the permits come if nothing changes: act after that time. If it is not acquired, its
+// Err is the error that Acquire would have returned: a *[RejectedError] if the queue has no room,
+// [ErrClosed], an error that matches [ErrPermitsExceedLimit], or [ErrNegativePermits].
 //
-// Nothing runs for a reservation. Waiters and reservations are served in one order, and none overtakes
-// another. What makes permits come sooner or later, such as an Update or a Refund, moves a reservation with
-// the queue; its Delay stays what it was. Close ends a reservation whose permits have not come, as does an
-// Update to a lower limit than its permits: it then holds nothing.
+// A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. What
+// moves the queue, such as an Update or a Refund, moves reservations too, but their Delay does not change.
+// A reservation ends before its permits come if the limiter is closed, if an Update lowers the limit below
+// its permits, or if newer requests evict it under [NewestFirst]. It then holds nothing, and its holder is
+// not notified.
 //
-// Refund before the permits have come takes the reservation out of the queue, and serves those behind it
-// sooner; Settle changes what is reserved, unless it is more than the limit. After that they do what they do
-// for any lease, once. Release does nothing. Statistics.Queued counts a reservation until its permits
-// come, and Granted from then on.
+// Refund before the permits come takes the reservation out of the queue, so later requests are served
+// sooner. Settle then changes the number of reserved permits, unless the new number is more than the limit.
+// After the permits have come, both work as for other leases, but only once. Release does nothing.
+// Statistics counts the permits of a reservation in Queued until they come, and the lease in Granted from
+// then on.
 //
-// Under [NewestFirst], newer requests may evict a reservation, which then holds nothing. Under [FairShare] it
-// is of the zero [Flow], and Delay is a lower bound. Under manual replenishment there is no Delay. Reserve(0)
-// reserves nothing: its Delay is the time until one permit is available.
+// Under [FairShare] a reservation belongs to the zero [Flow], and Delay is a lower bound. Under manual
+// replenishment there is no Delay. Reserve(0) reserves nothing, and its Delay is the time until one permit
+// is available.
 func (r *rate) Reserve(permits int) Lease {
 	if k, _ := r.try(permits, true); k.Acquired() {
 		return k.delayed(0)
@@ -174,7 +178,7 @@ func reserve(l Limiter, permits int) Lease {
 	return Fail(fmt.Errorf("core: %s is no Reserver", describe(l)))
 }
 
-// Reserve grants the permits at once.
+// Reserve grants the permits immediately.
 func (u *unlimited) Reserve(permits int) Lease {
 	l := u.TryAcquire(permits)
 	if !l.Acquired() {
@@ -183,8 +187,9 @@ func (u *unlimited) Reserve(permits int) Lease {
 	return l.delayed(0)
 }
 
-// Reserve reserves the permits in all limiters, or in none. Its Delay is the largest of theirs. If a limiter
-// is no [Reserver], the lease is not acquired, and its error names that limiter.
+// Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the
+// largest of the limiters' delays. If a limiter is no [Reserver], the lease is not acquired, and its error
+// names that limiter. After Close the error is [ErrClosed].
 func (c *ChainedLimiter) Reserve(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l

@@ -6,7 +6,7 @@ import (
 )
 
 // Semaphore holds permits of a concurrency limiter without leases, for interfaces whose Acquire and Release
-// have no place for one. Make it with [ConcurrencyLimiter.Semaphore]. It is safe for concurrent use.
+// have no place for one. Create it with [ConcurrencyLimiter.Semaphore]. It is safe for concurrent use.
 type Semaphore struct {
 	permits *plain
 	held    atomic.Int64
@@ -16,9 +16,14 @@ type Semaphore struct {
 // permits, and each counts what it holds.
 func (l *ConcurrencyLimiter) Semaphore() *Semaphore { return &Semaphore{permits: (*plain)(l)} }
 
-// Acquire takes n permits, waiting for them in the limiter's queue whatever its QueueLimit is, as that of
-// golang.org/x/sync/semaphore does. It returns ctx.Err() if ctx is done first, [ErrPermitsExceedLimit] if n
-// is more than the limit, and [ErrClosed] after the limiter's Close. For n of 0 it returns nil immediately.
+// Acquire takes n permits. It waits for them in the limiter's queue, even if the QueueLimit is 0, as
+// golang.org/x/sync/semaphore does. Acquire returns:
+//
+//   - nil if n is 0, even if ctx is done or the limiter is closed
+//   - [ErrNegativePermits] if n is negative
+//   - ctx.Err() if ctx is done before or during the wait; then it holds none of the n permits
+//   - [ErrClosed] if the limiter is closed before or during the wait
+//   - an error that matches [ErrPermitsExceedLimit] if n is more than the limit
 func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	switch {
 	case n == 0:
@@ -33,7 +38,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	return err
 }
 
-// TryAcquire takes n permits if they are available now, and reports whether it did.
+// TryAcquire takes n permits if they are available now, and reports whether it did. It does not wait.
+// It returns true if n is 0, and false if n is negative or if the limiter is closed and n is not 0.
 func (s *Semaphore) TryAcquire(n int) bool {
 	switch {
 	case n == 0:
@@ -45,7 +51,8 @@ func (s *Semaphore) TryAcquire(n int) bool {
 	return true
 }
 
-// Release gives n permits back. It panics if that is more than the Semaphore holds.
+// Release returns n permits. It panics if n is negative or more than the Semaphore holds. It may be
+// called after the limiter's Close.
 func (s *Semaphore) Release(n int) {
 	for n != 0 {
 		held := s.held.Load()

@@ -4,27 +4,10 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// Settle corrects the cost of a grant of this limiter to permits, once the cost is known. It
-// returns a lease that replaces l: acquired, of that number of permits, with the metadata of l.
-//
-// If the grant has cost less, Settle gives the difference back and serves the waiters that now
-// fit. A concurrency limiter takes back all of it. At the instant of the grant a rate limiter
-// takes back all of it; later it takes back only what is certain to be still missing because of
-// the grant, and less, down to nothing, if something was given back at or after the instant of
-// the grant. A window takes back all of it as long as the segment of the grant counts. For
-// grants from before a Reset or an Update, a rate limiter takes nothing back, except that a
-// window does so if the Update did not change the boundaries of its segments.
-//
-// If the grant has cost more, Settle takes the difference at once, even above the limit:
-// nothing is available until that debt is paid, by time or by releases. Settle does not wait,
-// and no statistic counts it. Permits below 0 count as 0. If permits is what l already has, or
-// l is not acquired or was granted by another limiter, Settle returns l unchanged and nothing
-// happens. Leases can be settled after Close.
-//
-// The lease of a concurrency limiter is spent once it is settled: to release, refund or settle l
-// or a copy of it again does nothing. A rate limiter remembers nothing of a lease, and each
-// call counts: settle its lease once, and use the lease that Settle returns from then on. What a
-// lease of zero permits is charged counts as a grant of the instant of the call.
+// Settle corrects the cost of a grant of this limiter to permits, once the actual cost is known,
+// and returns a lease that replaces l. If the cost is lower than the grant, Settle returns the
+// difference; if it is higher, Settle takes the difference immediately, even above the limit.
+// [Settler] describes how much comes back, and all other cases.
 func (e *engine) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
 	switch {
@@ -42,7 +25,8 @@ func (e *engine) Settle(l Lease, permits int) Lease {
 	}
 }
 
-// Refund undoes a grant of this limiter that was not used: it is Settle to zero permits.
+// Refund undoes a grant of this limiter that was not used: it settles l to zero permits. See
+// [Settler].
 func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
 
 // settleTaken settles a lease of a rate limiter.
@@ -108,11 +92,11 @@ func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
 	return Lease{h: l.h, bits: uint64(o), reset: l.reset, at: at}.with(l.settings(), x)
 }
 
-// GiveBack returns n permits for which there is no lease any more. A window gives up those that were taken
-// first, and would have come back first. It returns at most what is missing, pays debts first, and serves
-// the waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing.
-// No statistic counts it. GiveBack may be called after Close. If the lease is still there, use Settle or
-// Refund.
+// GiveBack returns n permits whose lease no longer exists. It pays debts first, never returns more
+// than is missing, and serves waiters that now fit. A window returns the permits that were taken
+// first. Settling an earlier lease may then return nothing. GiveBack does nothing if n <= 0, is not
+// counted in the statistics, and may be called after Close. If you still have the lease, use Settle
+// or Refund.
 func (r *rate) GiveBack(n int) {
 	if r.settings.Load() == nil || n <= 0 {
 		return

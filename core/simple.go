@@ -63,9 +63,9 @@ func Fail(err error) Lease {
 	return Lease{bits: uint64(failed)}.with(nil, extra{err: err})
 }
 
-// Unlimited returns a limiter that grants every request, for code that requires a limiter when
-// none is wanted. Available returns math.MaxInt. It answers negative permits, a done context
-// and requests after Close as any other limiter does, and it counts its grants.
+// Unlimited returns a limiter that grants every request, for code that requires a limiter where you
+// want no limit. Available returns math.MaxInt. Negative permits, a done context and requests after
+// Close are errors, as for any limiter. The statistics count its grants.
 func Unlimited() Limiter {
 	u := new(unlimited)
 	u.clock.Start()
@@ -134,13 +134,12 @@ func (u *unlimited) Close() error {
 
 func (u *unlimited) String() string { return "unlimited: " + u.Statistics().String() }
 
-// Must returns v, or panics with err if err is not nil. It is for limits whose options are
-// constants, which cannot be wrong at one start and right at the next:
+// Must returns v, or panics with err if err is not nil. Use it if the options are constants:
 //
 //	var mail = core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1000, Window: 24 * time.Hour}))
 //
-// It wraps any constructor of this module, those of channels, pools and pipes too. Handle the error
-// of options that come from a flag, a file or a user.
+// It works with every constructor of this module, including those of channels, pools and pipes. If the
+// options come from a flag, a file or a user, handle the error instead.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -148,9 +147,9 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// ReleaseAll releases each of the leases, as Release does. Permits of adjacent leases of one
-// concurrency limiter come back together, and its waiters are served once. If the release
-// function of a [Grant] panics, ReleaseAll still releases the other leases.
+// ReleaseAll releases each of the leases. It is faster than calling Release for each: permits of
+// adjacent leases of one concurrency limiter come back together, and its waiters are served once. If
+// the release function of a [Grant] panics, ReleaseAll still releases the other leases.
 func ReleaseAll(leases []Lease) {
 	next := 0
 	defer func() {

@@ -9,10 +9,10 @@ import (
 // Statistics is a snapshot of a limiter's state and counts. Each field was correct at some
 // instant during the call.
 type Statistics struct {
-	Limit     int    // permit current limit
+	Limit     int    // current limit, in permits
 	Available int    // permits that could be taken now
 	Queued    int    // permits (not requests) waiting
-	Granted   uint64 // leases granted, those of zero permits included
+	Granted   uint64 // leases granted, including those of zero permits
 	Rejected  uint64 // requests rejected: failed tries, full queue, evictions, deadlines too soon
 }
 
@@ -35,7 +35,7 @@ func (s Statistics) LogValue() slog.Value {
 
 // The methods that report a limiter's state.
 
-// Available returns the number of permits that could be taken now.
+// Available returns the number of permits that could be taken now. It may be called after Close.
 func (e *engine) Available() int {
 	if e.settings.Load() == nil {
 		return 0
@@ -68,7 +68,8 @@ func (e *engine) Statistics() (s Statistics) {
 // QueueOrder returns the current order in which waiters are served.
 func (e *engine) QueueOrder() QueueOrder { return e.inForce().order() }
 
-// IdleFor returns how long all permits have been available, and whether they are.
+// IdleFor returns how long all permits have been available. It returns 0 and false if some are not.
+// It may be called after Close.
 func (e *engine) IdleFor() (time.Duration, bool) {
 	if e.settings.Load() == nil {
 		return 0, false

@@ -14,22 +14,23 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Switch is a limiter that asks another one, which can be exchanged while it is in use: for a limit that is
-// switched on and off, or whose kind changes. To change the numbers of a limiter of one kind, its Update is
-// enough.
+// Switch passes requests to another limiter, which you can replace while it is in use: for a limit that
+// is switched on and off, or whose kind changes. To change only the numbers of a limiter, call its
+// Update instead.
 //
-// After [Switch.Set] new requests go to the new limiter. Requests that wait in the old one are taken out and
-// asked anew, in their order and before later requests. They wait there whatever the new QueueLimit is.
-// None is lost, granted twice, or told of the change. A request that waits while the limiter is [Blocked]
-// waits until Set or the end of its context.
+// After [Switch.Set], new requests go to the new limiter. Requests that were waiting in the old limiter
+// move to the new one, in their order and before later requests, and wait there even if its QueueLimit
+// is 0. No request is lost or granted twice, and callers do not notice the change. While the limiter is
+// [Blocked], Acquire waits until Set replaces it or ctx is done, and TryAcquire is rejected.
 //
-// A lease belongs to the limiter that granted it: Release, Refund and Settle find it. Granted and Rejected
-// of Statistics count the answers of the Switch; Limit, Available and Queued are those of the limiter in use.
-// Close closes that limiter.
+// A lease belongs to the limiter that granted it, and Release, Refund and Settle go to that limiter.
+// Statistics counts the grants and rejections of the Switch; the other fields are those of the current
+// limiter.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Reserver], [QuietTrier] and [io.Closer], safe for
-// concurrent use. [As] finds what the limiter in use is. Make it with [NewSwitch]; requests to the zero value
-// fail with [ErrClosed].
+// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Reserver], [QuietTrier] and
+// [io.Closer], and is safe for concurrent use. Use [As] to find out whether the current limiter is a
+// [Replenisher], for example. Create a Switch with [NewSwitch]; requests to the zero value fail with
+// [ErrClosed].
 type Switch struct {
 	now atomic.Pointer[switched] // nil in the zero value; written under mu
 
@@ -74,7 +75,7 @@ type switchGrant struct {
 	under *switchGrant // of a Switch in the Switch
 }
 
-// NewSwitch returns a Switch that asks l; nil: [Unlimited].
+// NewSwitch returns a Switch that passes requests to l. If l is nil, it uses [Unlimited].
 func NewSwitch(l Limiter) *Switch {
 	s := new(Switch)
 	s.now.Store(&switched{Limiter: orUnlimited(l)})
@@ -88,7 +89,7 @@ func orUnlimited(l Limiter) Limiter {
 	return l
 }
 
-// Limiter returns the limiter in use.
+// Limiter returns the current limiter.
 func (s *Switch) Limiter() Limiter {
 	if st := s.now.Load(); st != nil {
 		return st.Limiter
@@ -96,11 +97,12 @@ func (s *Switch) Limiter() Limiter {
 	return &refusing{ErrClosed}
 }
 
-// Unwrap returns the limiter in use, for [As].
+// Unwrap returns the current limiter, for [As].
 func (s *Switch) Unwrap() Limiter { return s.Limiter() }
 
-// Set exchanges the limiter; nil: [Unlimited]. It returns once the requests that waited have been asked anew.
-// The old limiter is not closed. To set the limiter in use changes nothing.
+// Set makes l the current limiter. If l is nil, it uses [Unlimited]. Set returns when all waiting
+// requests have moved to the new limiter. It does not close the old one. If l is the current limiter
+// already, or s is the zero value, Set does nothing.
 func (s *Switch) Set(l Limiter) {
 	next := &switched{Limiter: orUnlimited(l)}
 	s.setting.Lock()
@@ -268,7 +270,7 @@ func begin(ctx context.Context, s *wait.Source) (*wait.Call, context.Context) {
 	return call, &switchContext{call, outer.waits}
 }
 
-// TryAcquire takes permits if they are available now. It never blocks.
+// TryAcquire calls TryAcquire of the current limiter.
 func (s *Switch) TryAcquire(permits int) Lease {
 	st := s.now.Load()
 	if st == nil {
@@ -279,7 +281,7 @@ func (s *Switch) TryAcquire(permits int) Lease {
 	return k
 }
 
-// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
+// TryQuietly is like TryAcquire, but does not count a rejection: see the function [TryQuietly].
 func (s *Switch) TryQuietly(permits int) (Lease, bool) {
 	st := s.now.Load()
 	if st == nil || s.inLine.Load() > 0 {
@@ -293,8 +295,8 @@ func (s *Switch) TryQuietly(permits int) (Lease, bool) {
 	return s.mark(st, k), true
 }
 
-// Reserve is that of the limiter in use, if it is a [Reserver]. The reservation stays with that limiter when it
-// is exchanged.
+// Reserve calls Reserve of the current limiter, if it is a [Reserver]; otherwise the lease is not
+// acquired, and its error says so. After Set the reservation stays with the old limiter.
 func (s *Switch) Reserve(permits int) Lease {
 	st := s.now.Load()
 	if st == nil {
@@ -305,8 +307,9 @@ func (s *Switch) Reserve(permits int) Lease {
 	return k
 }
 
-// Acquire takes permits and may wait in the queue of the limiter in use. If that is exchanged, the
-// request waits in the next one.
+// Acquire takes permits from the current limiter, and waits if that limiter's Acquire waits or if it
+// is [Blocked]. If Set replaces the limiter, the request moves to the new one. A done context, the
+// race of a grant and a cancellation, and the errors are as described at [Limiter].
 func (s *Switch) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return s.acquire(ctx, permits, bounded)
 }
@@ -404,10 +407,10 @@ func (s *Switch) count(k Lease) {
 	}
 }
 
-// Refund undoes a grant that was not used, in the limiter that granted it.
+// Refund undoes a grant that was not used, in the limiter that granted it: see [Settler].
 func (s *Switch) Refund(l Lease) { s.Settle(l, 0) }
 
-// Settle corrects the cost of a grant, in the limiter that granted it.
+// Settle corrects the cost of a grant, in the limiter that granted it: see [Settler].
 func (s *Switch) Settle(l Lease, permits int) Lease {
 	st := s.now.Load()
 	if st == nil || !l.Acquired() {
@@ -441,17 +444,18 @@ func (s *Switch) used(e *engine) bool {
 	return engineOf(s.now.Load().Limiter) == e || slices.Contains(s.former, weak.Make(e))
 }
 
-// Available returns the number of permits that could be taken now from the limiter in use.
+// Available returns the number of permits that could be taken now from the current limiter.
 func (s *Switch) Available() int { return s.Limiter().Available() }
 
-// Statistics returns the counts of the Switch, and the rest of the limiter in use.
+// Statistics returns the Granted and Rejected of the Switch, and the other fields of the current
+// limiter.
 func (s *Switch) Statistics() Statistics {
 	inner := (&view{s.Limiter()}).Statistics()
 	inner.Granted, inner.Rejected = s.granted.Load(), s.rejected.Load()
 	return inner
 }
 
-// IdleFor returns that of the limiter in use; a limiter that is not an Idler is never idle.
+// IdleFor calls IdleFor of the current limiter. A limiter that is not an [Idler] is never idle.
 func (s *Switch) IdleFor() (time.Duration, bool) {
 	if s.now.Load() == nil {
 		return 0, false
@@ -459,7 +463,9 @@ func (s *Switch) IdleFor() (time.Duration, bool) {
 	return (&view{s.Limiter()}).IdleFor()
 }
 
-// Close closes the limiter in use if it can be closed.
+// Close closes the current limiter and returns its error, or returns nil if that limiter is not an
+// [io.Closer]. Waiting and later requests then fail as that limiter's do, with [ErrClosed] for those
+// of this package. The Switch itself stays usable: after a Set, requests go to the new limiter.
 func (s *Switch) Close() error {
 	if c, ok := s.Limiter().(io.Closer); ok {
 		return c.Close()
@@ -467,7 +473,7 @@ func (s *Switch) Close() error {
 	return nil
 }
 
-// String returns a human-readable line: that of the limiter in use.
+// String returns a human-readable line: that of the current limiter.
 func (s *Switch) String() string { return "switch: " + describe(s.Limiter()) }
 
 func (s *Switch) itself() Limiter { return s }

@@ -56,13 +56,12 @@ func (r replenishing) Reset() {
 	}
 }
 
-// WithReason returns a view of l whose rejections have the reason phrase, in their metadata and
-// their error. Everything else is l's: the permits, the queue, the counts. Closing the view
-// closes l. The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
+// WithReason returns a limiter that wraps l and gives its rejections the reason phrase, in their
+// metadata and their error. Permits, queue and statistics are those of l, and Close closes l. The
+// returned limiter is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
 // Unwrap() Limiter that returns l.
 //
-// The view of a nil Limiter fails every request with an error that says that no limiter was
-// given. To have no limit, use [Unlimited].
+// If l is nil, every request fails with an error that says so. To have no limit, use [Unlimited].
 func WithReason(l Limiter, phrase string) Limiter {
 	if isNil(l) {
 		l = &refusing{errNoLimiter}
@@ -150,20 +149,19 @@ func (r *refusing) String() string         { return "no limiter" }
 // error.
 var Shadowed = NewMetadataKey[error]("SHADOWED")
 
-// Shadow returns a view of l that grants every request, while l decides and counts. Use it to
-// observe a limit before enforcing it.
+// Shadow returns a limiter that wraps l and grants every request, while l decides and counts. Use it
+// to observe a limit before enforcing it.
 //
 // TryAcquire and Acquire both call l's TryAcquire, so no request waits. A request that would
 // have waited in l counts as rejected, with a [RetryAfter] that says how long the wait would
 // have been. A lease that l grants is returned unchanged. If l does not grant, even with
-// [ErrClosed] or [ErrPermitsExceedLimit], the view returns an acquired lease that holds nothing
-// and has [Shadowed] in its metadata. Negative permits and a done context are errors, as for
-// any limiter.
+// [ErrClosed] or [ErrPermitsExceedLimit], Shadow's limiter returns an acquired lease that holds
+// nothing and has [Shadowed] in its metadata. Negative permits and a done context are errors, as
+// for any limiter.
 //
-// The statistics and everything else are l's. Closing the view closes l, and the view continues
-// to grant. The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
-// Unwrap() Limiter that returns l. The view of a nil Limiter grants every request, with a
-// Shadowed error that says so.
+// Statistics are those of l. Close closes l, and later requests are still granted. The returned
+// limiter is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method Unwrap() Limiter
+// that returns l. If l is nil, every request is granted, with a Shadowed error that says so.
 func Shadow(l Limiter) Limiter {
 	if isNil(l) {
 		l = &refusing{errNoShadow}

@@ -15,7 +15,8 @@ type windowed struct {
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next: the length of the
-// window, or of its segment, rounded down to the nanosecond.
+// window, or of its segment, rounded down to the nanosecond. With a [Calendar] it is the length of
+// the current window. It returns 0 for the zero value.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
 	t := l.inForce()
 	if t.Calendar != nil {
@@ -40,12 +41,12 @@ func (l *windowed) describeWindow(kind string) string {
 
 // FixedWindowOptions are the options of a [FixedWindow].
 type FixedWindowOptions struct {
-	Name                string        // in metadata and errors; "": none
+	Name                string        // in metadata and errors; may be empty
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0; 0 with a Calendar
-	Anchor              time.Time     // windows begin at Anchor + k·Window; zero: at the limiter's creation
-	Calendar            Calendar      // windows of days, weeks, months or years instead, by the wall clock; zero: none
-	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
+	Anchor              time.Time     // windows start at Anchor + k·Window; zero means the limiter's creation
+	Calendar            Calendar      // instead of Window: days, weeks, months or years by the wall clock
+	QueueLimit          int           // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // permits come back only in TryReplenish
 }
@@ -94,21 +95,21 @@ func (o FixedWindowOptions) terms() machine.Terms {
 // boundary up to twice the limit may be granted in less than a window; a [SlidingWindow]
 // smooths that.
 //
-// Windows begin at Anchor + k·Window. With an Anchor on the wall clock, such as a full hour, they
-// are quotas per hour. The anchor is read once; from then on time is that of the monotonic clock,
-// even if the wall clock is changed.
+// Windows start at Anchor + k·Window. With an Anchor at a full hour and a Window of an hour, the
+// windows are the hours of the clock. The anchor is read once. From then on time is monotonic, even
+// if the wall clock is set.
 //
-// With a [Calendar] the windows are the days, weeks, months or years of a time zone, and the wall
-// clock decides which window it is: it is the only limiter whose time is not monotonic. A window
-// never goes back. If the clock is set back, even before the window's beginning, the window in
-// force stays until its own end is reached. If the clock is set forward beyond the end, the next use
-// finds the window of that time, and waiters find it within a minute. A limiter in use
-// reads the wall clock anew once a millisecond. RetryAfter and ResetAfter are exact to the boundary
-// as long as the clock is not set, and the window in the metadata is the length of the current one.
+// With a [Calendar], windows are days, weeks, months or years in a time zone, and the wall clock
+// determines the current window; all other limiters use the monotonic clock. The window never moves
+// backward. If the clock is set back, even to before the window's start, the window stays current
+// until its end. If the clock is set forward past the end, the next call moves on to the window of
+// that time, and waiters notice within a minute. A limiter in use rereads the wall clock once a
+// millisecond. [RetryAfter] and [ResetAfter] are exact as long as the clock is not set, and [Window]
+// is the length of the current window.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
-// [io.Closer], safe for concurrent use. Make it with [NewFixedWindow]; requests to the zero
-// value fail with [ErrClosed].
+// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
+// [NewFixedWindow]; requests to the zero value fail with [ErrClosed].
 type FixedWindow struct{ windowed }
 
 // NewFixedWindow returns a limiter with all permits available, or an error that reports all
@@ -122,12 +123,12 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	return l, nil
 }
 
-// Update applies new limits. Permits that are taken stay taken until their window ends
-// or, if the new options change the boundaries of windows, such as to those of a Calendar, until
-// the new window ends; until then the new limit less these permits is available. Queued requests
-// stay queued. A waiter that now fits is served at once; a waiter for more than the new limit gets
-// [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
-// change nothing. After Close, Update returns [ErrClosed].
+// Update applies new limits. Permits that are taken stay taken until their window ends. If the new
+// options change the window boundaries, for example to those of a Calendar, they stay taken until
+// the new window ends. Until then the new limit less these permits is available. Queued requests
+// stay queued. A waiter that now fits is served immediately; a waiter for more than the new limit
+// gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of
+// them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -155,12 +156,12 @@ func (l *FixedWindow) String() string { return l.describeWindow("fixed window") 
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
 type SlidingWindowOptions struct {
-	Name                string        // in metadata and errors; "": none
+	Name                string        // in metadata and errors; may be empty
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0
 	SegmentsPerWindow   int           // steps in which the window slides; from 1 to the window's nanoseconds
-	Anchor              time.Time     // segments begin at Anchor + i·Window/SegmentsPerWindow; zero: at the limiter's creation
-	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
+	Anchor              time.Time     // segments start at Anchor + i·Window/SegmentsPerWindow; zero means the limiter's creation
+	QueueLimit          int           // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // permits come back only in TryReplenish
 }
@@ -187,18 +188,18 @@ func (o SlidingWindowOptions) terms() machine.Terms {
 	}
 }
 
-// SlidingWindow grants PermitLimit permits in any window of time that begins with a segment.
+// SlidingWindow grants PermitLimit permits in any window of time that starts with a segment.
 // The window slides in steps of one segment, which is Window/SegmentsPerWindow long, and the
 // permits taken in a segment come back when that segment leaves the window, SegmentsPerWindow
 // segments later. More segments make it smoother; memory grows with the number of segments in
 // which permits were taken.
 //
-// Segments begin at exactly Anchor + i·Window/SegmentsPerWindow, rounded up to the nanosecond.
-// The anchor is read once; from then on time is that of the monotonic clock.
+// Segments start at exactly Anchor + i·Window/SegmentsPerWindow, rounded up to the nanosecond.
+// The anchor is read once. From then on time is monotonic.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
-// [io.Closer], safe for concurrent use. Make it with [NewSlidingWindow]; requests to the zero
-// value fail with [ErrClosed].
+// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
+// [NewSlidingWindow]; requests to the zero value fail with [ErrClosed].
 type SlidingWindow struct{ windowed }
 
 // NewSlidingWindow returns a limiter with all permits available, or an error that reports all
@@ -213,12 +214,12 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 }
 
 // Update applies new limits. Permits that are taken stay taken; the new limit less these
-// permits is available. They come back as before if the boundaries of segments stay the same;
-// otherwise the permits of each segment move to the new segment that contains its beginning, or
-// to the oldest one that still counts if that is later. Queued requests stay queued. A waiter
-// that now fits is served at once; a waiter for more than the new limit gets
-// [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
-// change nothing. After Close, Update returns [ErrClosed].
+// permits is available. They come back as before if the segment boundaries stay the same.
+// Otherwise the permits of each segment move to the new segment that contains its start, or to the
+// oldest segment that still counts if that is later. Queued requests stay queued. A waiter that
+// now fits is served immediately; a waiter for more than the new limit gets
+// [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
+// and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
