@@ -71,7 +71,7 @@ type side struct {
 	deadline wait.Deadline
 
 	// Guarded by the pipe's mutex.
-	change  wait.Signal // the call that has the turn waits here for the other side
+	change  wait.List[struct{}] // the call that has the turn waits here for the other side
 	closed  bool
 	err     error // from CloseWithError
 	expired bool  // the deadline has passed
@@ -153,7 +153,7 @@ func (p *pipe) setExpired(s *side, expired bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.expired = expired
-	s.change.Send()
+	s.change.Signal()
 }
 
 // unreadLocked returns the number of bytes that can be read.
@@ -268,8 +268,8 @@ func (p *pipe) close(s *side, err error, dropped *[]core.Lease) bool {
 		p.popLocked(p.buffer.len(), dropped)
 		p.buffer.drop()
 	}
-	p.rd.change.Send()
-	p.wr.change.Send()
+	p.rd.change.Signal()
+	p.wr.change.Signal()
 	return true
 }
 

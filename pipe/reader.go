@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Reader is the read end of a pipe. Use [New] to create one; every Read of the zero Reader
@@ -117,11 +119,11 @@ func (p *pipe) awaitBytes(ctx context.Context, b []byte) (n int, err error) {
 		if p.rd.unlimited() {
 			p.wanted = b
 		}
-		going = p.rd.change.Wait(&p.mu, done)
+		going = p.rd.change.Await(&p.mu, done) == wait.Granted
 		if p.wanted != nil {
 			n = len(b) - len(p.wanted)
 			if len(p.wanted) > 0 {
-				p.wr.change.Send()
+				p.wr.change.Signal()
 			}
 			p.wanted = nil
 		}
@@ -208,7 +210,7 @@ func (p *pipe) takeLocked(b []byte) int {
 		p.givePlainLocked(n)
 	}
 	if p.unreadLocked() <= p.resume {
-		p.wr.change.Send()
+		p.wr.change.Signal()
 	}
 	return n
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Writer is the write end of a pipe. Use [New] to create one; every Write to the zero Writer
@@ -109,7 +110,7 @@ func (p *pipe) tryWrite(b []byte, mine bool) bool {
 	}
 	p.putLocked(b, hold.Hold{})
 	if n >= lentMin && len(p.wanted) > 0 {
-		p.wr.change.Wait(&p.mu, nil)
+		p.wr.change.Await(&p.mu, nil)
 	}
 	return true
 }
@@ -162,10 +163,10 @@ func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume 
 	p.mu.Lock()
 	p.lent, p.resume = b[p.giveWantedLocked(b):], resume
 	p.givePlainLocked(len(b) - len(p.lent))
-	p.rd.change.Send()
+	p.rd.change.Signal()
 	going := true
 	for err = p.writeErrLocked(); going && err == nil && p.unreadLocked() > resume; err = p.writeErrLocked() {
-		going = p.wr.change.Wait(&p.mu, done)
+		going = p.wr.change.Await(&p.mu, done) == wait.Granted
 	}
 	n = len(b) - len(p.lent)
 	p.lent = nil
@@ -267,7 +268,7 @@ func (p *pipe) putLocked(b []byte, h hold.Hold) {
 	n := p.giveWantedLocked(b)
 	p.popLocked(n, &p.wr.popped)
 	p.buffer.put(b[n:])
-	p.rd.change.Send()
+	p.rd.change.Signal()
 }
 
 // giveWantedLocked copies b into the slice of a Read that waits, and returns how many bytes it took.

@@ -3,11 +3,13 @@ package wait
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-go/sluice/internal/list"
 )
 
 // List is a queue of waiting calls, first come first served. Its user's mutex guards it; every method but
-// [Waiter.Wait] and [Woken.Wake] is called with the mutex held. A call that cannot go on is pushed, and
-// waits without the mutex. Another call decides its outcome under the mutex, and wakes it after that. The
+// [Waiter.Wait] and [Woken.Wake] is called with the mutex held. A call that has to wait is pushed, and waits
+// without the mutex. Another call decides its outcome under the mutex, and wakes it then or later. The
 // zero List is empty.
 //
 //	done := ctx.Done() // before the mutex, because ctx may be user code
@@ -20,17 +22,19 @@ import (
 //	}
 //
 //	mu.Lock()
-//	w := list.Decide(wait.Granted) // nil: nobody waits
+//	w := list.Decide(wait.Granted) // nil: no call waits
 //	mu.Unlock()
 //	w.Wake()
 //
+// With [List.Await] and [List.Signal] a List is a condition variable whose wait can be cancelled.
+//
 // A List belongs to the testing/synctest bubble in which a call first waits.
 type List[T any] struct {
-	first, last *Waiter[T]
+	waiters list.List[*Waiter[T]]
 
-	// The waiter whose call returned last, for the next Push. Nothing is gained by more than one: a call
+	// The waiter whose call returned last, for the next Push. More than one would not help: a call
 	// that was woken mostly waits again before the next is woken. Without it a wait makes two objects, and
-	// an item takes a quarter longer through a channel of one place (BenchmarkBounded of channel).
+	// an item takes a quarter longer through a channel of capacity 1 (BenchmarkBounded of channel).
 	spare atomic.Pointer[Waiter[T]]
 }
 
@@ -38,11 +42,12 @@ type List[T any] struct {
 type Waiter[T any] struct {
 	Value T // what the call waits with, or is given
 
-	ready      chan struct{}   // of capacity 1: woken, or about to be
-	done       <-chan struct{} // its context's Done
-	list       *List[T]
-	prev, next *Waiter[T] // in the list while the outcome is undecided, then in a Woken
-	outcome    Outcome
+	ready   chan struct{}         // of capacity 1: woken, or about to be
+	done    <-chan struct{}       // its context's Done
+	list    *List[T]              // the one for which it was made
+	node    list.Node[*Waiter[T]] // in the list while the outcome is undecided
+	woken   *Waiter[T]            // the next in a Woken
+	outcome Outcome
 }
 
 // Outcome is how the wait of a [Waiter] ended.
@@ -57,45 +62,40 @@ const (
 )
 
 // Empty reports whether no call is in the list.
-func (l *List[T]) Empty() bool { return l.first == nil }
+func (l *List[T]) Empty() bool { return l.waiters.Len() == 0 }
 
 // Push appends a waiter that is cancelled when done is closed; done may be nil.
 func (l *List[T]) Push(done <-chan struct{}, value T) *Waiter[T] {
 	w := l.spare.Swap(nil)
 	if w == nil {
 		w = &Waiter[T]{list: l, ready: make(chan struct{}, 1)}
+		w.node.Value = w
 	}
-	w.Value, w.done, w.prev, w.outcome = value, done, l.last, undecided
-	if l.last == nil {
-		l.first = w
-	} else {
-		l.last.next = w
-	}
-	l.last = w
+	w.Value, w.done, w.outcome = value, done, undecided
+	l.waiters.Push(&w.node)
 	return w
 }
 
-func (l *List[T]) remove(w *Waiter[T], o Outcome) {
-	if w.prev == nil {
-		l.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		l.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next, w.outcome = nil, nil, o
+// Await pushes a waiter, unlocks mu, waits for the outcome, and locks mu again.
+func (l *List[T]) Await(mu sync.Locker, done <-chan struct{}) Outcome {
+	var none T
+	w := l.Push(done, none)
+	mu.Unlock()
+	_, o := w.Wait(mu)
+	mu.Lock()
+	return o
 }
+
+// Signal wakes the call that has waited longest, if there is one.
+func (l *List[T]) Signal() { l.Decide(Granted).Wake() }
 
 // Decide removes the first waiter whose context is not done, sets its outcome to o and returns it; nil if
 // there is none. The caller has to wake it. Waiters before it whose contexts are done are cancelled, even
 // if they have not noticed yet: their contexts ended first.
 func (l *List[T]) Decide(o Outcome) *Waiter[T] {
-	for w := l.first; w != nil; w = l.first {
-		if w.Decide(o) {
-			return w
+	for n := l.waiters.First(); n != nil; n = l.waiters.First() {
+		if n.Value.Decide(o) {
+			return n.Value
 		}
 	}
 	return nil
@@ -112,7 +112,8 @@ func (w *Waiter[T]) Decide(o Outcome) bool {
 		o = Cancelled
 	default:
 	}
-	w.list.remove(w, o)
+	w.node.Remove()
+	w.outcome = o
 	return o != Cancelled
 }
 
@@ -123,8 +124,8 @@ func (l *List[T]) DecideAll(o Outcome, woken *Woken[T]) {
 	}
 }
 
-// Wake resumes a waiter whose outcome is decided. It may be called with or without the mutex; without it,
-// the waiter does not block on the mutex at once. A nil waiter is ignored.
+// Wake wakes a waiter whose outcome is decided. It may be called with or without the mutex; without it,
+// the waiter does not block on the mutex. A nil waiter is ignored.
 func (w *Waiter[T]) Wake() {
 	if w != nil {
 		w.ready <- struct{}{} // never blocks: an outcome is decided once
@@ -147,7 +148,7 @@ func (w *Waiter[T]) Wait(mu sync.Locker) (T, Outcome) {
 	mu.Lock()
 	defer mu.Unlock()
 	if w.outcome == undecided {
-		w.list.remove(w, Cancelled)
+		w.Decide(Cancelled)
 	}
 	return w.Value, w.outcome // w is not for another call: its Wake may still come
 }
@@ -166,15 +167,15 @@ func (w *Waiter[T]) free() (value T, o Outcome) {
 type Woken[T any] struct{ first *Waiter[T] }
 
 // Add adds a waiter that Decide returned.
-func (k *Woken[T]) Add(w *Waiter[T]) { w.next, k.first = k.first, w }
+func (k *Woken[T]) Add(w *Waiter[T]) { w.woken, k.first = k.first, w }
 
 // Wake wakes all of them, and empties k.
 func (k *Woken[T]) Wake() {
 	w := k.first
 	k.first = nil
 	for w != nil {
-		next := w.next
-		w.next = nil // before Wake, after which w belongs to the call that waited
+		next := w.woken
+		w.woken = nil // before Wake, after which w belongs to the call that waited
 		w.Wake()
 		w = next
 	}

@@ -1,9 +1,8 @@
 // Package wait has what calls that wait need: contexts that end from two sides ([Source], [Call]),
-// deadlines that can be moved ([Deadline]), a signal and a turn whose waits end with a context ([Signal],
-// [Turn]), a queue of waiting calls ([List]), and a mutex that spins before it parks ([Mutex]).
+// deadlines that can be moved ([Deadline]), a queue of waiting calls ([List]), a mutex whose wait ends with a
+// context ([Turn]), and a mutex that spins before it parks ([Mutex]).
 //
-// It imports only the standard library and names no type of package core, which imports it. Package hold
-// asks a limiter for permits with it.
+// It names no type of package core, which imports it. Package hold asks a limiter for permits with it.
 package wait
 
 import (
@@ -11,27 +10,28 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-go/sluice/internal/list"
 )
 
-// Source ends the calls that were begun with it, all at once and for good. What goes on after that, such
-// as a connection whose deadline is moved, takes a new Source. The zero Source has not ended, and a nil
+// Source ends all calls that were started with it, for good. Whatever continues after that, such as a
+// connection whose deadline is moved, takes a new Source. The zero Source has not ended, and a nil
 // Source never ends. It is safe for concurrent use.
 type Source struct {
 	ended atomic.Bool // cause is set, for good
-	mu    sync.Mutex  // guards the fields below, and the links of the calls; no other lock is taken under it
+	mu    sync.Mutex  // guards the fields below; no other lock is taken under it
 	cause error
-	first *Call
+	calls list.List[*Call]
 }
 
 // Call is a context for one call. It ends with the caller's context and with a [Source].
 type Call struct {
 	context.Context // of package context, so that derived contexts need no goroutine
 
-	parent     context.Context
-	source     *Source
-	cancel     context.CancelCauseFunc
-	next, prev *Call // in the source's list
-	listed     bool
+	parent context.Context
+	source *Source
+	cancel context.CancelCauseFunc
+	node   list.Node[*Call] // in the source's calls
 }
 
 // Begin returns the context of a call whose caller's context is parent. [Call.End] must follow. If the
@@ -39,17 +39,14 @@ type Call struct {
 func (s *Source) Begin(parent context.Context) *Call {
 	ctx, cancel := context.WithCancelCause(parent)
 	c := &Call{Context: ctx, parent: parent, source: s, cancel: cancel}
+	c.node.Value = c
 	if s == nil {
 		return c
 	}
 	s.mu.Lock()
 	cause := s.cause
 	if cause == nil {
-		c.listed = true
-		if c.next = s.first; c.next != nil {
-			c.next.prev = c
-		}
-		s.first = c
+		s.calls.Push(&c.node)
 	}
 	s.mu.Unlock()
 	if cause != nil {
@@ -60,34 +57,17 @@ func (s *Source) Begin(parent context.Context) *Call {
 
 // End frees the resources of the context. It is called when the call returns, and may be called again.
 func (c *Call) End() {
-	c.source.forget(c)
+	if s := c.source; s != nil {
+		s.mu.Lock()
+		c.node.Remove()
+		s.mu.Unlock()
+	}
 	c.cancel(nil)
 }
 
 // Cancel ends the context with this cause, unless it has ended already: Err then returns
 // [context.Canceled]. [Call.End] must still follow.
 func (c *Call) Cancel(cause error) { c.cancel(cause) }
-
-func (s *Source) forget(c *Call) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !c.listed {
-		return
-	}
-	c.listed = false
-	if c.prev == nil {
-		s.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	}
-	c.next, c.prev = nil, nil
-}
 
 // Err returns nil until the context is done. Then it returns the caller's error unchanged if the caller's
 // context has ended, and [context.Canceled] if only the source has; [context.Cause] then returns the
@@ -113,7 +93,7 @@ func (c *Call) Ended() error { return c.source.Ended(c.parent) }
 func (c *Call) Explain(err error) error { return c.source.Explain(c.parent, err) }
 
 // Ended returns why a call with the caller's context ctx has to end: the error of ctx, else the source's
-// cause. It returns nil if the call goes on.
+// cause. It returns nil if the call may continue.
 func (s *Source) Ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -152,8 +132,8 @@ func (s *Source) end(cause error) (calls []*Call, ok bool) {
 	}
 	s.cause = cause
 	s.ended.Store(true)
-	for c := s.first; c != nil; c = c.next {
-		calls = append(calls, c)
+	for n := s.calls.First(); n != nil; n = n.Next() {
+		calls = append(calls, n.Value)
 	}
 	return calls, true
 }
