@@ -6,11 +6,11 @@ import (
 )
 
 // freeLocked reports whether a slot is free for one more task.
-func (p *Pool) freeLocked() bool { return p.most == 0 || p.slots < p.most }
+func (p *Pool) freeLocked() bool { return p.maxWorkers == 0 || p.slots < p.maxWorkers }
 
 // firstLocked reports whether a slot is free and no other task is ahead of a new one.
 func (p *Pool) firstLocked() bool {
-	return !p.leading && p.queue.len() == 0 && p.blocked.Empty() && p.freeLocked()
+	return p.leader == nil && p.queue.len() == 0 && p.blocked.Empty() && p.freeLocked()
 }
 
 // roomLocked reports whether there is room in the queue. The leader's task counts as queued.
@@ -25,7 +25,7 @@ func (p *Pool) roomLocked() bool {
 func (p *Pool) advanceLocked() {
 	for {
 		p.fillLocked()
-		if p.leading || !p.freeLocked() {
+		if p.leader != nil || !p.freeLocked() {
 			return
 		}
 		j := p.queue.pop()
@@ -41,11 +41,13 @@ func (p *Pool) advanceLocked() {
 		switch {
 		case p.limiter.TryPlain(j.permits):
 			p.startLocked(j, hold.Hold{Permits: j.permits})
+			if caller != nil {
+				caller.Value = nil
+			}
 		case caller != nil:
-			p.leadLocked(j)
-			caller.Value.leads = true
+			p.leader = j
 		default:
-			p.leadLocked(j)
+			p.leader = j
 			p.ready.Push(j)
 		}
 		caller.Wake()
@@ -59,7 +61,8 @@ func (p *Pool) fillLocked() {
 		if w == nil {
 			return
 		}
-		p.queue.push(w.Value.job, w.Value.job.order)
+		p.queue.push(w.Value, w.Value.order)
+		w.Value = nil
 		w.Wake()
 	}
 }
@@ -69,14 +72,6 @@ func (p *Pool) startLocked(j *job, h hold.Hold) {
 	j.hold = h
 	p.running++
 	p.ready.Push(j)
-}
-
-func (p *Pool) leadLocked(j *job) { p.leading, j.leads = true, true }
-
-func (p *Pool) endLeadLocked(j *job) {
-	if j.leads {
-		p.leading, j.leads = false, false
-	}
 }
 
 // takeBack takes the task of a Do or Map out of the queue, and counts it as failed. It
@@ -96,8 +91,8 @@ func (p *Pool) takeBack(c *call) bool {
 func (p *Pool) takeBackAll(g *Group) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for ; g.queued.first != nil; n++ {
-		p.dropLocked(g.queued.first)
+	for ; g.queued.Len() > 0; n++ {
+		p.dropLocked(g.queued.First().Value)
 	}
 	if n > 0 {
 		p.droppedLocked()

@@ -31,7 +31,7 @@ func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error))
 		result, err = f(ctx)
 		return err
 	}
-	if err := p.submit(ctx, entry{task: task, permits: 1, ctx: own, call: c}, true); err != nil {
+	if err := p.submit(ctx, entry{task: task, permits: 1, ctx: own, owner: owner{call: c}}, true); err != nil {
 		return none, err
 	}
 	select {

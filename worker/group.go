@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-go/sluice/internal/list"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -26,12 +27,12 @@ type Group struct {
 	pool *Pool
 	ctx  *wait.Call // the tasks'
 
-	tasks  atomic.Int64 // tasks given to Go that have not ended; below 0: the group takes no more
-	queued list         // those in the pool's queue; Pool.mu guards it
+	tasks  atomic.Int64    // tasks given to Go that have not ended; below 0: the group takes no more
+	queued list.List[*job] // the accepted ones in the pool's queue; Pool.mu guards it
 
-	mu      sync.Mutex
-	stopped chan struct{} // closed when tasks becomes 0; nil: no Wait call is waiting
-	err     error         // the first error
+	mu    sync.Mutex          // guards the fields below
+	waits wait.List[struct{}] // Wait calls; woken when tasks becomes 0
+	err   error               // the first error
 }
 
 // groupOver is what tasks is set to when Wait returns.
@@ -39,7 +40,7 @@ const groupOver = math.MinInt64
 
 // Group returns an empty group whose tasks' context is derived from ctx.
 func (p *Pool) Group(ctx context.Context) *Group {
-	return &Group{pool: p, ctx: p.life.Begin(ctx), queued: list{kind: inGroup}}
+	return &Group{pool: p, ctx: p.life.Begin(ctx)}
 }
 
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in the
@@ -75,7 +76,7 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 			g.finish(1, err)
 		}
 	}()
-	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, ctx: g.ctx, group: g}, true)
+	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, ctx: g.ctx, owner: owner{group: g}}, true)
 	if err != nil {
 		err = g.ctx.Explain(err)
 	}
@@ -92,34 +93,27 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task
 // from running, the error is that context's own, unchanged.
 func (g *Group) Wait() error {
-	for {
-		stopped, err := g.stop()
-		if stopped == nil {
-			g.ctx.End()
-			return err
-		}
-		select {
-		case <-stopped:
-		case <-g.ctx.Done():
-			reason := reasonToEnd(g.ctx)
-			g.finish(g.pool.takeBackAll(g), reason)
-			<-stopped
-		}
+	if over, err := g.wait(g.ctx.Done()); over {
+		return err
 	}
+	g.finish(g.pool.takeBackAll(g), reasonToEnd(g.ctx))
+	_, err := g.wait(nil)
+	return err
 }
 
-// stop ends the group if it has no tasks, and returns its error. Otherwise it returns a channel that is
-// closed when the tasks have ended.
-func (g *Group) stop() (stopped chan struct{}, err error) {
+// wait waits until the group has no tasks, and ends it. It reports false if done ends the wait.
+func (g *Group) wait(done <-chan struct{}) (over bool, err error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.tasks.CompareAndSwap(0, groupOver) || g.tasks.Load() < 0 {
-		return nil, g.err
+	for !g.tasks.CompareAndSwap(0, groupOver) && g.tasks.Load() > 0 {
+		if g.waits.Await(&g.mu, done) == wait.Cancelled {
+			g.mu.Unlock()
+			return false, nil
+		}
 	}
-	if g.stopped == nil {
-		g.stopped = make(chan struct{})
-	}
-	return g.stopped, nil
+	err = g.err
+	g.mu.Unlock()
+	g.ctx.End()
+	return true, err
 }
 
 // fail records an error. The first error ends the group's context, and it has ended when fail returns.
@@ -143,8 +137,7 @@ func (g *Group) finish(n int, err error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.stopped != nil { // a Wait call looks again: Go may have taken another task since
-		close(g.stopped)
-		g.stopped = nil
+	for w := g.waits.Decide(wait.Granted); w != nil; w = g.waits.Decide(wait.Granted) {
+		w.Wake() // it looks again: Go may have taken another task since
 	}
 }

@@ -80,7 +80,7 @@ func Map[In, Out any](
 
 // ahead returns how many inputs Map takes ahead of its consumer.
 func (p *Pool) ahead() int {
-	workers := p.most
+	workers := p.maxWorkers
 	if workers == 0 {
 		workers = hold.Limit(p.limiter.Limiter)
 		if r, ok := p.limiter.Limiter.(core.Replenisher); ok && r.ReplenishmentPeriod() > 0 {
@@ -159,7 +159,7 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	e := entry{task: task, permits: 1, ctx: m.ctx, call: &r.call}
+	e := entry{task: task, permits: 1, ctx: m.ctx, owner: owner{call: &r.call}}
 	returned := false
 	defer func() { // deferred, because the limiter may panic, and yield and end wait for r
 		if !returned {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,15 +30,14 @@ type Pool struct {
 	limiter    hold.Limiter
 	order      func() core.QueueOrder // of the limiter; nil: OldestFirst
 	onPanic    func(any, []byte)
-	most       int    // Options.Workers; 0: no maximum
-	queueLimit int    // Options.Queue
-	begin      func() // p.work; stored once, so that the go statement allocates nothing
+	maxWorkers int // Options.Workers; 0: no maximum
+	queueLimit int // Options.Queue
 	background context.Context
+	newWorker  func() // p.work; stored once, so that the go statement allocates nothing
 
 	closing wait.Source // ended at the start of Close; ends waits for the limiter in Submit and Go
-	life    wait.Source // ended when Close cancels; ends the contexts of Do, Map and Group
-	over    wait.Source // ended when Close returns; ends tasks
-	tasks   *wait.Call  // the context of the tasks given to Submit
+	life    wait.Source // ended when Close cancels; ends the contexts of tasks
+	tasks   *wait.Call  // the context of the tasks given to Submit; ends with life, and when Close returns
 
 	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
 	// Plain permits (see package hold) are taken and given back under mu.
@@ -51,10 +51,10 @@ type Pool struct {
 	queue queue
 	ready ring.Ring[*job]
 
-	// leading says that the limiter is being asked for the lease of one job, the leader's: by a
-	// worker or, in a pool without a queue, by the job's caller. No other job gets a lease
-	// meanwhile, so no task overtakes another.
-	leading bool
+	// leader is the job for whose lease the limiter is being asked: by a worker or, in a pool without
+	// a queue, by the job's caller. No other job gets a lease meanwhile, so no task overtakes another.
+	// nil if the limiter is not being asked.
+	leader *job
 
 	// A slot is the right to use one of Options.Workers goroutines. slots counts those taken: by
 	// the leader's job, by each task that has a lease until its OnPanic has returned, and by each
@@ -66,10 +66,10 @@ type Pool struct {
 	running  int  // tasks that have a lease
 
 	// blocked holds the calls that wait for room in the queue or, in a pool without a queue, for
-	// the start of their tasks.
-	blocked wait.List[turn]
+	// the start of their tasks. The value of a waiter is its job, or nil once the task is accepted.
+	blocked wait.List[*job]
 
-	idle *idle // what Wait and Close calls wait for; nil if there are none
+	idle wait.List[idleCall] // the Wait and Close calls that wait until the pool is idle
 
 	done, failed, panicked uint64
 	failures               failures
@@ -90,11 +90,11 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		limiter: hold.Of(o.Limiter), order: hold.Order(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queueLimit: o.Queue,
+		limiter: hold.Of(o.Limiter), order: hold.Order(o.Limiter), onPanic: o.OnPanic, maxWorkers: o.Workers, queueLimit: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
-	p.begin = p.work
-	p.tasks = p.over.Begin(p.background)
+	p.newWorker = p.work
+	p.tasks = p.life.Begin(p.background)
 	return p, nil
 }
 
@@ -132,8 +132,10 @@ func (p *Pool) Wait(ctx context.Context) error {
 	if p.zero() {
 		return nil
 	}
-	_, err := p.awaitIdle(ctx, 1)
-	return err
+	if idle, err := p.awaitIdle(ctx, true); idle {
+		return err
+	}
+	return ctx.Err()
 }
 
 // Close stops the pool from accepting tasks, waits until all accepted tasks have ended, and
@@ -153,15 +155,15 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	p.phase = max(p.phase, draining)
-	var blocked wait.Woken[turn]
-	p.blocked.DecideAll(wait.Ended, &blocked)
+	for w := p.blocked.Decide(wait.Ended); w != nil; w = p.blocked.Decide(wait.Ended) {
+		w.Wake()
+	}
 	for p.queueLimit == 0 && p.queue.pop() != nil { // a job of a call that is blocked
 	}
 	p.mu.Unlock()
-	blocked.Wake()
 	p.closing.End(ErrClosed)
-	if reached, _ := p.awaitIdle(ctx, 0); reached {
-		p.over.End(ErrClosed)
+	if idle, _ := p.awaitIdle(ctx, false); idle {
+		p.tasks.Cancel(ErrClosed)
 		return nil
 	}
 	running, queued := p.cancel()
@@ -174,21 +176,20 @@ func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
 	p.phase = cancelled
 	running, queued = p.countLocked()
-	var entries []entry
+	var owners []owner
 	for j := p.queue.pop(); j != nil; j = p.queue.pop() {
 		p.done++
 		p.failed++
 		if j.submitted() {
 			p.failures.add(ErrClosed)
 		}
-		entries = append(entries, j.entry)
+		owners = append(owners, j.owner)
 	}
 	p.idleLocked()
 	p.mu.Unlock()
 	p.life.End(ErrClosed)
-	p.over.End(ErrClosed)
-	for _, e := range entries {
-		e.finish(ErrClosed)
+	for _, o := range owners {
+		o.finish(ErrClosed)
 	}
 	return running, queued
 }
@@ -198,58 +199,49 @@ func (p *Pool) countLocked() (running, queued int) {
 	switch {
 	case p.queueLimit == 0: // the jobs in the queue are not accepted
 		return p.running, 0
-	case p.leading:
+	case p.leader != nil:
 		return p.running, p.queue.len() + 1
 	}
 	return p.running, p.queue.len()
 }
 
-// idleLocked wakes the Wait and Close calls if the pool is idle: it has no task and no worker.
-func (p *Pool) idleLocked() {
-	if p.idle == nil || p.workers > 0 {
-		return
-	}
-	if running, queued := p.countLocked(); running+queued > 0 {
-		return
-	}
-	if p.idle.waits > 0 {
-		p.idle.err = p.failures.take()
-	}
-	close(p.idle.reached)
-	p.idle = nil
+// idleCall is a Wait or Close call that waits until the pool is idle: it has no task and no worker.
+type idleCall struct {
+	takes bool  // a Wait call, which takes the tasks' errors
+	err   error // these errors
 }
 
-// idle is the next moment at which the pool is idle.
-type idle struct {
-	reached chan struct{} // closed at that moment
-	waits   int           // the number of Wait calls, without Close calls; guarded by Pool.mu
-	err     error         // the tasks' errors, if waits > 0; set before reached is closed
-}
-
-// awaitIdle waits until the pool is idle. It reports false and ctx.Err() if ctx is done first.
-// waits is 1 for a Wait call, which takes the tasks' errors, and 0 for a Close call.
-func (p *Pool) awaitIdle(ctx context.Context, waits int) (reached bool, err error) {
+// awaitIdle waits until the pool is idle, and returns the tasks' errors to a call that takes them. It reports
+// false if ctx is done first.
+func (p *Pool) awaitIdle(ctx context.Context, takes bool) (idle bool, failures error) {
+	done := ctx.Done()
 	p.mu.Lock()
-	if p.idle == nil {
-		p.idle = &idle{reached: make(chan struct{})}
+	if p.isIdleLocked() {
+		done = nil
 	}
-	i := p.idle
-	i.waits += waits
+	w := p.idle.Push(done, idleCall{takes: takes})
 	p.idleLocked()
 	p.mu.Unlock()
-	select {
-	case <-i.reached:
-		return true, i.err
-	case <-ctx.Done():
+	c, outcome := w.Wait(&p.mu)
+	return outcome == wait.Granted, c.err
+}
+
+// idleLocked wakes the Wait and Close calls if the pool is idle.
+func (p *Pool) idleLocked() {
+	if p.idle.Empty() || !p.isIdleLocked() {
+		return
 	}
-	p.mu.Lock()
-	late := i != p.idle
-	if !late {
-		i.waits -= waits
+	var failures error
+	for w := p.idle.Decide(wait.Granted); w != nil; w = p.idle.Decide(wait.Granted) {
+		if w.Value.takes {
+			failures = cmp.Or(p.failures.take(), failures)
+			w.Value.err = failures
+		}
+		w.Wake()
 	}
-	p.mu.Unlock()
-	if late {
-		return true, i.err // not ctx.Err(): no later Wait would get these errors
-	}
-	return false, ctx.Err()
+}
+
+func (p *Pool) isIdleLocked() bool {
+	running, queued := p.countLocked()
+	return p.workers+running+queued == 0
 }

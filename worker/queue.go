@@ -3,6 +3,7 @@ package worker
 import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/list"
 )
 
 // queue holds the jobs that wait for a lease, in the limiter's order. When the order has changed, jobs that
@@ -15,7 +16,7 @@ type queue struct {
 // section holds jobs that came while the limiter's order was the same.
 type section struct {
 	order  core.QueueOrder
-	byAge  list
+	byAge  list.List[*job]
 	byFlow fair.Queue[*job] // used instead if order is FairShare
 }
 
@@ -31,8 +32,8 @@ func (q *queue) push(j *job, order core.QueueOrder) {
 		s.order = order
 	}
 	j.section = s
-	if j.group != nil && j.caller == nil {
-		j.group.queued.push(j)
+	if j.group != nil && j.caller == nil { // it is accepted
+		j.group.queued.Push(&j.inGroup)
 	}
 	s.push(j)
 }
@@ -50,23 +51,23 @@ func (q *queue) pop() *job {
 }
 
 func (q *queue) remove(j *job) {
-	s := j.section
-	j.section = nil
-	if j.group != nil && j.caller == nil {
-		j.group.queued.remove(j)
+	j.inGroup.Remove()
+	j.byAge.Remove()
+	if j.byFlow != nil {
+		j.section.byFlow.Remove(j.byFlow) // no effect after Take
 	}
-	s.remove(j)
+	j.section, j.byFlow = nil, nil
 }
 
-func (s *section) len() int { return s.byAge.n + s.byFlow.Len() }
+func (s *section) len() int { return s.byAge.Len() + s.byFlow.Len() }
 
 func (s *section) push(j *job) {
 	if s.order != core.FairShare {
-		s.byAge.push(j)
+		s.byAge.Push(&j.byAge)
 		return
 	}
-	j.item = &fair.Item[*job]{N: max(j.permits, 1), Value: j}
-	s.byFlow.Push(j.item, fair.Flow(j.flow))
+	j.byFlow = &fair.Item[*job]{N: max(j.permits, 1), Value: j}
+	s.byFlow.Push(j.byFlow, fair.Flow(j.flow))
 }
 
 // next returns the job that is to be served next, and charges its flow; nil if there is none.
@@ -75,61 +76,12 @@ func (s *section) next() *job {
 		s.byFlow.Take(it)
 		return it.Value
 	}
+	n := s.byAge.First()
 	if s.order == core.NewestFirst {
-		return s.byAge.last
+		n = s.byAge.Last()
 	}
-	return s.byAge.first
-}
-
-func (s *section) remove(j *job) {
-	if j.item == nil {
-		s.byAge.remove(j)
-		return
+	if n == nil {
+		return nil
 	}
-	s.byFlow.Remove(j.item) // no effect after Take
-	j.item = nil
-}
-
-// list holds jobs in order. A job is in at most one list of a kind. Pool.mu guards it.
-type list struct {
-	kind        listKind
-	first, last *job
-	n           int
-}
-
-type listKind uint8
-
-const (
-	inQueue listKind = iota
-	inGroup          // the accepted jobs of one Group that are in the queue
-	listKinds
-)
-
-type link struct{ prev, next *job }
-
-func (l *list) push(j *job) {
-	j.links[l.kind].prev = l.last
-	if l.last == nil {
-		l.first = j
-	} else {
-		l.last.links[l.kind].next = j
-	}
-	l.last = j
-	l.n++
-}
-
-func (l *list) remove(j *job) {
-	at := &j.links[l.kind]
-	if at.prev == nil {
-		l.first = at.next
-	} else {
-		at.prev.links[l.kind].next = at.next
-	}
-	if at.next == nil {
-		l.last = at.prev
-	} else {
-		at.next.links[l.kind].prev = at.prev
-	}
-	*at = link{}
-	l.n--
+	return n.Value
 }

@@ -70,20 +70,20 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 			e.flow, _ = core.FlowFromContext(ctx)
 		}
 	}
-	p.mu.Lock()
-	d := p.admitLocked(&e)
-	p.mu.Unlock()
-	switch {
-	case d == refused:
-		return ErrClosed
-	case d == late:
-		return ctx.Err()
-	case d == accepted:
-		return nil
-	case waits:
-		return p.submitSlow(ctx, &e)
+	var done <-chan struct{}
+	if waits {
+		done = ctx.Done() // without the mutex, because ctx may be user code
 	}
-	return p.tryStart(&e)
+	p.mu.Lock()
+	asking, blocked, err := p.admitLocked(&e, waits, done)
+	p.mu.Unlock()
+	if blocked != nil {
+		asking, err = p.await(ctx, blocked)
+	}
+	if asking != nil {
+		return p.start(ctx, asking, waits)
+	}
+	return err
 }
 
 // exceeds returns the error of a task of n permits that could never get its lease.
@@ -101,77 +101,59 @@ func (p *Pool) exceeds(n int) error {
 	return err
 }
 
-// decision is what a pool does with a task that it is given.
-type decision uint8
-
-const (
-	full     decision = iota // it can neither start without the limiter's help nor be queued
-	accepted                 // it has started or is queued
-	refused                  // the pool is closed
-	late                     // the task's group has ended
-)
-
-// admitLocked starts or queues the task, if it can do so without waiting and without calling the limiter.
-func (p *Pool) admitLocked(e *entry) decision {
+// admitLocked starts or queues the task, if neither takes a wait or a call of the limiter. Otherwise it returns
+// the task's job if the caller has to ask the limiter for its lease, or the waiter of a call that has to wait, or
+// the reason of a rejection.
+func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *job, blocked *wait.Waiter[*job], _ error) {
 	switch {
 	case p.phase != open:
-		return refused
+		return nil, nil, ErrClosed
 	case e.group != nil && e.ctx.Context.Err() != nil: // not the Err of a user's context
-		return late // Group.Wait may already have taken the group's tasks back
+		return nil, nil, e.ctx.Context.Err() // Group.Wait may already have taken the group's tasks back
 	case p.firstLocked() && p.limiter.TryPlain(e.permits):
 		p.slots++
 		p.startLocked(p.jobLocked(e), hold.Hold{Permits: e.permits})
 	case p.roomLocked():
 		p.queue.push(p.jobLocked(e), e.order)
 		p.advanceLocked()
+	case waits && p.queueLimit == 0 && p.firstLocked():
+		p.slots++
+		p.leader = p.jobLocked(e)
+		return p.leader, nil, nil
+	case waits:
+		j := p.jobLocked(e)
+		blocked = p.blocked.Push(done, j)
+		if p.queueLimit == 0 {
+			j.caller = blocked
+			p.queue.push(j, e.order)
+		}
+		return nil, blocked, nil
+	case p.queueLimit > 0:
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
+	case !p.freeLocked():
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
 	default:
-		return full
+		p.slots++
+		return p.jobLocked(e), nil, nil
 	}
 	p.spawnLocked()
-	return accepted
+	return nil, nil, nil
 }
 
-// submitSlow waits until the task has started or is queued. In a pool without a queue the call may be told
-// to lead: then it asks the limiter for the lease of its task.
-func (p *Pool) submitSlow(ctx context.Context, e *entry) error {
-	done := ctx.Done() // without the mutex, because ctx may be user code
-	p.mu.Lock()
-	d := p.admitLocked(e) // again, because the mutex was free
-	var own turn
-	var w *wait.Waiter[turn]
-	if d == full {
-		own.job = p.jobLocked(e)
-		if own.leads = p.queueLimit == 0 && p.firstLocked(); own.leads {
-			p.slots++
-			p.leadLocked(own.job)
-		} else {
-			w = p.blocked.Push(done, own)
-			if p.queueLimit == 0 {
-				own.job.caller = w
-				p.queue.push(own.job, e.order)
-			}
-		}
+// await waits until the task of a blocked call has started or is queued. In a pool without a queue the call may
+// become the leader instead: then await returns the job, for whose lease the caller has to ask.
+func (p *Pool) await(ctx context.Context, blocked *wait.Waiter[*job]) (*job, error) {
+	j, outcome := blocked.Wait(&p.mu)
+	switch outcome {
+	case wait.Granted:
+		return j, nil
+	case wait.Ended:
+		p.withdraw(j)
+		return nil, ErrClosed
+	default:
+		p.withdraw(j)
+		return nil, ctx.Err()
 	}
-	p.mu.Unlock()
-	outcome := wait.Granted
-	if w != nil {
-		own, outcome = w.Wait(&p.mu)
-	}
-	switch {
-	case d == refused:
-		return ErrClosed
-	case d == late:
-		return ctx.Err()
-	case outcome == wait.Ended:
-		p.withdraw(own.job)
-		return ErrClosed
-	case outcome == wait.Cancelled:
-		p.withdraw(own.job)
-		return ctx.Err()
-	case own.leads:
-		return p.start(own.job, func() (hold.Hold, error) { return p.limiter.TakeWaiting(ctx, &p.closing, e.permits) })
-	}
-	return nil
 }
 
 // withdraw forgets the job of a call that has ended before its task was accepted.
@@ -184,29 +166,8 @@ func (p *Pool) withdraw(j *job) {
 	p.recycleLocked(j)
 }
 
-// tryStart starts a task that admitLocked has not accepted, if the limiter grants its permits now.
-func (p *Pool) tryStart(e *entry) error {
-	p.mu.Lock()
-	if p.queueLimit > 0 || !p.freeLocked() {
-		p.mu.Unlock()
-		return p.busy(e.permits)
-	}
-	p.slots++
-	j := p.jobLocked(e)
-	p.mu.Unlock()
-	return p.start(j, func() (hold.Hold, error) { return p.limiter.Try(e.permits) })
-}
-
-// busy returns the error of a TrySubmit that the pool rejects without asking the limiter.
-func (p *Pool) busy(permits int) error {
-	if p.queueLimit > 0 {
-		return &core.RejectedError{Permits: permits, Reason: "queue limit reached", Detail: "queue is full"}
-	}
-	return &core.RejectedError{Permits: permits, Reason: "all workers busy"}
-}
-
 // start asks the limiter for the lease of a job that has a slot, and starts the job.
-func (p *Pool) start(j *job, ask func() (hold.Hold, error)) error {
+func (p *Pool) start(ctx context.Context, j *job, waits bool) (err error) {
 	started := false
 	defer func() { // deferred, because the limiter may panic
 		if !started {
@@ -219,7 +180,12 @@ func (p *Pool) start(j *job, ask func() (hold.Hold, error)) error {
 			p.spawnLocked()
 		}
 	}()
-	h, err := ask()
+	var h hold.Hold
+	if waits {
+		h, err = p.limiter.TakeWaiting(ctx, &p.closing, j.permits)
+	} else {
+		h, err = p.limiter.Try(j.permits)
+	}
 	if err != nil {
 		return err
 	}
@@ -236,4 +202,11 @@ func (p *Pool) start(j *job, ask func() (hold.Hold, error)) error {
 		return ErrClosed
 	}
 	return nil
+}
+
+// endLeadLocked lets another job lead, if j does.
+func (p *Pool) endLeadLocked(j *job) {
+	if p.leader == j {
+		p.leader = nil
+	}
 }

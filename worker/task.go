@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/list"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -22,7 +23,12 @@ type entry struct {
 	flow    core.Flow       // of the caller's context, if order is FairShare
 	ctx     *wait.Call      // the task's context; ends with the caller's, and when Close cancels
 
-	// Who is notified of the end; both nil: it was given to Submit.
+	owner
+}
+
+// owner is what a task was given to, and is notified of its end. The zero owner is Submit, so that Pool.Wait
+// returns the task's error.
+type owner struct {
 	group *Group
 	call  *call
 }
@@ -32,19 +38,12 @@ type job struct {
 	entry
 
 	hold   hold.Hold          // its lease, once it has that
-	leads  bool               // the worker that takes it asks the limiter for its lease
-	caller *wait.Waiter[turn] // the call that waits for the start of the task, in a pool without a queue
+	caller *wait.Waiter[*job] // the call that waits for the start of the task, in a pool without a queue
 
 	section *section         // of the queue that it is in; nil: in none
-	item    *fair.Item[*job] // in the queue by flow
-	links   [listKinds]link  // in lists
-}
-
-// turn is what a blocked call waits with: for room in the queue or, in a pool without a queue, for the
-// start of its task.
-type turn struct {
-	job   *job
-	leads bool // the call itself asks the limiter for the lease; set when its wait ends
+	byAge   list.Node[*job]  // in the section
+	byFlow  *fair.Item[*job] // in the section, instead of byAge if its order is FairShare
+	inGroup list.Node[*job]  // in Group.queued
 }
 
 // jobLocked returns the job for a task.
@@ -59,7 +58,7 @@ func (p *Pool) jobLocked(e *entry) *job {
 	default:
 		j = new(job)
 	}
-	j.entry = *e
+	j.entry, j.byAge.Value, j.inGroup.Value = *e, j, j
 	return j
 }
 
@@ -82,16 +81,15 @@ type call struct {
 	err  error         // set before done is closed
 }
 
-// submitted reports whether the task was given to Submit, so that Pool.Wait returns its error.
-func (e *entry) submitted() bool { return e.call == nil && e.group == nil }
+func (o owner) submitted() bool { return o == owner{} }
 
 // finish notifies the Do, Map or Group that the task has ended with err.
-func (e *entry) finish(err error) {
+func (o owner) finish(err error) {
 	switch {
-	case e.group != nil:
-		e.group.finish(1, err)
-	case e.call != nil:
-		e.call.finish(err)
+	case o.group != nil:
+		o.group.finish(1, err)
+	case o.call != nil:
+		o.call.finish(err)
 	}
 }
 
