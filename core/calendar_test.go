@@ -314,15 +314,3 @@ func same(t *testing.T, two [2]*core.FixedWindow, leases [2][]core.Lease, waits 
 		}
 	}
 }
-
-func TestACalendarAllocatesNothing(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	l := calendric(t, 1<<30, core.Yearly(location(t, "Europe/Berlin")))
-	allocates(t, 0, func() {
-		l.Refund(l.TryAcquire(1))
-		_ = l.Available()
-		_ = l.Statistics()
-	})
-}

@@ -61,30 +61,6 @@ func TestAConcurrencyLimiterOfAllThereIs(t *testing.T) {
 	})
 }
 
-func TestLimitsAroundTheSizesOfAWord(t *testing.T) {
-	for shift := 20; shift < strconv.IntSize-1; shift++ {
-		for d := -1; d <= 1; d++ {
-			limit := 1<<shift + d
-			for name, l := range four(t, limit, limit) {
-				t.Run(name, func(t *testing.T) {
-					available(t, l, limit)
-					half := takes(t, l, limit/2)
-					available(t, l, limit-limit/2)
-					rest := takes(t, l, limit-limit/2)
-					available(t, l, 0)
-					require.Equal(t, limit-limit/2, rest.Permits())
-					require.False(t, l.TryAcquire(limit).Acquired())
-					l.Refund(half)
-					available(t, l, limit/2)
-					l.Refund(rest)
-					available(t, l, limit)
-					counts(t, l, limit, limit, 0, 2, 1)
-				})
-			}
-		}
-	}
-}
-
 // A Release synchronizes before the return of the Acquire that it unblocks: the race
 // detector would see the plain variable.
 func TestAReleaseSynchronizes(t *testing.T) {
@@ -110,26 +86,43 @@ func TestAReleaseSynchronizes(t *testing.T) {
 	require.Equal(t, 8*500, shared)
 }
 
-// A lease that is held while very many come and go is released once, like any other.
-func TestALeaseThatIsHeldForLong(t *testing.T) {
-	l := concurrency(t, 10, 0)
-	var held []core.Lease
-	for range 4 {
-		held = append(held, takes(t, l, 2))
-		for range 5000 {
-			takes(t, l, 1).Release()
-		}
-	}
-	counts(t, l, 10, 2, 0, 20_004, 0)
-	for i, lease := range held {
-		lease.With(core.ReasonPhrase.With("copy")).Release()
-		available(t, l, 4+2*i)
-		lease.Release()
-		available(t, l, 4+2*i)
-	}
-	takes(t, l, 10)
-	for _, lease := range held {
-		lease.Release()
-	}
-	available(t, l, 0)
+func TestUpdateOfAConcurrencyLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.ConcurrencyLimiterOptions{Name: "old", PermitLimit: 5, QueueLimit: 9}
+		l, err := core.NewConcurrencyLimiter(o)
+		require.NoError(t, err)
+		held := []core.Lease{takes(t, l, 2), takes(t, l, 2)}
+		three, two, one := queues(t, l, 3), queues(t, l, 2), queues(t, l, 1)
+
+		// Grown: who now fits is served at once.
+		o.PermitLimit, o.Name = 7, "new"
+		require.NoError(t, l.Update(o))
+		lease := three.granted(t)
+		name, _ := core.LimiterName.From(lease)
+		require.Equal(t, "new", name)
+		two.waits(t)
+
+		// Shrunk below what is held: nothing is available until enough is back.
+		o.PermitLimit = 3
+		require.NoError(t, l.Update(o))
+		counts(t, l, 3, 0, 3, 3, 0)
+		lease.Release() // 4 held
+		counts(t, l, 3, 0, 3, 3, 0)
+		held[0].Release() // 2 held
+		two.waits(t)
+		available(t, l, 1)
+		held[1].Release() // 0 held
+		two.granted(t)
+		one.granted(t)
+		counts(t, l, 3, 0, 0, 5, 0)
+		old, _ := core.LimiterName.From(held[0])
+		require.Equal(t, "old", old, "a lease says what was in force")
+
+		// Who waits for more than the limit never gets it.
+		four := queues(t, l, 3)
+		o.PermitLimit = 2
+		require.NoError(t, l.Update(o))
+		four.fails(t, core.ErrPermitsExceedLimit)
+		counts(t, l, 2, 0, 0, 5, 0)
+	})
 }

@@ -3,7 +3,6 @@ package core_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -56,15 +55,6 @@ func TestAFullQueueAndNone(t *testing.T) {
 	}
 	require.EqualError(t, &core.RejectedError{Reason: "queue limit reached", Detail: "QueueLimit is 0", RetryAfter: time.Second},
 		"core: rejected: queue limit reached (QueueLimit is 0), retry after 1s")
-}
-
-func TestSentinelsAreDistinct(t *testing.T) {
-	all := []error{core.ErrRejected, core.ErrClosed, core.ErrPermitsExceedLimit, core.ErrNegativePermits}
-	for i, a := range all {
-		for j, b := range all {
-			require.Equal(t, i == j, errors.Is(a, b))
-		}
-	}
 }
 
 // Every fault is reported, and all at once.
@@ -145,17 +135,6 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-func TestGoodExtremes(t *testing.T) {
-	_, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt, QueueLimit: math.MaxInt})
-	require.NoError(t, err)
-	_, err = core.NewTokenBucket(core.TokenBucketOptions{
-		TokenLimit: math.MaxInt, TokensPerPeriod: math.MaxInt, ReplenishmentPeriod: math.MaxInt64, QueueLimit: math.MaxInt,
-	})
-	require.NoError(t, err)
-	_, err = core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: 10, SegmentsPerWindow: 10})
-	require.NoError(t, err)
-}
-
 func TestLogValues(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -169,4 +148,48 @@ func TestLogValues(t *testing.T) {
 	out.Reset()
 	log.Info("x", "stats", core.Statistics{Limit: 1, Available: 2, Queued: 3, Granted: 4, Rejected: 5})
 	require.JSONEq(t, `{"level":"INFO","msg":"x","stats":{"limit":1,"available":2,"queued":3,"granted":4,"rejected":5}}`, out.String())
+}
+
+// exceeds finds the error to say that, of whose limit.
+func exceeds(tb testing.TB, err error, want core.ExceedsLimitError) {
+	tb.Helper()
+	require.ErrorIs(tb, err, core.ErrPermitsExceedLimit)
+	var e *core.ExceedsLimitError
+	require.ErrorAs(tb, err, &e)
+	require.Equal(tb, want, *e)
+}
+
+func TestMoreThanTheLimitInNumbers(t *testing.T) {
+	for name, l := range four(t, 3, 3) {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{4, math.MaxInt} {
+				want := core.ExceedsLimitError{Permits: n, Limit: 3}
+				exceeds(t, l.TryAcquire(n).Err(), want)
+				lease, err := l.Acquire(t.Context(), n)
+				exceeds(t, err, want)
+				require.Same(t, err, lease.Err())
+				lease, err = core.WithReason(l, "why").Acquire(t.Context(), n)
+				exceeds(t, err, want)
+				require.Same(t, err, lease.Err())
+				lease, err = chain(t, core.Unlimited(), l).Acquire(t.Context(), n)
+				exceeds(t, err, want)
+				require.Same(t, err, lease.Err())
+				exceeds(t, chain(t, l).TryAcquire(n).Err(), want)
+			}
+			// The limit then in force, whatever it is now.
+			lease := l.TryAcquire(4)
+			require.False(t, lease.Acquired())
+			exceeds(t, lease.With(core.Remaining.With(1)).Err(), core.ExceedsLimitError{Permits: 4, Limit: 3})
+		})
+	}
+}
+
+func TestMoreThanTheLimitByName(t *testing.T) {
+	l, err := core.NewFixedWindow(core.FixedWindowOptions{Name: "api", PermitLimit: 5, Window: time.Second})
+	require.NoError(t, err)
+	err = l.TryAcquire(7).Err()
+	require.EqualError(t, err, `core: 7 permits are more than the limit of 5 of "api"`)
+	require.ErrorIs(t, fmt.Errorf("wrapped: %w", err), core.ErrPermitsExceedLimit)
+	require.NotErrorIs(t, err, core.ErrRejected)
+	require.EqualError(t, &core.ExceedsLimitError{Permits: 7, Limit: 5}, "core: 7 permits are more than the limit of 5")
 }

@@ -2,14 +2,231 @@ package core_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
+
+func ExampleDaily() {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	noon := time.Date(2026, time.March, 29, 12, 0, 0, 0, berlin)
+	start, end := core.Daily(berlin).Bounds(noon)
+	fmt.Println(end.Sub(start), "on the day on which summer time begins")
+	// Output:
+	// 23h0m0s on the day on which summer time begins
+}
+
+func ExampleWeekly() {
+	start, _ := core.Weekly(time.Sunday, nil).Bounds(time.Date(2026, time.March, 27, 12, 0, 0, 0, time.UTC))
+	fmt.Println(start.Format(time.DateOnly), start.Weekday())
+	// Output:
+	// 2026-03-22 Sunday
+}
+
+func ExampleMonthly() {
+	billing := core.Monthly(31, nil) // in February from the last day
+	start, end := billing.Bounds(time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC))
+	fmt.Println(start.Format(time.DateOnly), end.Format(time.DateOnly))
+	// Output:
+	// 2027-02-28 2027-03-31
+}
+
+func ExampleYearly() {
+	start, end := core.Yearly(time.UTC).Bounds(time.Date(2028, time.July, 1, 0, 0, 0, 0, time.UTC))
+	fmt.Println(end.Sub(start).Hours() / 24)
+	// Output:
+	// 366
+}
+
+func ExampleCalendar_Bounds() {
+	samoa, err := time.LoadLocation("Pacific/Apia")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// On 30 December 2011 Samoa crossed the date line: the day did not exist.
+	start, end := core.Daily(samoa).Bounds(time.Date(2011, time.December, 29, 12, 0, 0, 0, samoa))
+	fmt.Println(start)
+	fmt.Println(end)
+	// Output:
+	// 2011-12-29 00:00:00 -1000 -10
+	// 2011-12-31 00:00:00 +1400 +14
+}
+
+func ExampleCalendar_String() {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(core.Monthly(15, berlin))
+	fmt.Println(core.Weekly(time.Sunday, nil))
+	fmt.Println(core.Daily(nil))
+	// Output:
+	// month day 15 tz Europe/Berlin
+	// week from sunday
+	// day
+}
+
+func ExampleLease_Release() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 3})
+	lease := limiter.TryAcquire(2)
+	same := lease
+	lease.Release()
+	same.Release() // the same lease: nothing happens
+	fmt.Println(limiter.Available())
+	// Output: 3
+}
+
+func ExampleLease_Err() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 3})
+	fmt.Println(limiter.TryAcquire(4).Err())
+	fmt.Println(limiter.TryAcquire(-1).Err())
+	fmt.Println(limiter.TryAcquire(3).Err())
+	fmt.Println(limiter.TryAcquire(1).Err())
+	// Output:
+	// core: 4 permits are more than the limit of 3
+	// core: negative permits
+	// <nil>
+	// core: rejected: permits exhausted
+}
+
+func ExampleLease_Metadata() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "exports", PermitLimit: 3})
+	limiter.TryAcquire(3)
+	for name, value := range limiter.TryAcquire(1).Metadata() {
+		fmt.Println(name, value)
+	}
+	// Unordered output:
+	// REASON_PHRASE permits exhausted
+	// LIMITER_NAME exports
+	// PERMIT_LIMIT 3
+	// REMAINING 0
+}
+
+func ExampleNewMetadataKey() {
+	region := core.NewMetadataKey[string]("REGION")
+	lease := core.Grant(1, nil).With(region.With("eu"))
+	value, ok := region.From(lease)
+	fmt.Println(region.Name(), value, ok)
+	// Output: REGION eu true
+}
+
+// officeHours is a custom limiter: it grants by day, and by night reports when to retry.
+type officeHours struct {
+	now     func() time.Time
+	release func()
+}
+
+func (o officeHours) TryAcquire(permits int) core.Lease {
+	switch hour := o.now().Hour(); {
+	case permits < 0:
+		return core.Fail(core.ErrNegativePermits)
+	case hour < 8:
+		return core.Reject(core.LimiterName.With("office"), core.ReasonPhrase.With("closed at night"),
+			core.RetryAfter.With(time.Duration(8-hour)*time.Hour))
+	}
+	return core.Grant(permits, o.release, core.LimiterName.With("office"))
+}
+
+func (o officeHours) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return core.Fail(err), err
+	}
+	lease := o.TryAcquire(permits)
+	return lease, lease.Err()
+}
+
+func (o officeHours) Available() int { return 1 }
+
+func ExampleGrant() {
+	day := officeHours{
+		now:     func() time.Time { return time.Date(2000, 1, 1, 10, 0, 0, 0, time.UTC) },
+		release: func() { fmt.Println("released") },
+	}
+	lease := day.TryAcquire(1)
+	name, _ := core.LimiterName.From(lease)
+	fmt.Println(lease.Acquired(), name)
+	lease.Release()
+	lease.Release()
+	// Output:
+	// true office
+	// released
+}
+
+func ExampleReject() {
+	night := officeHours{now: func() time.Time { return time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC) }}
+	_, err := night.Acquire(context.Background(), 1)
+	fmt.Println(err)
+	// Output: core: rejected by "office": closed at night, retry after 2h0m0s
+}
+
+func ExampleFail() {
+	lease := core.Fail(core.ErrClosed)
+	fmt.Println(lease.Acquired(), errors.Is(lease.Err(), core.ErrClosed))
+	// Output: false true
+}
+
+func ExampleQueueOrder() {
+	var config struct{ Order core.QueueOrder }
+	if err := json.Unmarshal([]byte(`{"Order":"newest-first"}`), &config); err != nil {
+		panic(err)
+	}
+	text, _ := json.Marshal(config)
+	fmt.Println(config.Order, string(text))
+	fmt.Println(json.Unmarshal([]byte(`{"Order":"random"}`), &config))
+	// Output:
+	// newest-first {"Order":"newest-first"}
+	// core: queue order "random", want oldest-first, newest-first or fair-share
+}
+
+// One tenant has sent three requests before the other's first. They take turns.
+func ExampleWithFlow() {
+	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		PermitLimit: 1, QueueLimit: 100, QueueOrder: core.FairShare,
+	}))
+	lease := limiter.TryAcquire(1)
+	served := make(chan string)
+	for i, tenant := range []string{"greedy", "greedy", "greedy", "modest"} {
+		go func() {
+			ctx := core.WithFlow(context.Background(), core.Flow{Key: tenant})
+			lease, err := limiter.Acquire(ctx, 1)
+			if err == nil {
+				served <- tenant
+				lease.Release()
+			}
+		}()
+		for limiter.Statistics().Queued <= i {
+			runtime.Gosched()
+		}
+	}
+	lease.Release()
+	for range 4 {
+		fmt.Println(<-served)
+	}
+	// Output:
+	// greedy
+	// modest
+	// greedy
+	// greedy
+}
+
+func ExampleFlowFromContext() {
+	ctx := core.WithFlow(context.Background(), core.Flow{Key: "tenant 7", Weight: 4, Priority: 1000})
+	flow, ok := core.FlowFromContext(ctx)
+	fmt.Println(flow, ok)
+	// Output: {tenant 7 4 100} true
+}
 
 func Example() {
 	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
@@ -315,4 +532,131 @@ func ExampleAs() {
 	}
 	fmt.Println(view.Available())
 	// Output: 5
+}
+
+func ExampleTokenBucket_GiveBack() {
+	l, _ := core.NewTokenBucket(core.PerSecond(1, 10))
+	l.TryAcquire(10) // its lease is forgotten
+	l.GiveBack(4)    // the work has cost 6 only
+	fmt.Println(l.Available())
+	// Output: 4
+}
+
+func ExampleMust() {
+	mail := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1000, Window: 24 * time.Hour}))
+	fmt.Println(mail)
+	// Output: fixed window of 24h0m0s: 1000 of 1000 available, 0 queued, 0 granted, 0 rejected
+}
+
+func ExampleRate() {
+	// Three requests in two seconds.
+	limiter, err := core.NewTokenBucket(core.Rate(1.5, 3))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(limiter.Options().Rate())
+
+	_, err = core.NewTokenBucket(core.Rate(0, 3))
+	fmt.Println(err)
+	// Output:
+	// 1.5
+	// core: Rate = 0, want a finite number of permits per second above 0
+}
+
+// A request is let through at its estimate; when its cost is known, it is settled. What it has
+// cost more is owed, and nobody is let through until that is paid.
+func ExampleTokenBucket_Settle() {
+	tokens, _ := core.NewTokenBucket(core.Every(time.Hour, 100)) // 100 at once, then one an hour
+
+	cheap := tokens.TryAcquire(60)
+	fmt.Println("estimated:", tokens.Available())
+	cheap = tokens.Settle(cheap, 10)
+	fmt.Println("cost", cheap.Permits(), "and left", tokens.Available())
+
+	dear := tokens.TryAcquire(60)
+	tokens.Settle(dear, 91)
+	retry, _ := core.RetryAfter.From(tokens.TryAcquire(1))
+	fmt.Println("owing 1:", tokens.Available(), retry.Round(time.Hour))
+	// Output:
+	// estimated: 40
+	// cost 10 and left 90
+	// owing 1: 0 2h0m0s
+}
+
+// Somebody was locked out by mistake.
+func ExampleTokenBucket_Reset() {
+	logins, _ := core.NewTokenBucket(core.Every(time.Hour, 3))
+	for range 5 {
+		logins.TryAcquire(1)
+	}
+	fmt.Println(logins.TryAcquire(1).Acquired())
+	logins.Reset()
+	fmt.Println(logins.TryAcquire(1).Acquired())
+	fmt.Println(logins.Statistics())
+	// Output:
+	// false
+	// true
+	// 2 of 3 available, 0 queued, 4 granted, 3 rejected
+}
+
+func ExampleConcurrencyLimiter_Semaphore() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
+	if err != nil {
+		panic(err)
+	}
+	connections := limiter.Semaphore()
+	if err := connections.Acquire(context.Background(), 1); err != nil {
+		panic(err)
+	}
+	fmt.Println(connections.TryAcquire(2))
+	connections.Release(1)
+	fmt.Println(connections.TryAcquire(2))
+	// Output:
+	// false
+	// true
+}
+
+// A limit is watched before it is enforced: nobody is refused, and the counts tell who would
+// have been.
+func ExampleShadow() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "new limit", PermitLimit: 1})
+	watched := core.Shadow(limiter)
+
+	first, second := watched.TryAcquire(1), watched.TryAcquire(1)
+	fmt.Println(first.Acquired(), second.Acquired())
+	if err, ok := core.Shadowed.From(second); ok {
+		fmt.Println("would be refused:", errors.Is(err, core.ErrRejected))
+	}
+	second.Release() // it held nothing
+	first.Release()
+	fmt.Println(limiter.Statistics())
+	// Output:
+	// true true
+	// would be refused: true
+	// 1 of 1 available, 0 queued, 1 granted, 1 rejected
+}
+
+func ExampleSwitch() {
+	limit := core.NewSwitch(nil) // no limit yet
+	fmt.Println(limit.TryAcquire(1_000_000).Acquired())
+
+	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20))
+	if err != nil {
+		panic(err)
+	}
+	limit.Set(limiter) // also for requests that wait
+	fmt.Println(limit.TryAcquire(30).Err())
+
+	limit.Set(core.Blocked())
+	fmt.Println(limit.TryAcquire(1).Err())
+	// Output:
+	// true
+	// core: 30 permits are more than the limit of 20
+	// core: rejected: permits exhausted
+}
+
+func ExampleBlocked() {
+	maintenance := core.Blocked()
+	fmt.Println(maintenance.TryAcquire(1).Err())
+	// Output: core: rejected: permits exhausted
 }

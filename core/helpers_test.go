@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // concurrency returns a limiter of that many permits, with room for as many to wait.
@@ -235,3 +236,5 @@ func (a *acquire) rejected(tb testing.TB, reason string, retryAfter time.Duratio
 	phrase, _ := core.ReasonPhrase.From(a.lease)
 	require.Equal(tb, reason, phrase)
 }
+
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -1,16 +1,12 @@
 package core_test
 
 import (
-	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestTheZeroLease(t *testing.T) {
@@ -60,119 +56,6 @@ func TestAStaleLeaseReleasesNothing(t *testing.T) {
 		}
 	}
 	available(t, l, 4)
-}
-
-// More leases than any counter of few bits has numbers for.
-func TestAMillionLeases(t *testing.T) {
-	l := concurrency(t, 4, 0)
-	first := takes(t, l, 1)
-	first.Release()
-	hot := l.TryAcquire(1)
-	var early []core.Lease
-	n := testkit.Rounds(3 << 20)
-	for i := range n {
-		lease := l.TryAcquire(1)
-		if i < 5 {
-			early = append(early, lease)
-		}
-		lease.Release()
-		hot.Release()
-		hot = l.TryAcquire(1)
-	}
-	held := takes(t, l, 3)
-	first.Release()
-	for _, e := range early {
-		e.Release()
-	}
-	available(t, l, 0)
-	hot.Release()
-	held.Release()
-	available(t, l, 4)
-	require.Equal(t, uint64(2*n+3), l.Statistics().Granted)
-}
-
-func TestALeaseMayBeReleasedElsewhere(t *testing.T) {
-	l := concurrency(t, 1, 0)
-	leases := make(chan core.Lease)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for lease := range leases {
-			lease.Release()
-		}
-	})
-	leases <- takes(t, l, 1)
-	close(leases)
-	all.Wait()
-	available(t, l, 1)
-}
-
-func TestGrant(t *testing.T) {
-	runs := 0
-	l := core.Grant(3, func() { runs++ }, core.LimiterName.With("mine"), core.Remaining.With(4))
-	require.True(t, l.Acquired())
-	require.Equal(t, 3, l.Permits())
-	require.NoError(t, l.Err())
-	name, ok := core.LimiterName.From(l)
-	require.True(t, ok)
-	require.Equal(t, "mine", name)
-	other := l.With(core.LimiterName.With("theirs"))
-	other.Release()
-	l.Release()
-	other.With().Release()
-	require.Equal(t, 1, runs)
-
-	core.Grant(1, nil).Release()
-	core.Grant(1, nil, core.Remaining.With(1)).With().Release()
-	require.True(t, core.Grant(0, nil).Acquired())
-	bad := core.Grant(-1, func() { runs++ })
-	require.False(t, bad.Acquired())
-	require.Equal(t, core.ErrNegativePermits, bad.Err())
-	bad.Release()
-	require.Equal(t, 1, runs)
-}
-
-// A release function may do what it likes, release the lease again included.
-func TestAReleaseFunctionThatReleases(t *testing.T) {
-	runs := 0
-	var l core.Lease
-	l = core.Grant(1, func() {
-		runs++
-		l.Release()
-	})
-	l.Release()
-	require.Equal(t, 1, runs)
-
-	p := core.Grant(1, func() { panic("mine") })
-	require.PanicsWithValue(t, "mine", p.Release)
-	p.Release()
-}
-
-func TestReject(t *testing.T) {
-	l := core.Reject(core.LimiterName.With("mine"), core.ReasonPhrase.With("too many"), core.RetryAfter.With(time.Second),
-		core.ReasonPhrase.With("far too many"))
-	require.False(t, l.Acquired())
-	require.Zero(t, l.Permits())
-	rejection(t, l.Err(), "far too many", time.Second)
-	var e *core.RejectedError
-	require.ErrorAs(t, l.Err(), &e)
-	require.Equal(t, "mine", e.Limiter)
-	rejection(t, l.With(core.RetryAfter.With(time.Minute)).Err(), "far too many", time.Minute)
-	rejection(t, core.Reject().Err(), "", 0)
-	l.Release()
-}
-
-func TestRefuse(t *testing.T) {
-	own := errors.New("mine")
-	for _, err := range []error{core.ErrClosed, core.ErrPermitsExceedLimit, core.ErrNegativePermits, own} {
-		l := core.Fail(err)
-		require.False(t, l.Acquired())
-		require.Zero(t, l.Permits())
-		require.Equal(t, err, l.Err())
-		require.Equal(t, err, l.With(core.LimiterName.With("x")).Err())
-		l.Release()
-	}
-	require.Error(t, core.Fail(nil).Err())
-	require.False(t, core.Fail(nil).Acquired())
 }
 
 // With on a refusal keeps what it was.

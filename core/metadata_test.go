@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,16 +83,6 @@ func TestMetadataOfAConcurrencyLimiter(t *testing.T) {
 	}, metadata(t, l.TryAcquire(3)))
 }
 
-func TestMetadataOfAManualWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, core.FixedWindowOptions{Name: "w", PermitLimit: 5, Window: time.Second, ManualReplenishment: true})
-		require.Equal(t, map[string]any{"LIMITER_NAME": "w", "WINDOW": time.Second, "PERMIT_LIMIT": 5, "REMAINING": 0}, metadata(t, takes(t, l, 5)))
-		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "w", "WINDOW": time.Second, "PERMIT_LIMIT": 5, "REMAINING": 0, "REASON_PHRASE": "permits exhausted",
-		}, metadata(t, l.TryAcquire(1)))
-	})
-}
-
 func TestMetadataAddedByTheUser(t *testing.T) {
 	l := concurrency(t, 5, 0)
 	lease := takes(t, l, 3).With(core.Remaining.With(77), core.LimiterName.With("mine"))
@@ -104,45 +93,5 @@ func TestMetadataAddedByTheUser(t *testing.T) {
 
 	for range lease.Metadata() {
 		break // an early end is fine
-	}
-}
-
-// Numbers too large for a lease's own fields are told all the same.
-func TestMetadataOfLargeNumbers(t *testing.T) {
-	for name := range four(t, 1, 1) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const limit, n = math.MaxInt>>3 + 1, math.MaxInt>>13 + 2
-				l := four(t, limit, limit)[name]
-				time.Sleep(time.Hour)
-				want := map[string]any{"PERMIT_LIMIT": limit, "REMAINING": limit - n}
-				_, timed := l.(core.Replenisher)
-				if timed {
-					want["RESET_AFTER"], want["WINDOW"] = time.Second, time.Second
-				}
-				lease := takes(t, l, n)
-				require.Equal(t, want, metadata(t, lease))
-				shade := core.NewMetadataKey[string]("SHADE")
-				tagged := lease.With(shade.With("green")).With()
-				require.Equal(t, n, tagged.Permits())
-
-				time.Sleep(200 * time.Millisecond)
-				refused := l.TryAcquire(limit)
-				want["REASON_PHRASE"] = "permits exhausted"
-				if timed {
-					want["RESET_AFTER"] = 800 * time.Millisecond
-					want["RETRY_AFTER"] = 800 * time.Millisecond
-				}
-				require.Equal(t, want, metadata(t, refused))
-				var e *core.RejectedError
-				require.ErrorAs(t, refused.Err(), &e)
-				require.Equal(t, limit, e.Permits)
-
-				l.Refund(tagged)
-				available(t, l, limit)
-				l.Refund(lease)
-				available(t, l, limit)
-			})
-		})
 	}
 }

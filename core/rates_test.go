@@ -252,18 +252,3 @@ func FuzzRate(f *testing.F) {
 		}
 	})
 }
-
-func ExampleRate() {
-	// Three requests in two seconds.
-	limiter, err := core.NewTokenBucket(core.Rate(1.5, 3))
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(limiter.Options().Rate())
-
-	_, err = core.NewTokenBucket(core.Rate(0, 3))
-	fmt.Println(err)
-	// Output:
-	// 1.5
-	// core: Rate = 0, want a finite number of permits per second above 0
-}

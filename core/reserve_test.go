@@ -203,17 +203,6 @@ func TestReserveInChainsAndViews(t *testing.T) {
 	})
 }
 
-func TestReserveAllocates(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	l := bucket(t, core.PerSecond(1e9, 1e9))
-	allocates(t, 0, func() { l.Reserve(1) })
-	full := bucket(t, core.Every(time.Hour, 1))
-	takes(t, full, 1)
-	allocates(t, 2, func() { full.Refund(full.Reserve(1)) })
-}
-
 // old is the reservations of a limiter as one sees them who has only a list: each takes its tokens as they come,
 // the oldest first.
 type old struct {

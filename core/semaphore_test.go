@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,21 +47,4 @@ func TestSemaphore(t *testing.T) {
 		require.Equal(t, core.ErrClosed, new(core.ConcurrencyLimiter).Semaphore().Acquire(t.Context(), 1))
 		require.False(t, new(core.ConcurrencyLimiter).Semaphore().TryAcquire(1))
 	})
-}
-
-func ExampleConcurrencyLimiter_Semaphore() {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	if err != nil {
-		panic(err)
-	}
-	connections := limiter.Semaphore()
-	if err := connections.Acquire(context.Background(), 1); err != nil {
-		panic(err)
-	}
-	fmt.Println(connections.TryAcquire(2))
-	connections.Release(1)
-	fmt.Println(connections.TryAcquire(2))
-	// Output:
-	// false
-	// true
 }

@@ -14,8 +14,315 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/testkit"
 )
+
+// A bucket's tokens pay the debt first, one by one, and the answers tell when.
+func TestABucketsDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 9})
+		lease := takes(t, l, 2)
+		time.Sleep(300 * time.Millisecond)
+		settles(t, l, lease, 10) // 3 tokens are there, 5 are owed
+		for paid := range 5 {
+			available(t, l, 0)
+			left := time.Duration(6-paid)*time.Second - 300*time.Millisecond
+			owes(t, l, 1, left, left+4*time.Second)
+			owes(t, l, 5, left+4*time.Second, left+4*time.Second)
+			time.Sleep(time.Second)
+		}
+		available(t, l, 0)
+		a := queues(t, l, 2)
+		time.Sleep(2*time.Second - 300*time.Millisecond - 1)
+		a.waits(t)
+		time.Sleep(1)
+		a.granted(t)
+		time.Sleep(5 * time.Second)
+		available(t, l, 5)
+	})
+}
+
+// owes finds that permits come after that time, and all in another if nothing more is taken.
+func owes(tb testing.TB, l core.Limiter, permits int, retry, reset time.Duration) {
+	tb.Helper()
+	lease := rejected(tb, l, permits, retry)
+	got, ok := core.ResetAfter.From(lease)
+	require.True(tb, ok)
+	require.Equal(tb, reset, got)
+}
+
+// Debts end at math.MaxInt; and when all is given back, all is there.
+func TestSettleToTheUtmost(t *testing.T) {
+	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
+		a, b := takes(t, l, 2), takes(t, l, 1)
+		a = settles(t, l, a, math.MaxInt)
+		available(t, l, 0)
+		b = settles(t, l, b, math.MaxInt)
+		available(t, l, 0)
+		if !shadowed(name) {
+			rejection := l.TryAcquire(5)
+			require.ErrorIs(t, rejection.Err(), core.ErrRejected)
+			if retry, ok := core.RetryAfter.From(rejection); ok {
+				require.Positive(t, retry)
+			}
+		}
+		a = settles(t, l, a, 1)
+		b = settles(t, l, b, 1)
+		if strings.HasSuffix(name, "concurrency") {
+			available(t, l, 3)
+		}
+		settles(t, l, a, 0)
+		settles(t, l, b, 0)
+		if !strings.HasSuffix(name, "concurrency") {
+			require.LessOrEqual(t, l.Available(), 5)
+			return
+		}
+		available(t, l, 5)
+	})
+	l := concurrency(t, 5, 5)
+	a, b, c := takes(t, l, 1), takes(t, l, 1), takes(t, l, 1)
+	a, b, c = settles(t, l, a, math.MaxInt), settles(t, l, b, math.MaxInt), settles(t, l, c, math.MaxInt)
+	for _, lease := range []core.Lease{a, b, c} {
+		available(t, l, 0)
+		lease.Release()
+	}
+	available(t, l, 5)
+	w := fixed(t, core.FixedWindowOptions{PermitLimit: 5, Window: time.Minute, ManualReplenishment: true})
+	one, other := takes(t, w, 1), takes(t, w, 1)
+	settles(t, w, one, math.MaxInt)
+	settles(t, w, other, math.MaxInt)
+	available(t, w, 0)
+}
+
+// A window gives up what would come back first: no window of time then has more grants than the limit. All of
+// it is back when the latest segment that still counts has left.
+func TestGiveBackOfTheOldestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		second := takes(t, l, 3)
+		time.Sleep(time.Second)
+		takes(t, l, 2)
+		l.Refund(second)
+		l.GiveBack(4)
+		available(t, l, 7)
+		resets := func(want time.Duration) {
+			t.Helper()
+			got, _ := core.ResetAfter.From(l.TryAcquire(0))
+			require.Equal(t, want, got)
+		}
+		resets(3 * time.Second)
+		time.Sleep(time.Second)
+		available(t, l, 8) // the one that was left of the first five
+		resets(2 * time.Second)
+		l.GiveBack(2)
+		available(t, l, 10)
+		resets(0)
+	})
+	synctest.Test(t, func(t *testing.T) { // a later segment that was refunded does not count
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		second := takes(t, l, 3)
+		l.Refund(second)
+		time.Sleep(time.Second)
+		third := takes(t, l, 2)
+		l.Refund(third)
+		l.GiveBack(2)
+		got, _ := core.ResetAfter.From(l.TryAcquire(0))
+		require.Equal(t, time.Second, got)
+	})
+}
+
+// A bucket that would have been full again had nothing more been taken owes nothing to a
+// lease from before.
+func TestALateRefundOfABucketMintsNothing(t *testing.T) {
+	for name, manual := range map[string]bool{"automatic": false, "manual": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := bucket(t, core.TokenBucketOptions{
+					TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: manual,
+				})
+				sleep := func(d time.Duration) {
+					time.Sleep(d)
+					l.TryReplenish()
+				}
+				a := takes(t, l, 5)
+				sleep(5 * time.Second)
+				takes(t, l, 5)
+				l.Refund(a)
+				available(t, l, 0)
+
+				sleep(5 * time.Second)
+				a = takes(t, l, 5)
+				sleep(3 * time.Second)
+				takes(t, l, 3) // so it is never full
+				sleep(2 * time.Second)
+				l.Refund(a)
+				available(t, l, 2)
+
+				sleep(3 * time.Second)
+				a = takes(t, l, 4)
+				sleep(time.Second)
+				takes(t, l, 1)
+				l.Refund(a) // one of the four has come back since
+				available(t, l, 4)
+			})
+		})
+	}
+}
+
+// Refunds in any order and at any time let through no more than a bucket with the same
+// ticks would have if what was given back had never been taken.
+func TestRefundsLetNothingMoreThrough(t *testing.T) {
+	type grant struct {
+		lease    core.Lease
+		n, given int
+	}
+	type event struct {
+		at    int64
+		g     *grant
+		given int // 0: the taking
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 3000 {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			o := core.TokenBucketOptions{TokenLimit: 1 + random.IntN(9), ReplenishmentPeriod: time.Duration(1 + random.IntN(5))}
+			o.TokensPerPeriod = 1 + random.IntN(o.TokenLimit)
+			l := bucket(t, o)
+			var grants []*grant
+			var events []event
+			for range 40 {
+				now := int64(time.Since(begun))
+				switch random.IntN(4) {
+				case 0:
+					time.Sleep(time.Duration(random.IntN(8)))
+				case 1, 2:
+					n := 1 + random.IntN(o.TokenLimit)
+					if lease := l.TryAcquire(n); lease.Acquired() {
+						grants = append(grants, &grant{lease: lease, n: n})
+						events = append(events, event{at: now, g: grants[len(grants)-1]})
+					}
+				case 3:
+					if len(grants) > 0 {
+						i := random.IntN(len(grants))
+						g := grants[i]
+						grants = slices.Delete(grants, i, i+1)
+						given := -l.Available()
+						l.Refund(g.lease)
+						if given += l.Available(); given > 0 {
+							g.given = given
+							events = append(events, event{now, g, given})
+						}
+					}
+				}
+			}
+			whole := &naiveBucket{limit: o.TokenLimit, tokens: o.TokensPerPeriod, period: int64(o.ReplenishmentPeriod)}
+			alone := 0 // what the bucket would lack
+			for _, e := range events {
+				for at, ok := whole.next(); ok && at <= e.at; at, ok = whole.next() {
+					whole.pass(at)
+					alone = max(alone-o.TokensPerPeriod, 0)
+				}
+				if e.given > 0 {
+					whole.lack -= e.given
+					continue
+				}
+				whole.take(e.at, 0, e.g.n)
+				alone += e.g.n - e.g.given
+				require.LessOrEqual(t, alone, o.TokenLimit, "%+v: %d of %d given back", o, e.g.given, e.g.n)
+			}
+		})
+	}
+}
+
+// A bucket that takes longer than there are instants to be full again gets all back, but for
+// the token of the tick that may have come right after the grant.
+func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
+	for name, manual := range map[string]bool{"automatic": false, "manual": true} {
+		for _, period := range []time.Duration{time.Second, math.MaxInt64} {
+			t.Run(name+", a token every "+period.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := bucket(t, core.TokenBucketOptions{
+						TokenLimit: math.MaxInt, TokensPerPeriod: 1, ReplenishmentPeriod: period, ManualReplenishment: manual,
+					})
+					all := takes(t, l, math.MaxInt)
+					l.Refund(all)
+					available(t, l, math.MaxInt)
+
+					time.Sleep(1) // a grant of the instant of a refund gives less back
+					a := takes(t, l, math.MaxInt-7)
+					time.Sleep(1500 * time.Millisecond) // a token comes, or is due
+					b := takes(t, l, 5)
+					l.Refund(a)
+					tick := 1
+					if manual || math.MaxInt == math.MaxInt32 && period == time.Second { // the ticks are known
+						tick = 0
+					}
+					available(t, l, math.MaxInt-5-tick)
+					l.Refund(b)
+					available(t, l, math.MaxInt-tick)
+				})
+			})
+		}
+	}
+}
+
+func TestRefundGivesBackAndServes(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		lease, other := takes(t, l, 3), takes(t, l, 2)
+		a := queues(t, l, 2)
+		l.Refund(lease)
+		a.granted(t)
+		available(t, l, 1)
+		if holds(l) {
+			l.Refund(lease)
+			l.Refund(lease.With(core.ReasonPhrase.With("a copy")))
+		}
+		lease.Release()
+		available(t, l, 1)
+		l.Refund(other)
+		available(t, l, 3)
+		counts(t, l, 5, 3, 0, 3, 0) // granted is what was granted
+	})
+}
+
+func TestRefundOfWhatIsNotHeld(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		takes(t, l, 4)
+		stranger := four(t, 5, 5)
+		for _, other := range stranger {
+			l.Refund(takes(t, other, 3))
+		}
+		l.Refund(core.Lease{})
+		l.Refund(core.Reject())
+		l.Refund(core.Grant(3, nil))
+		l.Refund(l.TryAcquire(0))
+		l.Refund(l.TryAcquire(5))
+		l.Refund(l.TryAcquire(-1))
+		available(t, l, 1)
+	})
+}
+
+// A rate limiter remembers nothing of a lease: each refund gives back, up to a full limiter.
+func TestEachRefundOfARateLimitersLeaseCounts(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		if holds(l) {
+			return
+		}
+		lease := takes(t, l, 2)
+		takes(t, l, 3)
+		l.Refund(lease)
+		available(t, l, 2)
+		l.Refund(lease)
+		available(t, l, 4)
+		l.Refund(lease)
+		available(t, l, 5)
+		require.Equal(t, 1, l.Settle(lease, 1).Permits())
+		available(t, l, 5)
+	})
+}
 
 // settlers returns limiters of each kind, bare, in chains and behind views, with that limit
 // and room to wait. What is taken of the rates comes back a second later at the latest.
@@ -167,42 +474,6 @@ func TestSettleToTheSameAndBelowZero(t *testing.T) {
 	})
 }
 
-// However many grants are out, and in whatever order they are settled, each gives back what it has
-// not cost.
-func TestSettleManyInAnyOrder(t *testing.T) {
-	const n = 20_000
-	for name, l := range four(t, n*5, 0) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l = four(t, n*5, 0)[name]
-				random := rand.New(rand.NewPCG(1, 2))
-				leases := make([]core.Lease, n)
-				for i := range leases {
-					leases[i] = takes(t, l, 5)
-				}
-				available(t, l, 0)
-				first := slices.Clone(leases)
-				for _, cost := range []int{3, 4, 1} {
-					for _, i := range random.Perm(n) {
-						leases[i] = l.Settle(leases[i], cost)
-					}
-					available(t, l, n*(5-cost))
-				}
-				for _, i := range random.Perm(n) {
-					if holds(l) {
-						require.Equal(t, first[i], l.Settle(first[i], 2), "spent")
-					}
-				}
-				available(t, l, n*4)
-				for _, i := range random.Perm(n) {
-					l.Refund(leases[i])
-				}
-				available(t, l, n*5)
-			})
-		})
-	}
-}
-
 // What was settled to nothing may be settled up once more; a chain has let go of it.
 func TestSettleToZeroAndThenUp(t *testing.T) {
 	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
@@ -309,161 +580,6 @@ func TestSettleUnlimited(t *testing.T) {
 	require.EqualValues(t, 3, l.Statistics().Granted)
 }
 
-func TestSettleAfterClose(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		a, b := takes(t, l, 2), takes(t, l, 1)
-		require.NoError(t, l.Close())
-		a = settles(t, l, a, 4)
-		available(t, l, 0)
-		a = settles(t, l, a, 1)
-		available(t, l, 3)
-		if name == "concurrency" {
-			a.Release()
-			available(t, l, 4)
-		}
-		settles(t, l, b, 0)
-		if name == "concurrency" {
-			available(t, l, 5)
-		}
-	})
-}
-
-// What a lease tells is what it was told, however large the limit becomes.
-func TestALeaseTellsTheSameAfterAnUpdate(t *testing.T) {
-	for _, limits := range [][2]int{{5, math.MaxInt}, {math.MaxInt, 5}, {math.MaxInt32, math.MaxInt}, {5, 7}} {
-		l := concurrency(t, limits[0], 0)
-		a, b := takes(t, l, 2), takes(t, l, 1)
-		for i, lease := range []core.Lease{a, b} {
-			require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: limits[1]}))
-			for range 2 {
-				left, ok := core.Remaining.From(lease)
-				require.True(t, ok)
-				require.Equal(t, limits[0]-2-i, left)
-				if limits[0] <= math.MaxInt32 {
-					limit, _ := core.PermitLimit.From(lease)
-					require.Equal(t, limits[0], limit)
-				}
-				lease = settles(t, l, lease, 4)
-			}
-			lease.Release()
-		}
-		available(t, l, limits[1])
-	}
-}
-
-// What a settled lease takes more is given back like a grant of the instant of the settlement,
-// in the meantime and after it.
-func TestSettleUpAndThenDownLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-		lease := settles(t, l, takes(t, l, 2), 8)
-		time.Sleep(3 * time.Second)
-		available(t, l, 5)
-		settles(t, l, lease, 1) // 3 of the 8 have come back
-		require.LessOrEqual(t, l.Available(), 10)
-		require.GreaterOrEqual(t, l.Available(), 5)
-		time.Sleep(20 * time.Second)
-
-		lease = takes(t, l, 2)
-		time.Sleep(5 * time.Second) // full again
-		lease = settles(t, l, lease, 6)
-		available(t, l, 6)
-		settles(t, l, lease, 2)
-		require.LessOrEqual(t, l.Available(), 10)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: time.Second, SegmentsPerWindow: 2})
-		lease := takes(t, l, 2)
-		time.Sleep(500 * time.Millisecond)
-		lease = settles(t, l, lease, 8)
-		available(t, l, 2)
-		time.Sleep(500 * time.Millisecond) // the 2 have left
-		available(t, l, 4)
-		settles(t, l, lease, 0)
-		require.GreaterOrEqual(t, l.Available(), 4)
-		time.Sleep(500 * time.Millisecond)
-		available(t, l, 10)
-	})
-}
-
-func TestSettleDownAllocatesNothing(t *testing.T) {
-	if testkit.Race {
-		t.Skip("sync.Pool drops at random")
-	}
-	all := map[string]everything{}
-	for _, manual := range []bool{false, true} {
-		suffix := map[bool]string{true: ", manual"}[manual]
-		all["bucket"+suffix] = bucket(t, core.TokenBucketOptions{
-			TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, ManualReplenishment: manual,
-		})
-		all["fixed"+suffix] = fixed(t, core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour, ManualReplenishment: manual})
-		all["sliding"+suffix] = sliding(t, core.SlidingWindowOptions{
-			PermitLimit: 1000, Window: time.Hour, SegmentsPerWindow: 5, ManualReplenishment: manual,
-		})
-	}
-	all["concurrency"] = concurrency(t, 1000, 0)
-	all["chain"] = chain(t, concurrency(t, 1000, 0), bucket(t, core.PerSecond(1000, 1000)))
-	all["unlimited"] = core.Unlimited().(everything)
-	maps.Copy(all, settlers(t, 1000, 0))
-	for name, l := range all {
-		require.Zero(t, testing.AllocsPerRun(300, func() {
-			lease := l.TryAcquire(5)
-			lease = l.Settle(lease, 3)
-			l.Settle(lease, 1).Release()
-		}), name)
-		require.Zero(t, testing.AllocsPerRun(300, func() { l.Refund(l.TryAcquire(5)) }), name)
-	}
-}
-
-// A settler among others: a limiter that is none keeps its part, unless it has cost nothing.
-func TestSettleAChainWithStrangers(t *testing.T) {
-	slots, bare := concurrency(t, 9, 0), concurrency(t, 9, 0)
-	refunds := concurrency(t, 9, 0)
-	l := chain(t, bareLimiter{bare}, slots, refunder{bareLimiter{refunds}, refunds})
-	lease := settles(t, l, takes(t, l, 3), 2)
-	require.Equal(t, []int{6, 7, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
-	lease = settles(t, l, lease, 5)
-	require.Equal(t, []int{6, 4, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
-	settles(t, l, lease, 0)
-	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
-
-	lease = settles(t, l, takes(t, l, 3), 1)
-	lease.Release()
-	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
-}
-
-// bareLimiter is a limiter and nothing else.
-type bareLimiter struct{ core.Limiter }
-
-type refunder struct {
-	bareLimiter
-	core.Refunder
-}
-
-// The methods that a limiter has are its methods, promoted or not, whoever settles.
-func TestSettleOfAnEmbeddingLimiterIsOneRule(t *testing.T) {
-	for name, over := range map[string]func(core.Limiter) everything{
-		"chain":            func(l core.Limiter) everything { return chain(t, l) },
-		"chain of a chain": func(l core.Limiter) everything { return chain(t, core.Unlimited(), chain(t, l)) },
-		"reason":           func(l core.Limiter) everything { return core.WithReason(l, "full").(everything) },
-		"shadow":           func(l core.Limiter) everything { return core.Shadow(l).(everything) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			u := &undoes{ConcurrencyLimiter: concurrency(t, 10, 0)}
-			l := over(u)
-			lease := l.Settle(takes(t, l, 5), 2)
-			require.Equal(t, 2, lease.Permits())
-			available(t, l, 8)
-			available(t, u, 8)
-			lease = l.Settle(lease, 3)
-			available(t, u, 7)
-			l.Refund(lease)
-			require.Equal(t, 1, u.refunds)
-			available(t, u, 10)
-		})
-	}
-}
-
 // Unlimited and Shadow leave leases of others alone.
 func TestSettleOfALeaseOfSomebodyElse(t *testing.T) {
 	full := concurrency(t, 1, 0)
@@ -485,4 +601,39 @@ func TestSettleOfALeaseOfSomebodyElse(t *testing.T) {
 			l.Refund(foreign)
 		}
 	}
+}
+
+// Nor beside ticks that were due, in a bucket that takes longer than there are instants to be full.
+func TestALateRefundBesideTicksThatWereDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const period = 1 << 60
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 40, TokensPerPeriod: 4, ReplenishmentPeriod: period, ManualReplenishment: true})
+		takes(t, l, 20)
+		time.Sleep(6*period + period/2)
+		a := takes(t, l, 12)
+		require.True(t, l.TryReplenish())
+		available(t, l, 32)
+		takes(t, l, 12)
+		l.Refund(a)
+		available(t, l, 28)
+	})
+}
+
+// However old the grant is: its ticks lie further apart than an int64 of nanoseconds reaches.
+func TestALateRefundAfterCenturies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const period = 1 << 62 // 146 years
+		o := core.TokenBucketOptions{TokenLimit: 40, TokensPerPeriod: 4, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+		l := bucket(t, o)
+		takes(t, l, 1)
+		o.ReplenishmentPeriod = period // the tick before the next one is centuries ago
+		require.NoError(t, l.Update(o))
+		a := takes(t, l, 20)
+		time.Sleep(period + 2*time.Second)
+		require.True(t, l.TryReplenish())
+		available(t, l, 27)
+		takes(t, l, 20)
+		l.Refund(a)
+		available(t, l, 20) // without it, only the last twenty
+	})
 }

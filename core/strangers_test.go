@@ -13,7 +13,120 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Limiters, leases and contexts of somebody else's, who may get things wrong.
+// claims says that it has granted quietly, and has not.
+type claims struct{ core.Limiter }
+
+func (claims) TryQuietly(int) (core.Lease, bool) { return core.Lease{}, true }
+
+// A quiet try whose lease is not acquired is none.
+func TestAQuietTryThatClaimsToHaveGranted(t *testing.T) {
+	l := concurrency(t, 2, 0)
+	lying := claims{l}
+	_, ok := core.TryQuietly(lying, 1)
+	require.False(t, ok)
+	c := chain(t, concurrency(t, 5, 0), lying)
+	_, ok = c.TryQuietly(1)
+	require.False(t, ok)
+	lease, err := c.Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	require.Equal(t, 2, lease.Permits())
+	available(t, l, 0)
+	_, err = c.Acquire(t.Context(), 1)
+	rejection(t, err, "queue limit reached", 0)
+	lease.Release()
+	available(t, c, 2)
+}
+
+// undoes is a limiter that embeds one of core's, and keeps count of its refunds.
+type undoes struct {
+	*core.ConcurrencyLimiter
+	refunds int
+}
+
+func (u *undoes) Refund(l core.Lease) {
+	u.refunds++
+	u.ConcurrencyLimiter.Refund(l)
+}
+
+// A chain undoes a grant by the limiter's own Refund, and settles by the Settle that it has, promoted or not.
+func TestAChainUndoesByTheLimitersOwnRefund(t *testing.T) {
+	u := &undoes{ConcurrencyLimiter: concurrency(t, 5, 0)}
+	full := concurrency(t, 1, 0)
+	takes(t, full, 1)
+	l := chain(t, u, full)
+	require.False(t, l.TryAcquire(1).Acquired())
+	_, err := l.Acquire(t.Context(), 1)
+	require.ErrorIs(t, err, core.ErrRejected)
+	require.Equal(t, 2, u.refunds)
+
+	l = chain(t, u, concurrency(t, 5, 0))
+	l.Refund(takes(t, l, 2))
+	require.Equal(t, 3, u.refunds)
+	l.Settle(takes(t, l, 2), 0)
+	require.Equal(t, 4, u.refunds, "what cost nothing is refunded")
+	l.Settle(takes(t, l, 2), 1) // the methods that it has are its methods, promoted or not
+	require.Equal(t, 4, u.Available())
+}
+
+// theirs is somebody else's limiter.
+type theirs struct {
+	lease core.Lease
+	err   error
+	left  int
+}
+
+func (l theirs) TryAcquire(int) core.Lease                        { return l.lease }
+func (l theirs) Available() int                                   { return l.left }
+func (l theirs) Acquire(context.Context, int) (core.Lease, error) { return l.lease, l.err }
+
+// A settler among others: a limiter that is none keeps its part, unless it has cost nothing.
+func TestSettleAChainWithStrangers(t *testing.T) {
+	slots, bare := concurrency(t, 9, 0), concurrency(t, 9, 0)
+	refunds := concurrency(t, 9, 0)
+	l := chain(t, bareLimiter{bare}, slots, refunder{bareLimiter{refunds}, refunds})
+	lease := settles(t, l, takes(t, l, 3), 2)
+	require.Equal(t, []int{6, 7, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
+	lease = settles(t, l, lease, 5)
+	require.Equal(t, []int{6, 4, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
+	settles(t, l, lease, 0)
+	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
+
+	lease = settles(t, l, takes(t, l, 3), 1)
+	lease.Release()
+	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
+}
+
+// bareLimiter is a limiter and nothing else.
+type bareLimiter struct{ core.Limiter }
+
+type refunder struct {
+	bareLimiter
+	core.Refunder
+}
+
+// The methods that a limiter has are its methods, promoted or not, whoever settles.
+func TestSettleOfAnEmbeddingLimiterIsOneRule(t *testing.T) {
+	for name, over := range map[string]func(core.Limiter) everything{
+		"chain":            func(l core.Limiter) everything { return chain(t, l) },
+		"chain of a chain": func(l core.Limiter) everything { return chain(t, core.Unlimited(), chain(t, l)) },
+		"reason":           func(l core.Limiter) everything { return core.WithReason(l, "full").(everything) },
+		"shadow":           func(l core.Limiter) everything { return core.Shadow(l).(everything) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &undoes{ConcurrencyLimiter: concurrency(t, 10, 0)}
+			l := over(u)
+			lease := l.Settle(takes(t, l, 5), 2)
+			require.Equal(t, 2, lease.Permits())
+			available(t, l, 8)
+			available(t, u, 8)
+			lease = l.Settle(lease, 3)
+			available(t, u, 7)
+			l.Refund(lease)
+			require.Equal(t, 1, u.refunds)
+			available(t, u, 10)
+		})
+	}
+}
 
 // denies embeds a limiter of core and overrides what grants.
 type denies struct{ *core.ConcurrencyLimiter }

@@ -16,6 +16,237 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
+// One of many wins, whether it releases or refunds.
+func TestStressReleasesAndRefundsOfAChain(t *testing.T) {
+	const n = 1 << 30
+	slots, rate := concurrency(t, n, 0), bucket(t, core.TokenBucketOptions{TokenLimit: n, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+	l := chain(t, slots, rate)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range testkit.Rounds(4000) {
+				lease := l.TryAcquire(3)
+				var race sync.WaitGroup
+				race.Go(lease.Release)
+				race.Go(func() { l.Refund(lease) })
+				l.Refund(lease)
+				race.Wait()
+				l.Refund(lease)
+			}
+		})
+	}
+	wg.Wait()
+	available(t, slots, n)
+	require.LessOrEqual(t, rate.Available(), n)
+}
+
+// blocking are chains of which nobody gets a permit.
+func blocking(t *testing.T) map[string]*core.ChainedLimiter {
+	t.Helper()
+	full := func() core.Limiter {
+		l := concurrency(t, 1, 1000)
+		takes(t, l, 1)
+		return l
+	}
+	free := func() core.Limiter {
+		return bucket(t, core.TokenBucketOptions{TokenLimit: 1 << 30, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	}
+	late := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1000, ManualReplenishment: true})
+	takes(t, late, 1)
+	return map[string]*core.ChainedLimiter{
+		"one":    chain(t, full()),
+		"second": chain(t, free(), full()),
+		"manual": chain(t, late),
+		"nested": chain(t, free(), chain(t, free(), chain(t, full()))),
+		"view":   chain(t, core.WithReason(full(), "full")),
+		"user's": chain(t, free(), bareLimiter{full()}),
+	}
+}
+
+// What ends a wait is returned as it is: context.DeadlineExceeded for a deadline, always, and the
+// own error of a context that has one.
+func TestStressErrorsOfAChain(t *testing.T) {
+	own := errors.New("own")
+	for name, c := range blocking(t) {
+		t.Run(name, func(t *testing.T) {
+			var group sync.WaitGroup
+			for w := range 6 {
+				group.Go(func() {
+					random := rand.New(rand.NewPCG(uint64(w), 21))
+					for range testkit.Rounds(400) {
+						want := context.DeadlineExceeded
+						var ctx context.Context
+						var cancel context.CancelFunc
+						switch random.IntN(3) {
+						case 0:
+							ctx, cancel = context.WithTimeout(t.Context(), time.Duration(random.IntN(100))*time.Microsecond)
+						case 1:
+							want = context.Canceled
+							ctx, cancel = context.WithCancel(t.Context())
+							go cancel()
+						default:
+							want = own
+							mine := testkit.NewContext()
+							ctx, cancel = mine, func() {}
+							go mine.End(own)
+						}
+						lease, err := c.Acquire(ctx, 1)
+						if err != want || lease.Err() != want { //nolint:errorlint // that very error
+							t.Errorf("%v, want %v", err, want)
+						}
+						cancel()
+					}
+				})
+			}
+			group.Wait()
+			require.Zero(t, c.Statistics().Queued)
+		})
+	}
+}
+
+// Many goroutines take from limiters that say the same, and release leases again that have ended.
+func TestStressHandlesOfManyLimiters(t *testing.T) {
+	const limiters, limit = 50, 5
+	var all [limiters]everyday
+	var held [limiters]atomic.Int64
+	for i := range all {
+		all[i] = named(t, "one of many")
+		if i%2 == 1 { // the chain's first has the same name and limit
+			all[i] = chain(t, all[i], named(t, "another"))
+		}
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			var ended [16]core.Lease
+			for round := range 20_000 {
+				i := rand.IntN(limiters)
+				lease := all[i].TryAcquire(1)
+				if !lease.Acquired() {
+					continue
+				}
+				if held[i].Add(1) > limit {
+					t.Error("more than the limit")
+				}
+				k := rand.IntN(len(ended))
+				stale := ended[k]
+				ended[k] = lease
+				stale.Release()
+				all[rand.IntN(limiters)].Refund(stale)
+				if round%64 == 0 {
+					runtime.Gosched()
+				}
+				held[i].Add(-1)
+				none := all[i].Settle(lease, 0)
+				if i%2 == 1 { // a chain's lease of zero permits holds nothing
+					continue
+				}
+				one := all[i].Settle(none, 1)
+				if one.Permits() != 1 {
+					t.Error("a lease of zero permits is another limiter's")
+				}
+				one.Release()
+			}
+		})
+	}
+	wg.Wait()
+	for _, l := range all {
+		require.Equal(t, limit, l.Available())
+	}
+}
+
+// Release, refund and settle race on copies of a lease that holds permits: one of them wins, and in
+// the end everything is back.
+func TestStressSettle(t *testing.T) {
+	const limit = 50
+	for _, name := range []string{"concurrency", "chain", "metadata"} {
+		t.Run(name, func(t *testing.T) {
+			var l everything = concurrency(t, limit, 0)
+			if name == "chain" {
+				l = chain(t, l, chain(t, concurrency(t, limit, 0), concurrency(t, limit+1, 0)))
+			}
+			for round := range testkit.Rounds(2000) {
+				lease := l.TryAcquire(2)
+				if !lease.Acquired() {
+					t.Fatal("lost permits", lease.Err())
+				}
+				if name == "metadata" {
+					lease = lease.With(core.ReasonPhrase.With("kept"))
+				}
+				var wins atomic.Int32
+				var group sync.WaitGroup
+				for i := range 3 {
+					group.Go(func() { raceFor(l, lease, (round+i)%4, &wins) })
+				}
+				group.Wait()
+				if n := wins.Load(); n > 1 {
+					t.Fatalf("settled %d times", n)
+				}
+				if l.Available() != limit {
+					t.Fatalf("%d available in round %d", l.Available(), round)
+				}
+			}
+			available(t, l, limit)
+		})
+	}
+}
+
+// raceFor does one of the things that end a lease, and gives back what it got by that.
+func raceFor(l everything, lease core.Lease, what int, wins *atomic.Int32) {
+	switch what {
+	case 0:
+		lease.Release()
+	case 1:
+		l.Refund(lease)
+	default:
+		n := map[int]int{2: 1, 3: 5}[what]
+		settled := l.Settle(lease, n)
+		if settled.Permits() != n {
+			return // it lost
+		}
+		wins.Add(1)
+		if rand.IntN(2) == 0 {
+			settled = l.Settle(settled, n+1)
+		}
+		l.Refund(settled)
+		settled.Release()
+		l.Refund(settled)
+	}
+}
+
+// Many settle at once, up and down, while others wait: nothing is lost.
+func TestStressSettleAndWait(t *testing.T) {
+	const limit, workers = 4, 6
+	inner := concurrency(t, limit, 1000)
+	for name, l := range map[string]everything{"concurrency": inner, "chain": chain(t, inner), "view": core.WithReason(inner, "full").(everything)} {
+		t.Run(name, func(t *testing.T) {
+			var group sync.WaitGroup
+			for w := range workers {
+				group.Go(func() {
+					random := rand.New(rand.NewPCG(uint64(w), 11))
+					for range testkit.Rounds(1000) {
+						lease, err := l.Acquire(t.Context(), random.IntN(limit+1))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						for range random.IntN(4) {
+							lease = l.Settle(lease, random.IntN(2*limit))
+						}
+						if random.IntN(2) == 0 {
+							l.Refund(lease)
+						}
+						lease.Release()
+					}
+				})
+			}
+			group.Wait()
+			available(t, l, limit)
+			require.Zero(t, l.Statistics().Queued)
+		})
+	}
+}
+
 // tally counts what callers saw, to be compared with what the limiter says.
 type tally struct {
 	granted, rejected, cancelled, closed atomic.Uint64
@@ -170,40 +401,6 @@ func TestStressGrantAgainstUpdate(t *testing.T) {
 	counts(t, l, 5, 5, 0, c.granted.Load(), c.rejected.Load())
 }
 
-// Many copies of a lease are released at once, old ones among them.
-func TestStressReleaseOfManyCopies(t *testing.T) {
-	l := concurrency(t, 4, 100)
-	var c tally
-	var all sync.WaitGroup
-	var old [64]atomic.Pointer[core.Lease]
-	for worker := range 4 {
-		all.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(worker), 3))
-			for range testkit.Rounds(5000) {
-				lease, err := l.Acquire(t.Context(), 1+random.IntN(2))
-				if !c.saw(t, lease.Permits(), err) {
-					continue
-				}
-				tagged := lease.With(core.ReasonPhrase.With("a copy"))
-				c.held.Add(-int64(lease.Permits()))
-				var copies sync.WaitGroup
-				for _, k := range []core.Lease{lease, tagged, lease} {
-					copies.Go(k.Release)
-				}
-				if o := old[random.IntN(len(old))].Load(); o != nil {
-					o.Release()
-					l.Refund(*o)
-				}
-				copies.Wait()
-				old[random.IntN(len(old))].Store(&lease)
-			}
-		})
-	}
-	all.Wait()
-	require.LessOrEqual(t, c.most.Load(), int64(4))
-	counts(t, l, 4, 4, 0, c.granted.Load(), 0)
-}
-
 // A bucket and windows under everything at once: never more is granted than the time that
 // passed allows, and in the end the counts are exact.
 func TestStressRates(t *testing.T) {
@@ -255,32 +452,6 @@ func TestStressRates(t *testing.T) {
 			require.Equal(t, c.rejected.Load(), s.Rejected)
 		})
 	}
-}
-
-// Looking on changes nothing: while two others take and refund one token, almost all are there
-// at any time. A refund that comes thousands of grants late gives nothing back.
-func TestStressLooksAtABucket(t *testing.T) {
-	l := bucket(t, core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	var all sync.WaitGroup
-	var fewer atomic.Int64
-	for range 2 {
-		all.Go(func() {
-			for range testkit.Rounds(20_000) {
-				l.Refund(l.TryAcquire(1))
-			}
-		})
-	}
-	for range 2 {
-		all.Go(func() {
-			for range testkit.Rounds(20_000) {
-				if l.Available() < 900 || !l.TryAcquire(0).Acquired() {
-					fewer.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	require.Zero(t, fewer.Load())
 }
 
 // Chains over shared limiters: in the end everything is back everywhere.

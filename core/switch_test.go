@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -290,31 +289,6 @@ func TestSwitchStress(t *testing.T) {
 		require.Zero(t, l.Statistics().Queued)
 	}
 	require.Equal(t, uint64(granted.Load()), s.Statistics().Granted)
-}
-
-func ExampleSwitch() {
-	limit := core.NewSwitch(nil) // no limit yet
-	fmt.Println(limit.TryAcquire(1_000_000).Acquired())
-
-	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20))
-	if err != nil {
-		panic(err)
-	}
-	limit.Set(limiter) // also for requests that wait
-	fmt.Println(limit.TryAcquire(30).Err())
-
-	limit.Set(core.Blocked())
-	fmt.Println(limit.TryAcquire(1).Err())
-	// Output:
-	// true
-	// core: 30 permits are more than the limit of 20
-	// core: rejected: permits exhausted
-}
-
-func ExampleBlocked() {
-	maintenance := core.Blocked()
-	fmt.Println(maintenance.TryAcquire(1).Err())
-	// Output: core: rejected: permits exhausted
 }
 
 func TestSwitchReserves(t *testing.T) {

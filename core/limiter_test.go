@@ -16,6 +16,7 @@ type plainView struct{ l core.Limiter }
 func (v plainView) TryAcquire(n int) core.Lease { return v.l.TryAcquire(n) }
 func (v plainView) Available() int              { return v.l.Available() }
 func (v plainView) Unwrap() core.Limiter        { return v.l }
+
 func (v plainView) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return v.l.Acquire(ctx, n)
 }

@@ -13,6 +13,46 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
+func TestAFixedWindowGivesAllBackAtTheBoundary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, core.FixedWindowOptions{PermitLimit: 5, Window: time.Second, QueueLimit: 20})
+		time.Sleep(900 * time.Millisecond)
+		takes(t, l, 5)
+		rejected(t, l, 1, 100*time.Millisecond)
+		a, b := queues(t, l, 5), queues(t, l, 5)
+		rejected(t, l, 1, 2100*time.Millisecond)
+		time.Sleep(100*time.Millisecond - 1)
+		a.waits(t)
+		time.Sleep(1)
+		a.granted(t)
+		time.Sleep(time.Second)
+		b.granted(t)
+		time.Sleep(17*time.Second + 300*time.Millisecond)
+		available(t, l, 5)
+		takes(t, l, 5)
+		rejected(t, l, 1, 700*time.Millisecond) // the grid has not moved
+	})
+}
+
+// A sliding window keeps nothing of grants that were given back, as a chain that refuses does.
+func TestASlidingWindowForgetsItsRefunds(t *testing.T) {
+	const n = 20_000
+	var l *core.SlidingWindow
+	kept := keeps(func() {
+		synctest.Test(t, func(t *testing.T) {
+			l = sliding(t, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: int(time.Hour / time.Millisecond)})
+			takes(t, l, 1)
+			for range n {
+				time.Sleep(time.Millisecond)
+				l.Refund(takes(t, l, 1))
+			}
+			rejected(t, l, 2, time.Hour-n*time.Millisecond)
+		})
+	})
+	require.Less(t, kept, 64<<10)
+	require.NoError(t, l.Close())
+}
+
 // Limit 10, window 3 s in 3 segments; 3, 4, 3 are taken, then 1 in the fourth second, when
 // the 3 of the first are back: the second window holds 8.
 func TestTheSecondWindowHolds8(t *testing.T) {
@@ -28,72 +68,6 @@ func TestTheSecondWindowHolds8(t *testing.T) {
 		rejected(t, l, 3, 500*time.Millisecond)
 		rejected(t, l, 7, 1500*time.Millisecond)
 		rejected(t, l, 10, 2500*time.Millisecond)
-	})
-}
-
-func TestTheTableOfThirtySeconds(t *testing.T) {
-	rows := []struct{ available, taken, recycled, carried int }{
-		{100, 20, 0, 80},
-		{80, 30, 0, 50},
-		{50, 40, 0, 10},
-		{10, 30, 20, 0},
-		{0, 10, 30, 20},
-		{20, 10, 40, 50},
-		{50, 35, 30, 45},
-	}
-	for _, manual := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			l := sliding(t, core.SlidingWindowOptions{
-				PermitLimit: 100, Window: 30 * time.Second, SegmentsPerWindow: 3, ManualReplenishment: manual,
-			})
-			carried := 100
-			for _, row := range rows {
-				// A row's recycled permits are there to be taken in that row.
-				require.Equal(t, row.available, carried)
-				require.Equal(t, row.recycled > 0 && manual, l.TryReplenish())
-				available(t, l, row.available+row.recycled)
-				takes(t, l, row.taken)
-				carried = l.Available()
-				require.Equal(t, row.carried, carried)
-				time.Sleep(10 * time.Second)
-			}
-		})
-	}
-}
-
-func TestElapsedSegmentsAreCaughtUpAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 10 * time.Second, SegmentsPerWindow: 10, QueueLimit: 10})
-		for range 10 {
-			takes(t, l, 1)
-			time.Sleep(time.Second)
-		}
-		time.Sleep(4500 * time.Millisecond)
-		available(t, l, 5) // of the segments 0 to 4
-		a := queues(t, l, 9)
-		time.Sleep(3500 * time.Millisecond)
-		a.granted(t)
-		time.Sleep(100 * 365 * 24 * time.Hour)
-		available(t, l, 10)
-	})
-}
-
-func TestManualSegmentsAreThoseOfTheClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := sliding(t, core.SlidingWindowOptions{
-			PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3, ManualReplenishment: true,
-		})
-		for _, n := range []int{1, 2, 3} {
-			takes(t, l, n)
-			time.Sleep(time.Second)
-		}
-		// Nothing was applied, and yet each went to the segment of its time.
-		for _, want := range []int{5, 7, 10} {
-			require.True(t, l.TryReplenish())
-			available(t, l, want)
-			time.Sleep(time.Second)
-		}
-		require.False(t, l.TryReplenish())
 	})
 }
 
@@ -169,23 +143,6 @@ func TestSegmentsThatDoNotDivideTheWindow(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A grid that began long before the limiter, or rather has a point just after it.
-func TestAWindowOfCenturies(t *testing.T) {
-	const century = 100 * 365 * 24 * time.Hour
-	synctest.Test(t, func(t *testing.T) {
-		l := sliding(t, core.SlidingWindowOptions{
-			PermitLimit: 1, Window: 2 * century, SegmentsPerWindow: 2, Anchor: time.Now().Add(1), QueueLimit: 1,
-		})
-		takes(t, l, 1)
-		rejected(t, l, 1, century+1)
-		a := queues(t, l, 1)
-		time.Sleep(century)
-		a.waits(t)
-		time.Sleep(1)
-		a.granted(t)
-	})
 }
 
 // TestAnAnchorOfALongWindowWithTheMostSegments: there are more segments since the anchor than

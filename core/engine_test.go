@@ -1,0 +1,478 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestChecksComeInOrder(t *testing.T) {
+	eachOfFour(t, 3, 3, func(t *testing.T, l everything) {
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		acquire := func(ctx context.Context, n int) error {
+			lease, err := l.Acquire(ctx, n)
+			if err != lease.Err() { //nolint:errorlint // unchanged is the rule
+				require.Fail(t, "two errors")
+			}
+			require.False(t, lease.Acquired())
+			require.Zero(t, lease.Permits())
+			return err
+		}
+
+		// Open: negative comes before a done context, which comes before all else.
+		refused(t, l, -1, core.ErrNegativePermits)
+		require.Equal(t, core.ErrNegativePermits, acquire(done, -1))
+		require.Equal(t, context.Canceled, acquire(done, 0), "permits are free")
+		require.Equal(t, context.Canceled, acquire(done, 1), "permits are free")
+		require.Equal(t, context.Canceled, acquire(done, 4))
+		refused(t, l, 4, core.ErrPermitsExceedLimit)
+		failed(t, core.ErrPermitsExceedLimit, acquire(t.Context(), 4), 4)
+		counts(t, l, 3, 3, 0, 0, 0)
+
+		// Nothing available: more than the limit is still answered at once.
+		takes(t, l, 3)
+		refused(t, l, 4, core.ErrPermitsExceedLimit)
+		failed(t, core.ErrPermitsExceedLimit, acquire(t.Context(), 4), 4)
+		counts(t, l, 3, 0, 0, 1, 0)
+
+		require.NoError(t, l.Close())
+		refused(t, l, -1, core.ErrNegativePermits)
+		require.Equal(t, core.ErrNegativePermits, acquire(done, -1))
+		require.Equal(t, context.Canceled, acquire(done, 4))
+		refused(t, l, 4, core.ErrClosed)
+		refused(t, l, 1, core.ErrClosed)
+		refused(t, l, 0, core.ErrClosed)
+		require.Equal(t, core.ErrClosed, acquire(t.Context(), 0))
+		require.Equal(t, core.ErrClosed, acquire(t.Context(), 4))
+		counts(t, l, 3, 0, 0, 1, 0)
+	})
+}
+
+func TestZeroPermitsIsAProbe(t *testing.T) {
+	eachOfFour(t, 3, 3, func(t *testing.T, l everything) {
+		require.True(t, l.TryAcquire(0).Acquired())
+		counts(t, l, 3, 3, 0, 1, 0)
+		held := takes(t, l, 2)
+
+		// One is available, and somebody waits for more: the probe asks for the one.
+		big := queues(t, l, 3)
+		lease := l.TryAcquire(0)
+		require.True(t, lease.Acquired())
+		require.Zero(t, lease.Permits())
+		lease.Release()
+		l.Refund(lease)
+		acquires(t, l, 0).granted(t)
+		available(t, l, 1)
+		counts(t, l, 3, 1, 3, 4, 0)
+
+		big.cancelled(t)
+		takes(t, l, 1)
+		require.False(t, l.TryAcquire(0).Acquired())
+		counts(t, l, 3, 0, 0, 5, 1)
+
+		// The queue is full, and has no say in it: they all wait, and are all served.
+		other := queues(t, l, 3)
+		probes := []*acquire{queues(t, l, 0), queues(t, l, 0), queues(t, l, 0)}
+		counts(t, l, 3, 0, 3, 5, 1)
+		other.cancelled(t)
+		l.Refund(held)
+		for _, p := range probes {
+			require.Zero(t, p.granted(t).Permits())
+		}
+		available(t, l, 2)
+		counts(t, l, 3, 2, 0, 8, 1)
+	})
+}
+
+// The zero value of a limiter refuses, and answers all else.
+func TestZeroValuesRefuse(t *testing.T) {
+	for name, l := range map[string]everything{
+		"concurrency": new(core.ConcurrencyLimiter), "bucket": new(core.TokenBucket),
+		"fixed": new(core.FixedWindow), "sliding": new(core.SlidingWindow), "chain": new(core.ChainedLimiter),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{0, 1} {
+				refused(t, l, n, core.ErrClosed)
+				lease, err := l.Acquire(t.Context(), n)
+				require.Equal(t, core.ErrClosed, err)
+				require.Equal(t, err, lease.Err())
+			}
+			refused(t, l, -1, core.ErrNegativePermits)
+			require.Zero(t, l.Available())
+			require.Zero(t, l.Statistics())
+			_, idle := l.IdleFor()
+			require.False(t, idle)
+			l.Refund(core.Lease{})
+			l.Refund(core.Grant(1, nil))
+			require.NoError(t, l.Close())
+			if r, ok := l.(core.Replenisher); ok {
+				require.False(t, r.TryReplenish())
+				require.False(t, r.AutoReplenishing())
+				require.Zero(t, r.ReplenishmentPeriod())
+			}
+			require.NotEmpty(t, l.(interface{ String() string }).String())
+		})
+	}
+	require.Error(t, new(core.ConcurrencyLimiter).Update(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
+}
+
+// rates returns the rate limiters of four, with five permits a second.
+func rates(tb testing.TB) map[string]everything {
+	tb.Helper()
+	l := four(tb, 5, 5)
+	delete(l, "concurrency")
+	l["slow bucket"] = bucket(tb, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 5, ReplenishmentPeriod: time.Second, QueueLimit: 5})
+	l["bucket"] = bucket(tb, core.TokenBucketOptions{
+		TokenLimit: 5, TokensPerPeriod: 5, ReplenishmentPeriod: time.Second, QueueLimit: 5, ManualReplenishment: true,
+	})
+	require.NoError(tb, l["bucket"].(*core.TokenBucket).Update(core.TokenBucketOptions{
+		TokenLimit: 5, TokensPerPeriod: 5, ReplenishmentPeriod: time.Second, QueueLimit: 5,
+	}))
+	return l
+}
+
+// From one bubble to the next the clock goes back. For the limiter it stands still.
+func TestAClockThatGoesBackStandsStill(t *testing.T) {
+	for _, name := range []string{"bucket", "slow bucket", "fixed", "sliding"} {
+		t.Run(name, func(t *testing.T) {
+			var l everything
+			synctest.Test(t, func(t *testing.T) {
+				l = rates(t)[name]
+				time.Sleep(10*time.Second + 300*time.Millisecond)
+				takes(t, l, 4)
+				takes(t, l, 1)
+			})
+			left := time.Second
+			if name == "fixed" || name == "sliding" {
+				left = 700 * time.Millisecond
+			}
+			synctest.Test(t, func(t *testing.T) {
+				available(t, l, 0)
+				rejected(t, l, 1, left)
+				time.Sleep(left - 1)
+				rejected(t, l, 1, 1)
+				a := queues(t, l, 2)
+				time.Sleep(1)
+				lease := a.granted(t)
+				available(t, l, 3)
+				l.Refund(lease)
+				available(t, l, 5)
+				idleFor(t, l, 0)
+				time.Sleep(time.Minute)
+				idleFor(t, l, time.Minute)
+				takes(t, l, 1)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				available(t, l, 4)
+				time.Sleep(time.Second)
+				available(t, l, 5)
+				takes(t, l, 1)
+				time.Sleep(300 * time.Millisecond)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				// Back by less than a replenishment.
+				available(t, l, 4)
+				takes(t, l, 4)
+				time.Sleep(time.Second)
+				available(t, l, 5)
+			})
+		})
+	}
+}
+
+// A limiter that lives long beside many bubbles, as that of a package with many tests does,
+// does not grow older by decades with each, until its clock has no more room.
+func TestALimiterBesideManyBubbles(t *testing.T) {
+	for name, l := range rates(t) {
+		t.Run(name, func(t *testing.T) {
+			for range 25 {
+				synctest.Test(t, func(t *testing.T) {
+					l.TryAcquire(5)
+					time.Sleep(5 * time.Second)
+					available(t, l, 5)
+					takes(t, l, 5)
+				})
+				l.TryAcquire(5)
+			}
+		})
+	}
+}
+
+// clocked returns rate limiters all of whose permits are back after a second.
+func clocked(tb testing.TB) map[string]everything {
+	tb.Helper()
+	l := rates(tb)
+	l["smooth bucket"] = bucket(tb, core.TokenBucketOptions{
+		TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: 200 * time.Millisecond, QueueLimit: 50,
+	})
+	l["calendar"] = fixed(tb, core.FixedWindowOptions{
+		PermitLimit: 5, Window: time.Second, QueueLimit: 50, Anchor: time.Date(2024, 2, 29, 12, 0, 0, 1, time.UTC),
+	})
+	l["many segments"] = sliding(tb, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 1000, QueueLimit: 50})
+	return l
+}
+
+// soon finds that a refusal is over within a second.
+func soon(t *testing.T, l core.Limiter, permits int) {
+	t.Helper()
+	lease := l.TryAcquire(permits)
+	if lease.Acquired() {
+		lease = l.TryAcquire(permits)
+	}
+	if !lease.Acquired() {
+		retry, ok := core.RetryAfter.From(lease)
+		require.True(t, ok)
+		require.Positive(t, retry)
+		require.LessOrEqual(t, retry, time.Second)
+	}
+	if reset, ok := core.ResetAfter.From(lease); ok {
+		require.GreaterOrEqual(t, reset, time.Duration(0))
+		require.LessOrEqual(t, reset, time.Second)
+	}
+}
+
+// places are where a limiter is used: outside all bubbles, in one, and in one whose clock is
+// far ahead of another's.
+var places = map[byte]func(t *testing.T, l everything){
+	'o': func(t *testing.T, l everything) {
+		begun := time.Now()
+		soon(t, l, 5)
+		soon(t, l, 1)
+		d, _ := l.IdleFor() // idle at most since a window has ended here, in real time
+		require.LessOrEqual(t, d, time.Since(begun))
+	},
+	'b': waitsASecond,
+	'd': func(t *testing.T, l everything) {
+		soon(t, l, 1) // the decades of a leap count from here
+		time.Sleep(10_000 * time.Hour)
+		waitsASecond(t, l)
+	},
+}
+
+// waitsASecond finds that nobody waits longer than a second from the first call on.
+func waitsASecond(t *testing.T, l everything) {
+	t.Helper()
+	begun := time.Now()
+	soon(t, l, 3)
+	first := acquires(t, l, 5)
+	time.Sleep(time.Second)
+	synctest.Wait()
+	require.True(t, first.done.Load(), "waits for more than a second: %v", l)
+	require.NoError(t, first.err)
+	require.LessOrEqual(t, first.at.Sub(begun), time.Second)
+	soon(t, l, 5)
+	d, idle := l.IdleFor()
+	require.False(t, idle, d)
+	time.Sleep(time.Second)
+	available(t, l, 5)
+	takes(t, l, 4)
+	l.Refund(takes(t, l, 1))
+}
+
+// One limiter is used here and there, in any order, and also made there: nobody waits, and no
+// refusal lasts, longer than one full replenishment from the next call on.
+func TestALimiterInAllPlaces(t *testing.T) {
+	for name := range clocked(t) {
+		t.Run(name, func(t *testing.T) {
+			for word := range 3 * 3 * 3 * 3 * 3 {
+				var l everything
+				visits := make([]byte, 5)
+				for i, n := 0, word; i < 5; i, n = i+1, n/3 {
+					visits[i] = "obd"[n%3]
+				}
+				for i := range visits {
+					visit := func(t *testing.T) {
+						if l == nil {
+							l = clocked(t)[name]
+						}
+						places[visits[i]](t, l)
+					}
+					if visits[i] == 'o' {
+						visit(t)
+					} else {
+						synctest.Test(t, visit)
+					}
+					if t.Failed() {
+						t.Fatalf("in %q, at %d", visits, i)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestCloseEndsTheWait(t *testing.T) {
+	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
+		held := takes(t, l, 3)
+		all := []*acquire{queues(t, l, 2), queues(t, l, 3), queues(t, l, 0), queues(t, l, 0)}
+		for range 3 {
+			require.NoError(t, l.Close())
+		}
+		for _, a := range all {
+			a.fails(t, core.ErrClosed)
+		}
+		counts(t, l, 3, 0, 0, 1, 0)
+
+		// Leases still release, and statistics still answer.
+		l.Refund(held)
+		counts(t, l, 3, 3, 0, 1, 0)
+		_, idle := l.IdleFor()
+		require.True(t, idle)
+		refused(t, l, 1, core.ErrClosed)
+		acquires(t, l, 1).fails(t, core.ErrClosed)
+	})
+}
+
+// resettable is a limiter that can be made as new.
+type resettable interface {
+	everything
+	core.Resetter
+}
+
+// eachRate runs a test on each rate limiter, of five permits a second, alone and in views.
+func eachRate(t *testing.T, test func(t *testing.T, name string, l resettable)) {
+	t.Helper()
+	for _, name := range []string{"bucket", "slow bucket", "fixed", "sliding", "manual", "reasoned", "chain"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := rates(t)
+				all["manual"] = fixed(t, core.FixedWindowOptions{PermitLimit: 5, Window: time.Second, QueueLimit: 5, ManualReplenishment: true})
+				all["reasoned"] = core.WithReason(all["fixed"], "full").(everything)
+				all["chain"] = chain(t, all["bucket"], all["sliding"])
+				l, ok := all[name].(resettable)
+				require.True(t, ok)
+				test(t, name, l)
+			})
+		})
+	}
+}
+
+// drained takes all five permits.
+func drained(t *testing.T, l core.Limiter) core.Lease {
+	t.Helper()
+	lease := takes(t, l, 5)
+	available(t, l, 0)
+	return lease
+}
+
+func TestResetMakesAsNew(t *testing.T) {
+	eachRate(t, func(t *testing.T, _ string, l resettable) {
+		time.Sleep(300 * time.Millisecond)
+		lease := drained(t, l)
+		refusedBefore := l.TryAcquire(1)
+		require.False(t, refusedBefore.Acquired())
+		l.Reset()
+		available(t, l, 5)
+		idleFor(t, l, 0)
+		l.Refund(lease) // from before it: nothing comes back twice
+		available(t, l, 5)
+		counts(t, l, 5, 5, 0, 1, 1) // statistics stay
+		l.Reset()
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+		lease = drained(t, l)
+		l.Refund(lease)
+		available(t, l, 5)
+	})
+}
+
+func TestResetForgetsDebtsAndServes(t *testing.T) {
+	eachRate(t, func(t *testing.T, _ string, l resettable) {
+		lease := l.Settle(takes(t, l, 2), 50)
+		available(t, l, 0)
+		a, b := queues(t, l, 2), queues(t, l, 3)
+		l.Reset()
+		a.granted(t)
+		b.granted(t)
+		available(t, l, 0)
+		l.Refund(lease)
+		lease.Release()
+		require.Equal(t, 0, l.Available())
+		counts(t, l, 5, 0, 0, 3, 0)
+	})
+}
+
+func TestResetAfterCloseAndOfNone(t *testing.T) {
+	eachRate(t, func(t *testing.T, name string, l resettable) {
+		drained(t, l)
+		require.NoError(t, l.Close())
+		l.Reset()
+		available(t, l, 5)
+		refused(t, l, 1, core.ErrClosed)
+		if name == "chain" {
+			return
+		}
+		_, err := l.Acquire(t.Context(), 1)
+		require.Equal(t, core.ErrClosed, err)
+	})
+	for _, l := range []core.Resetter{new(core.TokenBucket), new(core.FixedWindow), new(core.SlidingWindow), new(core.ChainedLimiter)} {
+		l.Reset()
+	}
+}
+
+// What is held of a concurrency limiter stays held, so it is no Resetter; a chain resets those
+// that are.
+func TestResetOfAConcurrencyLimiter(t *testing.T) {
+	slots := concurrency(t, 5, 0)
+	_, ok := core.Limiter(slots).(core.Resetter)
+	require.False(t, ok)
+	for _, view := range []core.Limiter{core.WithReason(slots, "full"), core.Shadow(slots), core.Unlimited()} {
+		_, ok = view.(core.Resetter)
+		require.False(t, ok)
+	}
+	rate := bucket(t, core.Every(time.Hour, 5))
+	c := chain(t, slots, chain(t, rate))
+	lease := takes(t, c, 5)
+	c.Reset()
+	available(t, slots, 0)
+	available(t, rate, 5)
+	lease.Release()
+	available(t, c, 5)
+}
+
+// Permits come for a waiter, and at that very instant, perhaps before the timer runs, the limiter
+// is updated or reset. The waiter was served before that, and so its lease is of the settings in
+// force then: it says their limit, and gives nothing back to a limiter that was reset.
+func TestServedBeforeAChange(t *testing.T) {
+	eachOfFour(t, 5, 9, func(t *testing.T, l everything) {
+		if _, ok := l.(core.Replenisher); !ok {
+			return // nothing comes with time
+		}
+		for i := range 200 {
+			limit := l.Statistics().Limit
+			takes(t, l, limit)
+			retry, _ := core.RetryAfter.From(l.TryAcquire(1))
+			a := queues(t, l, 1)
+			time.Sleep(retry)
+			next := 5 + i%2
+			require.NoError(t, update(l, next, 9))
+			lease := a.granted(t)
+			of, _ := core.PermitLimit.From(lease)
+			require.Equal(t, limit, of)
+			time.Sleep(time.Minute)
+			l.Statistics()
+		}
+		r, ok := l.(core.Resetter)
+		require.True(t, ok)
+		for range 200 {
+			takes(t, l, l.Statistics().Limit)
+			retry, _ := core.RetryAfter.From(l.TryAcquire(2))
+			a := queues(t, l, 2)
+			time.Sleep(retry)
+			r.Reset()
+			lease := a.granted(t)
+			takes(t, l, 3)
+			before := l.Available()
+			l.Refund(lease)
+			available(t, l, before)
+			time.Sleep(time.Minute)
+			available(t, l, l.Statistics().Limit)
+		}
+	})
+}

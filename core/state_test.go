@@ -1,0 +1,236 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// keeps returns how many bytes more the heap has after f.
+func keeps(f func()) int {
+	size := func() int {
+		for range 3 {
+			runtime.GC() // a sync.Pool takes two to let go
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := size()
+	f()
+	return size() - before
+}
+
+// A grant that a cancellation undoes was none: the count does not go up and down again.
+func TestGrantedNeverGoesDown(t *testing.T) {
+	for _, name := range []string{"concurrency", "bucket", "fixed", "sliding"} {
+		t.Run(name, func(t *testing.T) {
+			for range 300 {
+				synctest.Test(t, func(t *testing.T) {
+					l := four(t, 1, 1)[name]
+					lease := takes(t, l, 1)
+					ctx, cancel := context.WithCancel(t.Context())
+					done := make(chan error)
+					go func() {
+						_, err := l.Acquire(ctx, 1)
+						done <- err
+					}()
+					synctest.Wait()
+					l.Refund(lease)
+					granted := l.Statistics().Granted
+					cancel()
+					err := <-done
+					after := l.Statistics().Granted
+					require.GreaterOrEqual(t, after, granted)
+					if err == nil {
+						require.Equal(t, uint64(2), after)
+					} else {
+						require.Equal(t, uint64(1), after)
+						available(t, l, 1)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestAPeakOfLeasesLeavesNothingBehind(t *testing.T) {
+	const n = 170_000
+	l := concurrency(t, n, 0)
+	kept := keeps(func() {
+		leases := make([]core.Lease, n)
+		for i := range leases {
+			leases[i] = takes(t, l, 1)
+		}
+		for _, lease := range leases {
+			lease.Release()
+		}
+	})
+	require.Less(t, kept, 64<<10)
+	available(t, l, n)
+}
+
+func idleFor(t *testing.T, l core.Idler, want time.Duration) {
+	t.Helper()
+	d, idle := l.IdleFor()
+	require.True(t, idle)
+	require.Equal(t, want, d)
+}
+
+func busy(t *testing.T, l core.Idler) {
+	t.Helper()
+	d, idle := l.IdleFor()
+	require.False(t, idle)
+	require.Zero(t, d)
+}
+
+func TestIdleFor(t *testing.T) {
+	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
+		idleFor(t, l, 0)
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+		lease := takes(t, l, 1)
+		busy(t, l)
+		if _, ok := l.(core.Replenisher); ok {
+			time.Sleep(time.Second - 1)
+			busy(t, l)
+			time.Sleep(time.Minute + 1)
+			idleFor(t, l, time.Minute)
+		}
+		lease.Release()
+		lease = takes(t, l, 3)
+		time.Sleep(500 * time.Millisecond)
+		l.Refund(lease)
+		idleFor(t, l, 0)
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+		l.TryAcquire(0)
+		l.TryAcquire(9)
+		idleFor(t, l, time.Minute) // neither takes anything
+	})
+}
+
+// A concurrency limiter has been idle since it was first seen so.
+func TestIdleSinceItWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 2, 1)
+		takes(t, l, 1).Release()
+		time.Sleep(time.Minute)
+		l.Statistics()
+		time.Sleep(time.Second)
+		idleFor(t, l, time.Second)
+		takes(t, l, 1).Release()
+		idleFor(t, l, 0)
+		held := takes(t, l, 2)
+		a := queues(t, l, 1)
+		a.cancelled(t)
+		held.Release()
+		time.Sleep(time.Minute)
+		idleFor(t, l, 0)
+	})
+}
+
+// An idle limiter is a small struct: at most 256 bytes, no goroutine and no timer. A window that was used
+// has 64 to 80 bytes more, in which it counts, and a concurrency limiter 32.
+func TestAnIdleLimiterIsSmall(t *testing.T) {
+	const n = 10_000
+	for name, build := range map[string]func() core.Limiter{
+		"concurrency": func() core.Limiter { return concurrency(t, 3, 3) },
+		"bucket": func() core.Limiter {
+			return bucket(t, core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		},
+		"fixed": func() core.Limiter { return fixed(t, core.FixedWindowOptions{PermitLimit: 3, Window: time.Hour}) },
+		"sliding": func() core.Limiter {
+			return sliding(t, core.SlidingWindowOptions{PermitLimit: 3, Window: time.Hour, SegmentsPerWindow: 60})
+		},
+	} {
+		for _, used := range []bool{false, true} {
+			all := make([]core.Limiter, n)
+			most := int64(258)
+			if used {
+				most = 322
+			}
+			goroutines := runtime.NumGoroutine()
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			for i := range all {
+				all[i] = build()
+				if used {
+					all[i].TryAcquire(1).Release()
+				}
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			size := int64(after.HeapAlloc-before.HeapAlloc) / n
+			t.Logf("%s, used %t: %d bytes", name, used, size)
+			require.LessOrEqual(t, size, most)
+			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+			runtime.KeepAlive(all)
+		}
+	}
+}
+
+// A timer that is left behind would keep its limiter alive.
+func TestNoTimerOutlivesTheLastWaiter(t *testing.T) {
+	abandoned := func() weak.Pointer[core.TokenBucket] {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 9})
+		takes(t, l, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { _, _ = l.Acquire(ctx, 1) })
+		}
+		for l.Statistics().Queued < 3 {
+			runtime.Gosched()
+		}
+		cancel()
+		all.Wait()
+		return weak.Make(l)
+	}()
+	for range 3 {
+		runtime.GC()
+	}
+	require.Nil(t, abandoned.Value())
+}
+
+// What people print is a line that they can read.
+func TestStrings(t *testing.T) {
+	api, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "api", PermitLimit: 3})
+	require.NoError(t, err)
+	rate := bucket(t, core.PerSecond(20, 5))
+	for want, v := range map[string]any{
+		"lease of 2 permits of \"api\"":                               api.TryAcquire(2),
+		"lease of 0 permits of \"api\"":                               api.TryAcquire(0),
+		"lease of 1 permit":                                           core.Grant(1, nil),
+		"no lease: rejected by \"api\": permits exhausted":            api.TryAcquire(2),
+		"no lease: negative permits":                                  api.TryAcquire(-2),
+		"no lease: rejected":                                          core.Lease{},
+		"no lease: 4 permits are more than the limit of 3 of \"api\"": api.TryAcquire(4),
+	} {
+		require.Equal(t, want, fmt.Sprint(v))
+	}
+	mine := &stranger{Limiter: api}
+	fixedDay := fixed(t, core.FixedWindowOptions{PermitLimit: 7, Window: 24 * time.Hour})
+	for want, l := range map[string]core.Limiter{
+		`concurrency limiter "api": 1 of 3 available, 0 queued, 2 granted, 1 rejected`:                             api,
+		"token bucket of 1 per 50ms: 5 of 5 available, 0 queued, 0 granted, 0 rejected":                            rate,
+		"fixed window of 24h0m0s: 7 of 7 available, 0 queued, 0 granted, 0 rejected":                               fixedDay,
+		`token bucket of 1 per 50ms: 5 of 5 available, 0 queued, 0 granted, 0 rejected, refusing with "slow down"`: core.WithReason(rate, "slow down"),
+		"*core_test.stranger: 1 available, refusing with \"no\"":                                                   core.WithReason(mine, "no"),
+		`no limiter, refusing with "why"`:                                                                          core.WithReason(nil, "why"),
+		"chain of 2: 1 of 3 available, 0 queued, 0 granted, 0 rejected":                                            chain(t, api, rate),
+	} {
+		require.Equal(t, want, fmt.Sprint(l))
+	}
+	require.Contains(t, fmt.Sprint(core.Unlimited()), "unlimited: ")
+}

@@ -1,0 +1,201 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
+)
+
+func TestCancellingFreesRoomAtOnceAndServesWhoNowFits(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		takes(t, l, 3)
+		big, small := queues(t, l, 3), queues(t, l, 2)
+		require.ErrorIs(t, acquires(t, l, 1).err, core.ErrRejected, "the queue is full")
+		before := l.Statistics()
+		big.cancelled(t)
+		small.granted(t)
+		after := l.Statistics()
+		require.Equal(t, before.Rejected, after.Rejected, "a cancelled waiter is not rejected")
+		require.Equal(t, before.Granted+1, after.Granted, "nor granted")
+		require.Zero(t, after.Queued)
+		queues(t, l, 5)
+	})
+}
+
+// The context was done before the grant: the cancellation wins, whoever ran first.
+func TestDoneBeforeTheGrant(t *testing.T) {
+	eachOfFour(t, 1, 3, func(t *testing.T, l everything) {
+		held := takes(t, l, 1)
+		first, second := queues(t, l, 1), queues(t, l, 1)
+		first.cancel()
+		l.Refund(held) // the waiter's goroutine has not run since
+		first.fails(t, context.Canceled)
+		lease := second.granted(t)
+		l.Refund(lease)
+		counts(t, l, 1, 1, 0, 2, 0)
+	})
+}
+
+// A granted one keeps its permits, whatever becomes of its context.
+func TestCancelAfterTheGrant(t *testing.T) {
+	eachOfFour(t, 1, 3, func(t *testing.T, l everything) {
+		held := takes(t, l, 1)
+		a := queues(t, l, 1)
+		l.Refund(held)
+		lease := a.granted(t)
+		a.cancel()
+		synctest.Wait()
+		available(t, l, 0)
+		l.Refund(lease)
+		available(t, l, 1)
+	})
+}
+
+func TestHopelessDeadlines(t *testing.T) {
+	rates := map[string]func(t *testing.T) everything{
+		"bucket": func(t *testing.T) everything {
+			return bucket(t, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, QueueLimit: 9})
+		},
+		"fixed": func(t *testing.T) everything {
+			return fixed(t, core.FixedWindowOptions{PermitLimit: 2, Window: time.Second, QueueLimit: 9})
+		},
+		"sliding": func(t *testing.T) everything {
+			return sliding(t, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Second, SegmentsPerWindow: 4, QueueLimit: 9})
+		},
+	}
+	for name, build := range rates {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := build(t)
+				takes(t, l, 2)
+
+				// Served after one second; the deadline is one nanosecond before, or after.
+				a := acquiresWithin(t, l, 1, time.Second-1)
+				a.rejected(t, "deadline too soon", time.Second)
+				require.ErrorIs(t, a.err, context.DeadlineExceeded)
+				b := acquiresWithin(t, l, 2, time.Second+1)
+				b.waits(t)
+
+				// Behind that one it is two seconds, for a probe too.
+				acquiresWithin(t, l, 1, 2*time.Second-1).rejected(t, "deadline too soon", 2*time.Second)
+				acquiresWithin(t, l, 0, 2*time.Second-1).rejected(t, "deadline too soon", 2*time.Second)
+				probe := acquiresWithin(t, l, 0, 2*time.Second+1)
+				counts(t, l, 2, 0, 2, 1, 3)
+				time.Sleep(time.Second)
+				b.granted(t)
+				probe.waits(t)
+				time.Sleep(time.Second)
+				probe.granted(t)
+			})
+		})
+	}
+}
+
+// asked counts how often its Done was asked for, and calls first before it answers.
+type asked struct {
+	context.Context
+	done  atomic.Int64
+	first func()
+}
+
+func (a *asked) Done() <-chan struct{} {
+	a.done.Add(1)
+	if a.first != nil {
+		a.first()
+	}
+	return a.Context.Done()
+}
+
+// Whoever is told of a context's Done being asked for takes it that the caller waits.
+func TestWhoDoesNotWaitDoesNotAskForDone(t *testing.T) {
+	eachOfFour(t, 2, 2, func(t *testing.T, l everything) {
+		ctx := &asked{Context: t.Context()}
+		asks := func(permits int) error {
+			_, err := l.Acquire(ctx, permits)
+			return err
+		}
+		require.NoError(t, asks(1), "granted in one swap")
+		require.Error(t, asks(3), "more than the limit")
+		require.Error(t, asks(-1))
+		waiting := queues(t, l, 2)
+		require.NoError(t, asks(0), "granted while somebody waits")
+		require.ErrorIs(t, asks(1), core.ErrRejected, "the queue is full")
+		waiting.cancelled(t)
+		require.NoError(t, asks(1))
+		require.NoError(t, l.Close())
+		require.Equal(t, core.ErrClosed, asks(1))
+		require.Zero(t, ctx.done.Load())
+	})
+}
+
+var errOwn = errors.New("the client went home")
+
+// A context's own error comes back unchanged, whichever way the context ends and whatever the limiter is.
+func TestAContextsOwnErrorComesBackUnchanged(t *testing.T) {
+	for _, own := range []error{errOwn, &core.RejectedError{Reason: "by the context"}, errors.Join(context.Canceled, errOwn)} {
+		for kind, wrap := range map[string]func(t *testing.T, l everything) core.Limiter{
+			"itself":   func(_ *testing.T, l everything) core.Limiter { return l },
+			"chain":    func(t *testing.T, l everything) core.Limiter { return chain(t, concurrency(t, 9, 0), l) },
+			"chains":   func(t *testing.T, l everything) core.Limiter { return chain(t, chain(t, l)) },
+			"reason":   func(_ *testing.T, l everything) core.Limiter { return core.WithReason(l, "full") },
+			"stranger": func(t *testing.T, l everything) core.Limiter { return chain(t, &stranger{Limiter: l}) },
+		} {
+			eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+				l.TryAcquire(5)
+				for name, end := range map[string]func() (context.Context, context.CancelFunc){
+					"canceled": func() (context.Context, context.CancelFunc) {
+						ctx, cancel := context.WithCancel(t.Context())
+						time.AfterFunc(time.Nanosecond, cancel)
+						return ctx, cancel
+					},
+					"expired": func() (context.Context, context.CancelFunc) {
+						// Without the deadline, which would be too soon to wait.
+						ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+						return noDeadline{ctx}, cancel
+					},
+				} {
+					ctx, cancel := end()
+					lease, err := wrap(t, l).Acquire(testkit.OwnError{Context: ctx, Own: own}, 5)
+					cancel()
+					require.Equal(t, own, err, "%s, %s", kind, name)
+					require.Equal(t, own, lease.Err(), "%s, %s", kind, name)
+					_, err = wrap(t, l).Acquire(testkit.OwnError{Context: ctx, Own: own}, 5)
+					require.Equal(t, own, err, "%s, %s, before", kind, name)
+				}
+			})
+		}
+	}
+}
+
+type noDeadline struct{ context.Context }
+
+func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// A context whose Done panics, or ends the goroutine, takes its waiter out of the queue.
+func TestAContextWhoseDoneFailsLeavesNothingBehind(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		lease := takes(t, l, 5)
+		for name, outer := range map[string]core.Limiter{"itself": l, "chain": chain(t, l)} {
+			ctx := &asked{Context: t.Context(), first: func() { panic("Done") }}
+			require.PanicsWithValue(t, "Done", func() { _, _ = outer.Acquire(ctx, 5) }, name)
+			require.Zero(t, l.Statistics().Queued, name)
+
+			// Granted before it fails: the grant is given back.
+			ctx.first = func() {
+				l.Refund(lease)
+				panic("Done")
+			}
+			require.PanicsWithValue(t, "Done", func() { _, _ = outer.Acquire(ctx, 5) }, name)
+			available(t, l, 5)
+			lease = takes(t, l, 5)
+		}
+	})
+}
