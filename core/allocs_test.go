@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -56,13 +55,21 @@ func allocates(t *testing.T, want int, f func()) {
 	require.LessOrEqual(t, int(testing.AllocsPerRun(2000, f)), want) // it is a whole number
 }
 
-func TestGrantAndReleaseAllocateNothing(t *testing.T) {
+func TestAllocations(t *testing.T) {
 	for name, l := range plenty(t) {
-		t.Run(name+"/TryAcquire", func(t *testing.T) {
-			allocates(t, 0, func() { l.TryAcquire(1).Release() })
-		})
-		t.Run(name+"/Acquire", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
+			k := l.(everything)
+			allocates(t, 0, func() { // a grant, a second one beside it, a probe, a settlement, and the reports
+				a, b := l.TryAcquire(1), l.TryAcquire(2)
+				a.Release()
+				b.Release()
+				l.TryAcquire(0).Release()
+				k.Settle(l.TryAcquire(3), 2).Release()
+				l.Available()
+				k.Statistics()
+				k.IdleFor()
+			})
 			allocates(t, 0, func() {
 				lease, err := l.Acquire(ctx, 1)
 				if err != nil {
@@ -71,147 +78,31 @@ func TestGrantAndReleaseAllocateNothing(t *testing.T) {
 				lease.Release()
 			})
 		})
-		t.Run(name+"/two at once", func(t *testing.T) {
-			allocates(t, 0, func() {
-				a, b := l.TryAcquire(1), l.TryAcquire(2)
-				a.Release()
-				b.Release()
-			})
-		})
-		t.Run(name+"/probe", func(t *testing.T) {
-			allocates(t, 0, func() { l.TryAcquire(0).Release() })
-		})
 	}
-}
-
-func TestRefusalAllocatesNothing(t *testing.T) {
+	// What a service that is overloaded does most must be cheap.
 	for name, l := range empty(t) {
-		for _, n := range []int{1, 0, -1, 6} {
-			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
-				allocates(t, 0, func() {
+		t.Run("rejected by "+name, func(t *testing.T) {
+			ctx := t.Context()
+			allocates(t, 0, func() {
+				for _, n := range []int{1, 0, -1, 6} {
 					if l.TryAcquire(n).Acquired() {
 						t.Error("granted")
 					}
-				})
+				}
 			})
-		}
-	}
-}
-
-// What a service that is overloaded does most must be cheap.
-func TestARejectedAcquireAllocatesOnce(t *testing.T) {
-	for name, l := range empty(t) {
-		ctx := t.Context()
-		t.Run(name, func(t *testing.T) {
 			allocates(t, 1, func() {
 				if lease, err := l.Acquire(ctx, 1); err == nil || lease.Err() != err { //nolint:errorlint // that very one
 					t.Error("granted, or of two minds")
 				}
 			})
-		})
-		t.Run(name+"/Err of a try", func(t *testing.T) {
-			allocates(t, 1, func() {
-				if l.TryAcquire(1).Err() == nil {
-					t.Error("granted")
-				}
-			})
-		})
-		t.Run(name+"/Err of too many", func(t *testing.T) {
-			allocates(t, 1, func() {
-				if l.TryAcquire(6).Err() == nil {
-					t.Error("granted")
-				}
-			})
-		})
-	}
-}
-
-func TestDiagnosticsAllocateNothing(t *testing.T) {
-	for name, l := range plenty(t) {
-		t.Run(name, func(t *testing.T) {
-			allocates(t, 0, func() {
-				l.Available()
-				l.(core.Reporter).Statistics()
-				l.(core.Idler).IdleFor()
-			})
-		})
-	}
-}
-
-func BenchmarkTryAcquire(b *testing.B) {
-	for name, l := range plenty(b) {
-		b.Run("limiter="+name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				l.TryAcquire(1).Release()
+			for _, n := range []int{1, 6} {
+				allocates(t, 1, func() { _ = l.TryAcquire(n).Err() })
 			}
 		})
 	}
-}
-
-func BenchmarkTryAcquireParallel(b *testing.B) {
-	for name, l := range plenty(b) {
-		b.Run("limiter="+name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					l.TryAcquire(1).Release()
-				}
-			})
-		})
-	}
-}
-
-func BenchmarkRefused(b *testing.B) {
-	for name, l := range empty(b) {
-		b.Run("limiter="+name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				l.TryAcquire(1)
-			}
-		})
-	}
-}
-
-func BenchmarkAcquire(b *testing.B) {
-	for name, l := range plenty(b) {
-		b.Run("limiter="+name, func(b *testing.B) {
-			ctx := b.Context()
-			b.ReportAllocs()
-			for b.Loop() {
-				lease, err := l.Acquire(ctx, 1)
-				if err != nil {
-					b.Fatal(err)
-				}
-				lease.Release()
-			}
-		})
-	}
-}
-
-// BenchmarkQueue has more callers than permits: most grants go through the queue.
-func BenchmarkQueue(b *testing.B) {
-	for name, l := range map[string]core.Limiter{
-		"concurrency": concurrency(b, 1, 1<<20),
-		"bucket": bucket(b, core.TokenBucketOptions{
-			TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Microsecond, QueueLimit: 1 << 20,
-		}),
-		"fixed": fixed(b, core.FixedWindowOptions{PermitLimit: 10, Window: time.Microsecond, QueueLimit: 1 << 20}),
-	} {
-		b.Run("limiter="+name, func(b *testing.B) {
-			ctx := b.Context()
-			b.ReportAllocs()
-			b.SetParallelism(8)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					lease, err := l.Acquire(ctx, 1)
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					lease.Release()
-				}
-			})
-		})
-	}
+	l := bucket(t, core.PerSecond(1e9, 1e9))
+	allocates(t, 0, func() { l.Reserve(1) })
+	full := bucket(t, core.Every(time.Hour, 1))
+	takes(t, full, 1)
+	allocates(t, 2, func() { full.Refund(full.Reserve(1)) })
 }

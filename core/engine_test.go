@@ -186,127 +186,6 @@ func TestAClockThatGoesBackStandsStill(t *testing.T) {
 	}
 }
 
-// A limiter that lives long beside many bubbles, as that of a package with many tests does,
-// does not grow older by decades with each, until its clock has no more room.
-func TestALimiterBesideManyBubbles(t *testing.T) {
-	for name, l := range rates(t) {
-		t.Run(name, func(t *testing.T) {
-			for range 25 {
-				synctest.Test(t, func(t *testing.T) {
-					l.TryAcquire(5)
-					time.Sleep(5 * time.Second)
-					available(t, l, 5)
-					takes(t, l, 5)
-				})
-				l.TryAcquire(5)
-			}
-		})
-	}
-}
-
-// clocked returns rate limiters all of whose permits are back after a second.
-func clocked(tb testing.TB) map[string]everything {
-	tb.Helper()
-	l := rates(tb)
-	l["smooth bucket"] = bucket(tb, core.TokenBucketOptions{
-		TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: 200 * time.Millisecond, QueueLimit: 50,
-	})
-	l["calendar"] = fixed(tb, core.FixedWindowOptions{
-		PermitLimit: 5, Window: time.Second, QueueLimit: 50, Anchor: time.Date(2024, 2, 29, 12, 0, 0, 1, time.UTC),
-	})
-	l["many segments"] = sliding(tb, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 1000, QueueLimit: 50})
-	return l
-}
-
-// soon finds that a refusal is over within a second.
-func soon(t *testing.T, l core.Limiter, permits int) {
-	t.Helper()
-	lease := l.TryAcquire(permits)
-	if lease.Acquired() {
-		lease = l.TryAcquire(permits)
-	}
-	if !lease.Acquired() {
-		retry, ok := core.RetryAfter.From(lease)
-		require.True(t, ok)
-		require.Positive(t, retry)
-		require.LessOrEqual(t, retry, time.Second)
-	}
-	if reset, ok := core.ResetAfter.From(lease); ok {
-		require.GreaterOrEqual(t, reset, time.Duration(0))
-		require.LessOrEqual(t, reset, time.Second)
-	}
-}
-
-// places are where a limiter is used: outside all bubbles, in one, and in one whose clock is
-// far ahead of another's.
-var places = map[byte]func(t *testing.T, l everything){
-	'o': func(t *testing.T, l everything) {
-		begun := time.Now()
-		soon(t, l, 5)
-		soon(t, l, 1)
-		d, _ := l.IdleFor() // idle at most since a window has ended here, in real time
-		require.LessOrEqual(t, d, time.Since(begun))
-	},
-	'b': waitsASecond,
-	'd': func(t *testing.T, l everything) {
-		soon(t, l, 1) // the decades of a leap count from here
-		time.Sleep(10_000 * time.Hour)
-		waitsASecond(t, l)
-	},
-}
-
-// waitsASecond finds that nobody waits longer than a second from the first call on.
-func waitsASecond(t *testing.T, l everything) {
-	t.Helper()
-	begun := time.Now()
-	soon(t, l, 3)
-	first := acquires(t, l, 5)
-	time.Sleep(time.Second)
-	synctest.Wait()
-	require.True(t, first.done.Load(), "waits for more than a second: %v", l)
-	require.NoError(t, first.err)
-	require.LessOrEqual(t, first.at.Sub(begun), time.Second)
-	soon(t, l, 5)
-	d, idle := l.IdleFor()
-	require.False(t, idle, d)
-	time.Sleep(time.Second)
-	available(t, l, 5)
-	takes(t, l, 4)
-	l.Refund(takes(t, l, 1))
-}
-
-// One limiter is used here and there, in any order, and also made there: nobody waits, and no
-// refusal lasts, longer than one full replenishment from the next call on.
-func TestALimiterInAllPlaces(t *testing.T) {
-	for name := range clocked(t) {
-		t.Run(name, func(t *testing.T) {
-			for word := range 3 * 3 * 3 * 3 * 3 {
-				var l everything
-				visits := make([]byte, 5)
-				for i, n := 0, word; i < 5; i, n = i+1, n/3 {
-					visits[i] = "obd"[n%3]
-				}
-				for i := range visits {
-					visit := func(t *testing.T) {
-						if l == nil {
-							l = clocked(t)[name]
-						}
-						places[visits[i]](t, l)
-					}
-					if visits[i] == 'o' {
-						visit(t)
-					} else {
-						synctest.Test(t, visit)
-					}
-					if t.Failed() {
-						t.Fatalf("in %q, at %d", visits, i)
-					}
-				}
-			}
-		})
-	}
-}
-
 func TestCloseEndsTheWait(t *testing.T) {
 	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
 		held := takes(t, l, 3)
@@ -353,63 +232,39 @@ func eachRate(t *testing.T, test func(t *testing.T, name string, l resettable)) 
 	}
 }
 
-// drained takes all five permits.
-func drained(t *testing.T, l core.Limiter) core.Lease {
-	t.Helper()
-	lease := takes(t, l, 5)
-	available(t, l, 0)
-	return lease
-}
-
-func TestResetMakesAsNew(t *testing.T) {
+func TestReset(t *testing.T) {
 	eachRate(t, func(t *testing.T, _ string, l resettable) {
 		time.Sleep(300 * time.Millisecond)
-		lease := drained(t, l)
-		refusedBefore := l.TryAcquire(1)
-		require.False(t, refusedBefore.Acquired())
+		lease := takes(t, l, 5)
+		require.False(t, l.TryAcquire(1).Acquired())
 		l.Reset()
 		available(t, l, 5)
 		idleFor(t, l, 0)
 		l.Refund(lease) // from before it: nothing comes back twice
 		available(t, l, 5)
 		counts(t, l, 5, 5, 0, 1, 1) // statistics stay
-		l.Reset()
 		time.Sleep(time.Minute)
 		idleFor(t, l, time.Minute)
-		lease = drained(t, l)
-		l.Refund(lease)
-		available(t, l, 5)
-	})
-}
 
-func TestResetForgetsDebtsAndServes(t *testing.T) {
-	eachRate(t, func(t *testing.T, _ string, l resettable) {
-		lease := l.Settle(takes(t, l, 2), 50)
+		lease = l.Settle(takes(t, l, 2), 50)
 		available(t, l, 0)
 		a, b := queues(t, l, 2), queues(t, l, 3)
-		l.Reset()
+		l.Reset() // forgets the debt, and serves
 		a.granted(t)
 		b.granted(t)
-		available(t, l, 0)
 		l.Refund(lease)
 		lease.Release()
-		require.Equal(t, 0, l.Available())
-		counts(t, l, 5, 0, 0, 3, 0)
+		counts(t, l, 5, 0, 0, 4, 1)
 	})
 }
 
 func TestResetAfterCloseAndOfNone(t *testing.T) {
-	eachRate(t, func(t *testing.T, name string, l resettable) {
-		drained(t, l)
+	eachRate(t, func(t *testing.T, _ string, l resettable) {
+		takes(t, l, 5)
 		require.NoError(t, l.Close())
 		l.Reset()
 		available(t, l, 5)
 		refused(t, l, 1, core.ErrClosed)
-		if name == "chain" {
-			return
-		}
-		_, err := l.Acquire(t.Context(), 1)
-		require.Equal(t, core.ErrClosed, err)
 	})
 	for _, l := range []core.Resetter{new(core.TokenBucket), new(core.FixedWindow), new(core.SlidingWindow), new(core.ChainedLimiter)} {
 		l.Reset()
@@ -437,40 +292,34 @@ func TestResetOfAConcurrencyLimiter(t *testing.T) {
 }
 
 // Permits come for a waiter, and at that very instant, perhaps before the timer runs, the limiter
-// is updated or reset. The waiter was served before that, and so its lease is of the settings in
-// force then: it says their limit, and gives nothing back to a limiter that was reset.
+// is updated or reset. The waiter was served before that, and so its lease is of the settings of
+// then: it has their limit, and gives nothing back to a limiter that was reset.
 func TestServedBeforeAChange(t *testing.T) {
 	eachOfFour(t, 5, 9, func(t *testing.T, l everything) {
-		if _, ok := l.(core.Replenisher); !ok {
+		r, ok := l.(core.Resetter)
+		if !ok {
 			return // nothing comes with time
 		}
 		for i := range 200 {
 			limit := l.Statistics().Limit
 			takes(t, l, limit)
-			retry, _ := core.RetryAfter.From(l.TryAcquire(1))
-			a := queues(t, l, 1)
-			time.Sleep(retry)
-			next := 5 + i%2
-			require.NoError(t, update(l, next, 9))
-			lease := a.granted(t)
-			of, _ := core.PermitLimit.From(lease)
-			require.Equal(t, limit, of)
-			time.Sleep(time.Minute)
-			l.Statistics()
-		}
-		r, ok := l.(core.Resetter)
-		require.True(t, ok)
-		for range 200 {
-			takes(t, l, l.Statistics().Limit)
 			retry, _ := core.RetryAfter.From(l.TryAcquire(2))
 			a := queues(t, l, 2)
 			time.Sleep(retry)
-			r.Reset()
+			if i%2 == 0 {
+				require.NoError(t, update(l, 5+i%4, 9))
+			} else {
+				r.Reset()
+			}
 			lease := a.granted(t)
-			takes(t, l, 3)
-			before := l.Available()
-			l.Refund(lease)
-			available(t, l, before)
+			of, _ := core.PermitLimit.From(lease)
+			require.Equal(t, limit, of)
+			if i%2 == 1 {
+				takes(t, l, 3)
+				before := l.Available()
+				l.Refund(lease)
+				available(t, l, before)
+			}
 			time.Sleep(time.Minute)
 			available(t, l, l.Statistics().Limit)
 		}

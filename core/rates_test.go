@@ -125,23 +125,6 @@ func TestPerSecondOfNothingIsRefused(t *testing.T) {
 	}
 }
 
-// What rate.NewLimiter(20, 3) does.
-func TestPerSecondInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.PerSecond(20, 3))
-		takes(t, l, 3)
-		for i := range 40 {
-			lease, err := l.Acquire(t.Context(), 1)
-			require.NoError(t, err, i)
-			require.Equal(t, 1, lease.Permits())
-		}
-		rejected(t, l, 3, 150*time.Millisecond)
-		time.Sleep(time.Minute)
-		takes(t, l, 3)
-		rejected(t, l, 1, 50*time.Millisecond)
-	})
-}
-
 func TestEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t, core.Every(1500*time.Millisecond, 2))

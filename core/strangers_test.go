@@ -13,30 +13,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// claims says that it has granted quietly, and has not.
-type claims struct{ core.Limiter }
-
-func (claims) TryQuietly(int) (core.Lease, bool) { return core.Lease{}, true }
-
-// A quiet try whose lease is not acquired is none.
-func TestAQuietTryThatClaimsToHaveGranted(t *testing.T) {
-	l := concurrency(t, 2, 0)
-	lying := claims{l}
-	_, ok := core.TryQuietly(lying, 1)
-	require.False(t, ok)
-	c := chain(t, concurrency(t, 5, 0), lying)
-	_, ok = c.TryQuietly(1)
-	require.False(t, ok)
-	lease, err := c.Acquire(t.Context(), 2)
-	require.NoError(t, err)
-	require.Equal(t, 2, lease.Permits())
-	available(t, l, 0)
-	_, err = c.Acquire(t.Context(), 1)
-	rejection(t, err, "queue limit reached", 0)
-	lease.Release()
-	available(t, c, 2)
-}
-
 // undoes is a limiter that embeds one of core's, and keeps count of its refunds.
 type undoes struct {
 	*core.ConcurrencyLimiter
@@ -303,29 +279,6 @@ func TestAReleaseThatPanicsKeepsNoOther(t *testing.T) {
 		core.ReleaseAll(leases)
 		available(t, slots, 5)
 	})
-}
-
-// A stranger may keep the context that a chain gives it for as long as it likes.
-func TestAChainsContextMayBeKept(t *testing.T) {
-	var kept []context.Context
-	keeper := &stranger{Limiter: concurrency(t, 5, 0)}
-	keeper.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-		kept = append(kept, ctx)
-		return keeper.Limiter.Acquire(ctx, n)
-	}
-	l := chain(t, keeper)
-	type key struct{}
-	for i := range 10 {
-		lease, err := l.Acquire(context.WithValue(t.Context(), key{}, i), 1)
-		require.NoError(t, err)
-		lease.Release()
-	}
-	for i, ctx := range kept {
-		require.ErrorIs(t, ctx.Err(), context.Canceled, "the call is over")
-		<-ctx.Done()
-		require.Equal(t, i, ctx.Value(key{}))
-		require.Error(t, context.Cause(ctx))
-	}
 }
 
 func TestAViewOfNothingRefuses(t *testing.T) {

@@ -16,30 +16,6 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-// One of many wins, whether it releases or refunds.
-func TestStressReleasesAndRefundsOfAChain(t *testing.T) {
-	const n = 1 << 30
-	slots, rate := concurrency(t, n, 0), bucket(t, core.TokenBucketOptions{TokenLimit: n, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
-	l := chain(t, slots, rate)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range testkit.Rounds(4000) {
-				lease := l.TryAcquire(3)
-				var race sync.WaitGroup
-				race.Go(lease.Release)
-				race.Go(func() { l.Refund(lease) })
-				l.Refund(lease)
-				race.Wait()
-				l.Refund(lease)
-			}
-		})
-	}
-	wg.Wait()
-	available(t, slots, n)
-	require.LessOrEqual(t, rate.Available(), n)
-}
-
 // blocking are chains of which nobody gets a permit.
 func blocking(t *testing.T) map[string]*core.ChainedLimiter {
 	t.Helper()
@@ -104,57 +80,6 @@ func TestStressErrorsOfAChain(t *testing.T) {
 	}
 }
 
-// Many goroutines take from limiters that say the same, and release leases again that have ended.
-func TestStressHandlesOfManyLimiters(t *testing.T) {
-	const limiters, limit = 50, 5
-	var all [limiters]everyday
-	var held [limiters]atomic.Int64
-	for i := range all {
-		all[i] = named(t, "one of many")
-		if i%2 == 1 { // the chain's first has the same name and limit
-			all[i] = chain(t, all[i], named(t, "another"))
-		}
-	}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			var ended [16]core.Lease
-			for round := range 20_000 {
-				i := rand.IntN(limiters)
-				lease := all[i].TryAcquire(1)
-				if !lease.Acquired() {
-					continue
-				}
-				if held[i].Add(1) > limit {
-					t.Error("more than the limit")
-				}
-				k := rand.IntN(len(ended))
-				stale := ended[k]
-				ended[k] = lease
-				stale.Release()
-				all[rand.IntN(limiters)].Refund(stale)
-				if round%64 == 0 {
-					runtime.Gosched()
-				}
-				held[i].Add(-1)
-				none := all[i].Settle(lease, 0)
-				if i%2 == 1 { // a chain's lease of zero permits holds nothing
-					continue
-				}
-				one := all[i].Settle(none, 1)
-				if one.Permits() != 1 {
-					t.Error("a lease of zero permits is another limiter's")
-				}
-				one.Release()
-			}
-		})
-	}
-	wg.Wait()
-	for _, l := range all {
-		require.Equal(t, limit, l.Available())
-	}
-}
-
 // Release, refund and settle race on copies of a lease that holds permits: one of them wins, and in
 // the end everything is back.
 func TestStressSettle(t *testing.T) {
@@ -214,39 +139,6 @@ func raceFor(l everything, lease core.Lease, what int, wins *atomic.Int32) {
 	}
 }
 
-// Many settle at once, up and down, while others wait: nothing is lost.
-func TestStressSettleAndWait(t *testing.T) {
-	const limit, workers = 4, 6
-	inner := concurrency(t, limit, 1000)
-	for name, l := range map[string]everything{"concurrency": inner, "chain": chain(t, inner), "view": core.WithReason(inner, "full").(everything)} {
-		t.Run(name, func(t *testing.T) {
-			var group sync.WaitGroup
-			for w := range workers {
-				group.Go(func() {
-					random := rand.New(rand.NewPCG(uint64(w), 11))
-					for range testkit.Rounds(1000) {
-						lease, err := l.Acquire(t.Context(), random.IntN(limit+1))
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						for range random.IntN(4) {
-							lease = l.Settle(lease, random.IntN(2*limit))
-						}
-						if random.IntN(2) == 0 {
-							l.Refund(lease)
-						}
-						lease.Release()
-					}
-				})
-			}
-			group.Wait()
-			available(t, l, limit)
-			require.Zero(t, l.Statistics().Queued)
-		})
-	}
-}
-
 // tally counts what callers saw, to be compared with what the limiter says.
 type tally struct {
 	granted, rejected, cancelled, closed atomic.Uint64
@@ -277,51 +169,90 @@ func (c *tally) saw(t *testing.T, n int, err error) bool {
 	return false
 }
 
-// release gives back what was held; the count goes down first, so that it is never above
-// what is really held.
-func (c *tally) release(lease core.Lease) {
+// end ends a lease in one of three ways; the count goes down first, so that it is never above what is really held.
+func (c *tally) end(l everything, lease core.Lease, how int) {
 	c.held.Add(-int64(lease.Permits()))
-	lease.Release()
+	switch how {
+	case 0:
+		lease.Release()
+	case 1:
+		runtime.Gosched()
+		l.Refund(l.Settle(lease, 1))
+	default:
+		var copies sync.WaitGroup
+		for _, k := range []core.Lease{lease, lease.With(core.ReasonPhrase.With("a copy")), lease} {
+			copies.Go(k.Release)
+		}
+		copies.Wait()
+	}
 }
 
-// Grant races cancellation: one of them wins, nothing is lost, and what is held never
-// exceeds the limit.
-func TestStressGrantAgainstCancel(t *testing.T) {
-	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst, core.FairShare} {
-		t.Run(order.String(), func(t *testing.T) {
-			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 3, QueueLimit: 8, QueueOrder: order})
-			require.NoError(t, err)
+// Everything at once on a concurrency limiter and on a chain: grants race cancellations, updates and releases of many
+// copies, old ones among them. Nothing is lost, what is held never exceeds the limit, and the counts are exact.
+func TestStressEverything(t *testing.T) {
+	const limit = 4
+	options := core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 8}
+	slots := core.Must(core.NewConcurrencyLimiter(options))
+	for name, l := range map[string]everything{"limiter": slots, "chain": chain(t, slots, core.Unlimited())} {
+		t.Run(name, func(t *testing.T) {
+			before := l.Statistics()
 			var c tally
-			var all sync.WaitGroup
+			var old [64]atomic.Pointer[core.Lease]
+			var workers, updater sync.WaitGroup
+			stop := make(chan struct{})
+			updater.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+						o := core.ConcurrencyLimiterOptions{PermitLimit: 1 + i%limit, QueueLimit: 3 + i%9, QueueOrder: core.QueueOrder(i % 3)}
+						_ = slots.Update(o)
+						runtime.Gosched()
+					}
+				}
+			})
 			for worker := range 6 {
-				all.Go(func() {
+				workers.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(worker), 1))
+					flow := core.Flow{Key: string(rune('a' + worker%3)), Weight: worker, Priority: worker % 2}
 					for range testkit.Rounds(4000) {
-						flow := core.Flow{Key: string(rune('a' + worker%3)), Weight: worker, Priority: random.IntN(2)}
-						ctx, cancel := context.WithCancel(core.WithFlow(t.Context(), flow))
 						n := 1 + random.IntN(3)
+						ctx, cancel := context.WithCancel(core.WithFlow(t.Context(), flow))
 						patience := random.IntN(3)
-						go func() {
-							for range patience {
-								runtime.Gosched()
-							}
-							cancel()
-						}()
-						lease, err := l.Acquire(ctx, n)
+						if patience > 0 {
+							go func() {
+								for range patience {
+									runtime.Gosched()
+								}
+								cancel()
+							}()
+						}
+						var lease core.Lease
+						var err error
+						if random.IntN(3) == 0 {
+							lease = l.TryAcquire(n)
+							err = lease.Err()
+						} else {
+							lease, err = l.Acquire(ctx, n)
+						}
 						if c.saw(t, n, err) {
-							if random.IntN(2) == 0 {
-								runtime.Gosched()
+							c.end(l, lease, random.IntN(3))
+							if o := old[random.IntN(len(old))].Swap(&lease); o != nil {
+								o.Release()
+								l.Refund(*o)
 							}
-							c.release(lease)
-							lease.Release()
 						}
 						cancel()
 					}
 				})
 			}
-			all.Wait()
-			require.LessOrEqual(t, c.most.Load(), int64(3))
-			counts(t, l, 3, 3, 0, c.granted.Load(), c.rejected.Load())
+			workers.Wait()
+			close(stop)
+			updater.Wait()
+			require.NoError(t, slots.Update(options))
+			require.LessOrEqual(t, c.most.Load(), int64(limit))
+			counts(t, l, limit, limit, 0, before.Granted+c.granted.Load(), before.Rejected+c.rejected.Load())
 		})
 	}
 }
@@ -339,7 +270,7 @@ func TestStressGrantAgainstClose(t *testing.T) {
 					if !c.saw(t, 1, err) {
 						return
 					}
-					c.release(lease)
+					c.end(l, lease, 0)
 					runtime.Gosched() // on one processor the closer wants its turn
 				}
 			})
@@ -355,50 +286,6 @@ func TestStressGrantAgainstClose(t *testing.T) {
 		require.LessOrEqual(t, c.most.Load(), int64(2))
 		counts(t, l, 2, 2, 0, c.granted.Load(), 0)
 	}
-}
-
-// Grants and releases race Update: counts stay exact, and in the end all is back.
-func TestStressGrantAgainstUpdate(t *testing.T) {
-	l := concurrency(t, 4, 6)
-	var c tally
-	var workers, updater sync.WaitGroup
-	stop := make(chan struct{})
-	updater.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				_ = l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 1 + i%5, QueueLimit: 3 + i%4, QueueOrder: core.QueueOrder(i % 2)})
-				runtime.Gosched()
-			}
-		}
-	})
-	for worker := range 4 {
-		workers.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(worker), 2))
-			for range testkit.Rounds(20_000) {
-				n := 1 + random.IntN(3)
-				if random.IntN(2) == 0 {
-					lease := l.TryAcquire(n)
-					if c.saw(t, n, lease.Err()) {
-						c.release(lease)
-					}
-					continue
-				}
-				lease, err := l.Acquire(t.Context(), n)
-				if c.saw(t, n, err) {
-					c.release(lease)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	close(stop)
-	updater.Wait()
-	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 5}))
-	require.LessOrEqual(t, c.most.Load(), int64(5))
-	counts(t, l, 5, 5, 0, c.granted.Load(), c.rejected.Load())
 }
 
 // A bucket and windows under everything at once: never more is granted than the time that

@@ -176,31 +176,6 @@ func TestAShadowsErrors(t *testing.T) {
 	}
 }
 
-func TestAShadowSettles(t *testing.T) {
-	added := core.NewMetadataKey[string]("ADDED")
-	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
-		s := shadows(t, l)
-		lease := takes(t, s, 3)
-		lease = settles(t, s, lease, 4)
-		available(t, l, 1)
-
-		would := s.TryAcquire(2)
-		err := isShadowed(t, would, 2)
-		for _, n := range []int{7, 0, 3, -1, 2} {
-			would = s.Settle(would.With(added.With("it")), n)
-			require.Equal(t, err, isShadowed(t, would, max(n, 0)))
-			v, _ := added.From(would)
-			require.Equal(t, "it", v)
-			available(t, l, 1)
-		}
-		would.Release()
-		s.Refund(would)
-		available(t, l, 1)
-		settles(t, s, lease, 0)
-		available(t, l, 5)
-	})
-}
-
 // It is what the limiter is.
 func TestAShadowIsWhatTheLimiterIs(t *testing.T) {
 	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {

@@ -2,17 +2,23 @@ package backdoor_test
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
+	"github.com/sluice-go/sluice/partition"
 )
 
 var ways = backdoor.Core[core.Lease]()
@@ -43,12 +49,16 @@ func TestOnlyTheVeryType(t *testing.T) {
 		"embedding": embedding{l}, "pointer to embedding": &embedding{l}, "view": core.WithReason(l, "full"),
 		"chain": chain, "bucket": bucket, "unlimited": core.Unlimited(), "zero": new(core.ConcurrencyLimiter),
 		"nil pointer": (*core.ConcurrencyLimiter)(nil), "nil": nil,
+		"zero bucket": new(core.TokenBucket), "nil bucket": (*core.TokenBucket)(nil), "nil fixed": (*core.FixedWindow)(nil),
+		"nil sliding": (*core.SlidingWindow)(nil),
 	} {
 		_, ok := ways.Permits(other)
 		require.False(t, ok, name)
 		_, ok = ways.Watch(other, deaf)
 		require.False(t, ok, name)
+		require.Equal(t, other == any(bucket), ways.Retire(other, 0), name)
 	}
+	require.True(t, l.TryAcquire(1).Acquired())
 }
 
 func TestPlainPermitsCount(t *testing.T) {
@@ -103,28 +113,6 @@ func TestPlainTakeReturnsWhatAcquireDoes(t *testing.T) {
 		require.False(t, p.TryTake(1))
 		require.Equal(t, core.ErrClosed, p.Take(t.Context(), 1))
 	})
-}
-
-func TestALeaseOfPlainPermits(t *testing.T) {
-	l := limiter(t, 5, 0)
-	p := plain(t, l)
-	require.True(t, p.TryTake(4))
-	lease := ways.Lease(p, 4)
-	copied := lease.With(core.ReasonPhrase.With("kept"))
-	require.True(t, lease.Acquired())
-	require.Equal(t, 4, lease.Permits())
-	require.NoError(t, lease.Err())
-	limit, ok := core.PermitLimit.From(lease)
-	require.True(t, ok)
-	require.Equal(t, 5, limit)
-	require.Equal(t, core.Statistics{Limit: 5, Available: 1, Granted: 1}, l.Statistics())
-
-	copied.Release()
-	require.Equal(t, 5, l.Available())
-	require.True(t, p.TryTake(5))
-	lease.Release() // from long ago
-	require.Zero(t, l.Available())
-	p.Give(5)
 }
 
 // hook is a function that is a hook.
@@ -213,48 +201,34 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 	})
 }
 
-// In another bubble, where it is earlier than when the limiter was made.
-func TestWatchedLeasesWhereItIsEarlier(t *testing.T) {
-	var all ends
-	var w observed
-	var before core.Lease
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Hour)
-		w = watched(t, limiter(t, 10, 10), &all)
-		before = w.TryAcquire(1)
-	})
-	synctest.Test(t, func(*testing.T) {
-		before.Release()
-		after := w.TryAcquire(2)
-		time.Sleep(time.Second)
-		after.Release()
-	})
-	require.Equal(t, []told{
-		{backdoor.End{Held: -time.Hour, Permits: 1, InFlight: 1}, backdoor.Released},
-		{backdoor.End{Granted: -time.Hour, Held: time.Second, Permits: 2, InFlight: 2}, backdoor.Released},
-	}, all.take())
-}
-
 func TestWaysAllocateNothing(t *testing.T) {
 	if testkit.Race {
-		t.Skip("sync.Pool drops at random")
+		t.Skip("the race detector allocates")
 	}
-	l := limiter(t, 1<<20, 0)
+	l := limiter(t, 1000, 0)
 	p := plain(t, l)
-	w := watched(t, limiter(t, 1<<20, 0), deaf)
+	w := watched(t, limiter(t, 1000, 0), deaf)
+	joiner := ways.NewJoiner(2)
 	for name, f := range map[string]func(){
 		"TryTake": func() { p.TryTake(1); p.Give(1) },
 		"Take":    func() { _ = p.Take(t.Context(), 1); p.Give(1) },
 		"Lease":   func() { p.TryTake(1); ways.Lease(p, 1).Release() },
-		"Watched": func() { w.TryAcquire(1).Release() },
-		"End": func() {
-			a, b := w.TryAcquire(1), w.TryAcquire(2)
-			w.End(a, backdoor.Dropped)
-			w.End(b, backdoor.Ignored)
+		"End":     func() { w.End(w.TryAcquire(1), backdoor.Dropped) },
+		"Waiting": func() {
+			lease, _ := ways.AcquireWaiting(t.Context(), core.WithReason(l, "full"), 1)
+			lease.Release()
 		},
-		"Again": func() { got, _ := ways.Permits(l); got.TryTake(1); got.Give(1) },
+		"Join": func() {
+			lease := join(joiner, 1, l.TryAcquire(1), w.TryAcquire(1))
+			parts, _ := joiner.Split(lease)
+			parts.Rejoin(lease, 2).Release()
+		},
 	} {
-		require.Zero(t, int(testing.AllocsPerRun(2000, f)), name)
+		want := 0.0
+		if name == "Waiting" {
+			want = 1 // the view
+		}
+		require.LessOrEqual(t, testing.AllocsPerRun(1000, f), want, name)
 	}
 }
 
@@ -360,4 +334,873 @@ func TestGrants(t *testing.T) {
 	if !testkit.Race {
 		require.Zero(t, testing.AllocsPerRun(100, func() { next().Release() }))
 	}
+}
+
+var shade = core.NewMetadataKey[string]("SHADE")
+
+// join joins leases that were acquired.
+func join(j backdoor.Joiner[core.Lease], permits int, leases ...core.Lease) core.Lease {
+	parts := j.Begin()
+	for _, l := range leases {
+		parts.Add(l)
+	}
+	return parts.Join(permits)
+}
+
+// logged returns a lease whose release is written down.
+func logged(log *[]string, name string) core.Lease {
+	return core.Grant(1, func() { *log = append(*log, name) })
+}
+
+func TestJoinedLease(t *testing.T) {
+	var log []string
+	j := ways.NewJoiner(3)
+	granted := func() core.Lease {
+		log = nil
+		return join(j, 5, logged(&log, "a"), logged(&log, "b"), logged(&log, "c"))
+	}
+	split := func(l core.Lease) backdoor.Parts[core.Lease] {
+		parts, ok := j.Split(l)
+		require.True(t, ok)
+		return parts
+	}
+	ended := func(l core.Lease) {
+		_, ok := j.Split(l)
+		require.False(t, ok)
+		before := len(log)
+		l.Release()
+		require.Len(t, log, before)
+	}
+
+	t.Run("releases its parts once, last first", func(t *testing.T) {
+		l := granted()
+		require.Equal(t, 5, l.Permits())
+		l.With(shade.With("red")).Release()
+		require.Equal(t, []string{"c", "b", "a"}, log)
+		ended(l)
+	})
+	t.Run("split, releases nothing", func(t *testing.T) {
+		l := granted()
+		parts := split(l.With(shade.With("red")))
+		ended(l)
+		require.Empty(t, log)
+		require.Len(t, parts.Leases(), 3)
+		parts.Leases()[1].Release()
+		require.Equal(t, []string{"b"}, log)
+		parts.Drop()
+	})
+	t.Run("rejoined, has the metadata of the former", func(t *testing.T) {
+		l := granted().With(shade.With("red"))
+		more := split(l).Rejoin(l, 8)
+		ended(l)
+		require.Equal(t, 8, more.Permits())
+		red, _ := shade.From(more)
+		require.Equal(t, "red", red)
+		more.Release()
+		require.Equal(t, []string{"c", "b", "a"}, log)
+		ended(more)
+	})
+	t.Run("rejoined to nothing", func(t *testing.T) {
+		l := granted().With(shade.With("red"))
+		none := split(l).Rejoin(l, 0)
+		require.True(t, none.Acquired())
+		require.Zero(t, none.Permits())
+		red, _ := shade.From(none)
+		require.Equal(t, "red", red)
+		ended(none)
+	})
+	t.Run("of strangers", func(t *testing.T) {
+		slots := limiter(t, 9, 0)
+		chain, err := core.Chain(slots)
+		require.NoError(t, err)
+		for name, l := range map[string]core.Lease{
+			"another joiner": join(ways.NewJoiner(1), 1, core.Grant(1, nil)),
+			"core.Chain":     chain.TryAcquire(1),
+			"limiter":        slots.TryAcquire(1),
+			"Grant":          core.Grant(1, func() {}),
+			"none":           {},
+			"rejection":      core.Reject(),
+		} {
+			_, ok := j.Split(l)
+			require.False(t, ok, name)
+		}
+		require.Equal(t, 7, slots.Available())
+	})
+}
+
+// The metadata of a joined lease is the union, and a lease that has ended keeps it, whatever
+// its ticket is used for.
+func TestMetadataOfJoinedLeases(t *testing.T) {
+	named := func(name string) *core.ConcurrencyLimiter {
+		l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 5})
+		require.NoError(t, err)
+		return l
+	}
+	a, b, j := named("a"), named("b"), ways.NewJoiner(2)
+	var ended []core.Lease
+	for i := range 20 {
+		first, other := a, b
+		if i%2 == 1 {
+			first, other = b, a
+		}
+		l := join(j, 1, core.Grant(1, nil, shade.With("red")), first.TryAcquire(1), other.TryAcquire(1))
+		l.Release()
+		ended = append(ended, l, join(j, 2, first.TryAcquire(2)))
+		ended[len(ended)-1].Release()
+	}
+	for i, l := range ended {
+		name, _ := core.LimiterName.From(l)
+		require.Equal(t, []string{"a", "b"}[i/2%2], name)
+		_, red := shade.From(l)
+		require.Equal(t, i%2 == 0, red)
+		left, _ := core.Remaining.From(l)
+		require.Equal(t, 4-i%2, left)
+	}
+}
+
+func TestJoinedLeaseWhosePartsPanic(t *testing.T) {
+	var log []string
+	j := ways.NewJoiner(4)
+	angry := core.Grant(1, func() { panic("odd") })
+	l := join(j, 1, logged(&log, "a"), angry, logged(&log, "b"), core.Grant(1, func() { panic("odd") }))
+	require.PanicsWithValue(t, "odd", l.Release)
+	require.Equal(t, []string{"b", "a"}, log)
+	l.Release()
+	require.Len(t, log, 2)
+}
+
+// Of all that split and release the copies of a lease one wins, and each part comes back
+// once.
+func TestStressJoinedLeases(t *testing.T) {
+	workers, rounds := 4, 5000
+	if testkit.Race {
+		rounds = 1000
+	}
+	j := ways.NewJoiner(2)
+	var wg sync.WaitGroup
+	for w := range workers {
+		slots := limiter(t, 9, 0)
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(w), 3))
+			for range rounds {
+				var released, won atomic.Int32
+				l := join(j, 3, slots.TryAcquire(3), core.Grant(1, func() { released.Add(1) }))
+				end := func(rejoin bool) {
+					parts, ok := j.Split(l)
+					if !ok {
+						return
+					}
+					won.Add(1)
+					if rejoin {
+						l := parts.Rejoin(l, 5)
+						runtime.Gosched()
+						l.Release()
+						return
+					}
+					for _, part := range parts.Leases() {
+						part.Release()
+					}
+					parts.Drop()
+				}
+				var race sync.WaitGroup
+				for range 2 {
+					race.Go(l.Release)
+					rejoin := r.IntN(2) == 0
+					race.Go(func() { end(rejoin) })
+				}
+				race.Wait()
+				if n := released.Load(); n != 1 || won.Load() > 1 || slots.Available() != 9 {
+					t.Errorf("released %d times, split %d times, %d available", n, won.Load(), slots.Available())
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// observed is a limiter that is watched.
+type observed struct {
+	*core.ConcurrencyLimiter
+	backdoor.Watched[core.Lease]
+}
+
+func watched(tb testing.TB, l *core.ConcurrencyLimiter, h backdoor.Hook) observed {
+	tb.Helper()
+	w, ok := ways.Watch(l, h)
+	require.True(tb, ok)
+	return observed{l, w}
+}
+
+func says(t *testing.T, l core.Lease, limit, left int) {
+	t.Helper()
+	got, ok := core.PermitLimit.From(l)
+	assert.True(t, ok)
+	assert.Equal(t, limit, got)
+	got, _ = core.Remaining.From(l)
+	assert.Equal(t, left, got)
+	_, ok = core.RetryAfter.From(l)
+	assert.False(t, ok)
+}
+
+func TestResize(t *testing.T) {
+	for _, most := range []int{10, math.MaxInt} {
+		synctest.Test(t, func(t *testing.T) {
+			var all ends
+			l := limiter(t, most, 20)
+			w := watched(t, l, &all)
+			w.Resize(4)
+			assert.Equal(t, core.Statistics{Limit: 4, Available: 4}, l.Statistics())
+
+			a := w.TryAcquire(3)
+			says(t, a, 4, 1)
+			says(t, w.TryAcquire(0), 4, 1)
+			refused := w.TryAcquire(5)
+			require.ErrorIs(t, refused.Err(), core.ErrRejected, "above the limit in force, below the most")
+			says(t, refused, 4, 1)
+			if most < math.MaxInt {
+				require.ErrorIs(t, w.TryAcquire(most+1).Err(), core.ErrPermitsExceedLimit)
+			}
+
+			var b core.Lease
+			go func() { b, _ = w.Acquire(t.Context(), 5) }()
+			synctest.Wait()
+			assert.Equal(t, core.Statistics{Limit: 4, Available: 1, Queued: 5, Granted: 2, Rejected: 1}, l.Statistics())
+			w.Resize(8)
+			synctest.Wait()
+			require.True(t, b.Acquired(), "who now fits is served at once")
+			says(t, b, 8, 0)
+
+			w.Resize(2) // below what is held
+			assert.Equal(t, 0, l.Available())
+			a.Release()
+			assert.Equal(t, 0, l.Available())
+			b.Release()
+			assert.Equal(t, 2, l.Available())
+			assert.Equal(t, []int{8, 5}, inFlight(all.take()))
+			_, idle := l.IdleFor()
+			assert.True(t, idle)
+			time.Sleep(time.Second)
+			w.TryAcquire(2).Release()
+			_, idle = l.IdleFor() // seen first
+			assert.True(t, idle)
+			time.Sleep(time.Second)
+			d, idle := l.IdleFor()
+			assert.True(t, idle)
+			assert.Equal(t, time.Second, d)
+			assert.Equal(t, []int{2}, inFlight(all.take()))
+		})
+	}
+}
+
+// A limit of 0 grants nothing, and a request of zero permits waits, too.
+func TestResizeToZero(t *testing.T) {
+	for _, most := range []int{10, math.MaxInt} {
+		synctest.Test(t, func(t *testing.T) {
+			l := limiter(t, most, most)
+			w := watched(t, l, deaf)
+			w.Resize(0)
+			assert.Equal(t, core.Statistics{}, l.Statistics())
+			for _, n := range []int{0, 1, most} {
+				require.ErrorIs(t, w.TryAcquire(n).Err(), core.ErrRejected)
+			}
+			var served []int
+			for _, n := range []int{most, 0} {
+				go func() {
+					lease, err := w.Acquire(t.Context(), n)
+					if err == nil {
+						served = append(served, n)
+						lease.Release()
+					}
+				}()
+				synctest.Wait()
+			}
+			assert.Equal(t, core.Statistics{Queued: most, Rejected: 3}, l.Statistics())
+			w.Resize(most)
+			synctest.Wait()
+			assert.Equal(t, []int{most, 0}, served)
+			assert.Equal(t, core.Statistics{Limit: most, Available: most, Granted: 2, Rejected: 3}, l.Statistics())
+		})
+	}
+}
+
+func inFlight(ends []told) (all []int) {
+	for _, e := range ends {
+		all = append(all, e.InFlight)
+	}
+	return all
+}
+
+// Whatever the limit is meanwhile, nothing is lost, and what is in flight is never told to
+// be more than was taken.
+func TestStressResize(t *testing.T) {
+	const most, workers, rounds = 8, 4, 2000
+	var out, excess atomic.Int64
+	l := limiter(t, most, most*workers)
+	w := watched(t, l, hook(func(_ backdoor.Cause, e backdoor.End) {
+		if e.InFlight > most || e.InFlight < e.Permits {
+			excess.Add(1)
+		}
+	}))
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			for i := range rounds {
+				lease, err := w.Acquire(t.Context(), 1+(worker+i)%2)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if out.Add(int64(lease.Permits())) > most {
+					excess.Add(1)
+				}
+				out.Add(int64(-lease.Permits()))
+				lease.Release()
+			}
+		})
+	}
+	for i := range rounds {
+		w.Resize(2 + i%(most-1))
+	}
+	w.Resize(most)
+	group.Wait()
+	assert.Zero(t, excess.Load())
+	assert.Equal(t, most, l.Available())
+}
+
+// closable is what all four limiters of core are.
+type closable interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	Close() error
+}
+
+func made[L any](l *L, err error) *L {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// fours are core's limiters, of four permits each; what is taken of a rate comes back within
+// so long. The level of the large bucket does not fit into a word, and the manual ones never give back.
+func fours(back time.Duration) map[string]func() closable {
+	return map[string]func() closable{
+		"concurrency": func() closable {
+			return made(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 100}))
+		},
+		"bucket": func() closable {
+			return made(core.NewTokenBucket(core.TokenBucketOptions{
+				TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: back / 4, QueueLimit: 100,
+			}))
+		},
+		"manual": func() closable {
+			return made(core.NewTokenBucket(core.TokenBucketOptions{
+				TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: back / 4, ManualReplenishment: true,
+			}))
+		},
+		"fixed": func() closable {
+			return made(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 4, Window: back, QueueLimit: 100}))
+		},
+		"sliding": func() closable {
+			return made(core.NewSlidingWindow(core.SlidingWindowOptions{
+				PermitLimit: 4, Window: back, SegmentsPerWindow: 2, QueueLimit: 100,
+			}))
+		},
+	}
+}
+
+// What is retired has been idle for so long by its own IdleFor, and grants nothing more.
+func TestRetire(t *testing.T) {
+	for name, limiter := range fours(time.Second) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := limiter()
+				time.Sleep(time.Minute)
+				require.False(t, ways.Retire(l, time.Minute+1))
+				lease := l.TryAcquire(3)
+				require.True(t, lease.Acquired(), "it was not retired")
+				require.False(t, ways.Retire(l, 0), "permits are taken")
+				l.Refund(lease)
+				_, idle := l.IdleFor()
+				require.True(t, idle)
+				require.False(t, ways.Retire(l, 1))
+				time.Sleep(time.Second - 1)
+				require.False(t, ways.Retire(l, time.Second))
+				time.Sleep(1)
+				require.True(t, ways.Retire(l, time.Second))
+
+				require.Equal(t, core.ErrClosed, l.TryAcquire(1).Err())
+				_, err := l.Acquire(t.Context(), 1)
+				require.Equal(t, core.ErrClosed, err)
+				lease.Release()
+				l.Refund(lease)
+				require.Equal(t, core.Statistics{Limit: 4, Available: 4, Granted: 1}, l.Statistics())
+				require.True(t, ways.Retire(l, time.Second), "it is as idle as before")
+				require.NoError(t, l.Close())
+				require.True(t, ways.Retire(l, 0))
+			})
+		})
+	}
+}
+
+// Of a grant and a Retire that race exactly one wins: those that use a limiter, and whoever
+// replaces it while it is idle, never have more out than one limiter grants. A rate limiter that
+// has forgotten a grant when it is refunded, as a thousand or more came in between, is never idle again.
+func TestStressRetire(t *testing.T) {
+	const workers, rounds = 5, 3000
+	limiters := fours(time.Hour) // no rate comes back but by a refund
+	delete(limiters, "manual")
+	for name, limiter := range limiters {
+		t.Run(name, func(t *testing.T) {
+			var current atomic.Pointer[closable]
+			replace := func() *closable {
+				l := limiter()
+				current.Store(&l)
+				return &l
+			}
+			replace()
+			var out, working atomic.Int64
+			working.Store(workers)
+			retired := 0
+			var wg sync.WaitGroup
+			for w := range workers {
+				wg.Go(func() {
+					defer working.Add(-1)
+					r := rand.New(rand.NewPCG(uint64(w), 7))
+					for range rounds {
+						l := *current.Load()
+						n := 1 + r.IntN(2)
+						var lease core.Lease
+						if r.IntN(2) == 0 {
+							lease = l.TryAcquire(n)
+						} else {
+							ctx, cancel := context.WithCancel(t.Context())
+							switch {
+							case r.IntN(4) == 0:
+								cancel()
+							case name != "concurrency":
+								wg.Go(cancel) // the permits may not come
+							}
+							lease, _ = l.Acquire(ctx, n)
+							cancel()
+						}
+						if !lease.Acquired() {
+							continue
+						}
+						if held := out.Add(int64(n)); held > 4 {
+							t.Errorf("%d permits are out", held)
+						}
+						if r.IntN(2) == 0 {
+							runtime.Gosched() // it is held for a while
+						}
+						out.Add(int64(-n))
+						l.Refund(lease)
+					}
+				})
+			}
+			for working.Load() > 0 {
+				l := *current.Load()
+				if !ways.Retire(l, 0) {
+					runtime.Gosched()
+					continue
+				}
+				retired++
+				if n := out.Load(); n != 0 {
+					t.Errorf("retired with %d permits out", n)
+				}
+				if l.TryAcquire(1).Acquired() {
+					t.Error("granted after it was retired")
+				}
+				replace()
+			}
+			wg.Wait()
+			if name == "concurrency" { // it forgets nothing
+				require.True(t, ways.Retire(*current.Load(), 0))
+			}
+			t.Log(retired, "retired")
+		})
+	}
+}
+
+// known is a watched lease, and what is known of it beside it.
+type known struct {
+	core.Lease
+
+	n     int
+	since time.Duration
+}
+
+// ledger does at random what can be done with watched leases, one thing at a time in virtual
+// time, and knows what the hook has to be told of it.
+type ledger struct {
+	*testing.T
+
+	r       *rand.Rand
+	l       *core.ConcurrencyLimiter
+	w       observed
+	began   time.Time
+	told    ends
+	held    []known
+	ended   []core.Lease // released before
+	granted chan known   // those that waited
+}
+
+const ledgerMost = 60
+
+func newLedger(t *testing.T, seed uint64) *ledger {
+	t.Helper()
+	g := &ledger{T: t, r: rand.New(rand.NewPCG(seed, 1)), l: limiter(t, ledgerMost, 50), began: time.Now(), granted: make(chan known, 50)}
+	g.w = watched(t, g.l, &g.told)
+	return g
+}
+
+func (g *ledger) now() time.Duration { return time.Since(g.began) }
+
+// out returns the permits that are held.
+func (g *ledger) out() (n int) {
+	for _, k := range g.held {
+		n += k.n
+	}
+	return n
+}
+
+func (g *ledger) keep(l core.Lease) {
+	if l.Acquired() && l.Permits() > 0 {
+		g.held = append(g.held, known{l, l.Permits(), g.now()})
+	}
+}
+
+// wait has somebody wait for n permits, or get them.
+func (g *ledger) wait(n int) {
+	go func() {
+		if l, err := g.w.Acquire(g.Context(), n); err == nil {
+			g.granted <- known{l, n, g.now()}
+		}
+	}()
+	g.settle()
+}
+
+// settle takes note of those whose wait has ended.
+func (g *ledger) settle() {
+	synctest.Wait()
+	for {
+		select {
+		case k := <-g.granted:
+			g.held = append(g.held, k)
+		default:
+			return
+		}
+	}
+}
+
+// end ends the lease at i, by one copy or by several at once, and compares what the hook is
+// told.
+func (g *ledger) end(i int) {
+	k, before := g.held[i], g.out()
+	g.held = append(g.held[:i], g.held[i+1:]...)
+	cause := backdoor.Cause(g.r.IntN(4))
+	end := func() { g.w.End(k.Lease, cause) }
+	switch g.r.IntN(5) {
+	case 0:
+		cause, end = backdoor.Released, k.Release
+	case 1:
+		cause, end = backdoor.Released, func() { core.ReleaseAll([]core.Lease{k.Lease, k.Lease}) }
+	case 2:
+		cause, end = backdoor.Refunded, func() { g.l.Refund(k.With(core.ReasonPhrase.With("copy"))) }
+	case 3:
+		cause, end = backdoor.Released, func() {
+			var copies sync.WaitGroup
+			for range 3 {
+				copies.Go(k.Release)
+			}
+			copies.Wait()
+		}
+	}
+	end()
+	require.Equal(g, []told{{backdoor.End{Granted: k.since, Held: g.now() - k.since, Permits: k.n, InFlight: before}, cause}}, g.told.take())
+	g.ended = append(g.ended, k.Lease)
+	g.settle()
+}
+
+func (g *ledger) step() {
+	switch p := g.r.IntN(100); {
+	case p < 40:
+		g.keep(g.w.TryAcquire(g.r.IntN(4)))
+	case p < 45:
+		g.wait(1 + g.r.IntN(6))
+	case p < 80 && len(g.held) > 0:
+		// Mostly the last, so that some are held for very long.
+		g.end(max(g.r.IntN(len(g.held)), g.r.IntN(len(g.held))))
+	case p < 90:
+		time.Sleep(time.Duration(g.r.IntN(5000)))
+	case p < 93:
+		g.w.Resize(1 + g.r.IntN(ledgerMost))
+		g.settle()
+	case p < 94:
+		g.l.IdleFor() // from here on the instants of releases are kept again
+	case len(g.ended) > 0:
+		// Whatever has come of its ticket, a lease that has ended ends no other.
+		old := g.ended[g.r.IntN(len(g.ended))]
+		old.Release()
+		g.w.End(old, backdoor.Dropped)
+		require.Empty(g, g.told.take())
+	}
+}
+
+// The hook is told of each lease what is true: from when to when it was held, how many
+// permits were out, and how it ended.
+func TestEndsAreTrue(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newLedger(t, seed)
+				for range 2000 {
+					g.step()
+				}
+				g.w.Resize(ledgerMost) // so that nobody waits for ever
+				g.settle()
+				for len(g.held) > 0 {
+					g.end(0)
+				}
+				require.Equal(t, ledgerMost, g.l.Available())
+			})
+		})
+	}
+}
+
+// answer is what a request got in the end.
+type answer struct {
+	lease core.Lease
+	err   error
+}
+
+// waits asks in a goroutine and returns when the request waits.
+func waits(t *testing.T, ask func(context.Context, int) (core.Lease, error), ctx context.Context, n int) <-chan answer { //nolint:revive // as it reads
+	t.Helper()
+	got := make(chan answer, 1)
+	go func() {
+		l, err := ask(ctx, n)
+		got <- answer{l, err}
+	}()
+	synctest.Wait()
+	require.Empty(t, got, "the request does not wait")
+	return got
+}
+
+func waiting(l core.Limiter) func(context.Context, int) (core.Lease, error) {
+	return func(ctx context.Context, n int) (core.Lease, error) { return ways.AcquireWaiting(ctx, l, n) }
+}
+
+func limiterOf(t *testing.T, order core.QueueOrder, permits, queue int) *core.ConcurrencyLimiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue, QueueOrder: order})
+	require.NoError(t, err)
+	return l
+}
+
+func TestWaitingIgnoresTheQueueLimit(t *testing.T) {
+	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst, core.FairShare} {
+		testkit.Bubble(t, order.String(), func(t *testing.T) {
+			l := limiterOf(t, order, 2, 3)
+			all := l.TryAcquire(2)
+			first := waits(t, waiting(l), t.Context(), 2)
+			second := waits(t, waiting(l), t.Context(), 2)
+			require.Equal(t, 4, l.Statistics().Queued)
+			// The others have all of their room.
+			other := waits(t, l.Acquire, t.Context(), 2)
+			last := waits(t, l.Acquire, t.Context(), 1)
+			require.Equal(t, 7, l.Statistics().Queued)
+			_, err := l.Acquire(t.Context(), 4) // more than the limit
+			require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
+			_, err = ways.AcquireWaiting(t.Context(), l, 4)
+			require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
+			require.Zero(t, l.Statistics().Rejected)
+			// A newcomer evicts, newest first, the others alone.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = l.Acquire(ctx, 2)
+			if order == core.NewestFirst {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, (<-other).err, core.ErrRejected)
+			} else {
+				require.ErrorIs(t, err, core.ErrRejected)
+			}
+			all.Release()
+			for synctest.Wait(); l.Statistics().Queued > 0; synctest.Wait() {
+				for _, c := range []<-chan answer{first, second, other, last} {
+					select {
+					case a := <-c:
+						require.NoError(t, a.err)
+						a.lease.Release()
+					default:
+					}
+				}
+			}
+			require.Equal(t, uint64(1), l.Statistics().Rejected)
+		})
+	}
+}
+
+func TestWaitingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, 1, 0)
+		held, err := ways.AcquireWaiting(t.Context(), l, 1)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		canceled := waits(t, waiting(l), ctx, 1)
+		cancel()
+		require.Equal(t, context.Canceled, (<-canceled).err)
+		_, err = ways.AcquireWaiting(ctx, l, 1)
+		require.Equal(t, context.Canceled, err)
+		_, err = ways.AcquireWaiting(t.Context(), l, -1)
+		require.Equal(t, core.ErrNegativePermits, err)
+		closed := waits(t, waiting(l), t.Context(), 1)
+		require.NoError(t, l.Close())
+		require.Equal(t, core.ErrClosed, (<-closed).err)
+		held.Release()
+
+		b, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		require.NoError(t, err)
+		require.True(t, b.TryAcquire(1).Acquired())
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = ways.AcquireWaiting(soon, b, 1)
+		var rejected *core.RejectedError
+		require.ErrorAs(t, err, &rejected)
+		require.Equal(t, core.ReasonDeadlineTooSoon, rejected.Reason)
+		start := time.Now()
+		lease, err := ways.AcquireWaiting(t.Context(), b, 1)
+		require.NoError(t, err)
+		require.True(t, lease.Acquired())
+		require.Equal(t, time.Hour, time.Since(start))
+	})
+}
+
+// foreign is a limiter of somebody else over one of core's.
+type foreign struct {
+	core.Limiter
+
+	asked int
+}
+
+func (f *foreign) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	f.asked++
+	return f.Limiter.Acquire(ctx, n)
+}
+
+// overriding embeds one of core's and overrides Acquire.
+type overriding struct {
+	*core.ConcurrencyLimiter
+
+	asked int
+}
+
+func (o *overriding) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	o.asked++
+	return o.ConcurrencyLimiter.Acquire(ctx, n)
+}
+
+func TestWaitingPassesThroughOurs(t *testing.T) {
+	for name, over := range map[string]func(t *testing.T, l core.Limiter) core.Limiter{
+		"itself": func(_ *testing.T, l core.Limiter) core.Limiter { return l },
+		"chain": func(t *testing.T, l core.Limiter) core.Limiter {
+			t.Helper()
+			c, err := core.Chain(core.Unlimited(), l)
+			require.NoError(t, err)
+			return c
+		},
+		"view in a chain in a view": func(t *testing.T, l core.Limiter) core.Limiter {
+			t.Helper()
+			c, err := core.Chain(core.WithReason(l, "full"), core.Unlimited())
+			require.NoError(t, err)
+			return core.WithReason(c, "busy")
+		},
+		"partition": func(t *testing.T, l core.Limiter) core.Limiter {
+			t.Helper()
+			k, err := partition.New(partition.Options[string, string]{
+				Key: func(s string) string { return s }, New: func(string) (core.Limiter, error) { return l, nil },
+			})
+			require.NoError(t, err)
+			return partition.For(k, "key")
+		},
+		"overflow of partitions": func(t *testing.T, l core.Limiter) core.Limiter {
+			t.Helper()
+			k, err := partition.New(partition.Options[string, string]{
+				Key: func(s string) string { return s }, New: func(string) (core.Limiter, error) { return limiter(t, 1, 0), nil },
+				MaxPartitions: 1, Overflow: core.WithReason(l, "full"),
+			})
+			require.NoError(t, err)
+			held, err := k.Acquire(t.Context(), "other", 1)
+			require.NoError(t, err)
+			t.Cleanup(held.Release)
+			return partition.For(k, "key")
+		},
+		"chain of partitions": func(t *testing.T, l core.Limiter) core.Limiter {
+			t.Helper()
+			k, err := partition.New(partition.Options[int, string]{
+				Key: func(int) string { return "" }, New: func(string) (core.Limiter, error) { return core.WithReason(l, "full"), nil },
+			})
+			require.NoError(t, err)
+			c, err := partition.Chain(partition.Shared[string](core.Unlimited()), partition.Translate(k, func(string) int { return 0 }))
+			require.NoError(t, err)
+			return partition.For(c, "key")
+		},
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			l := limiter(t, 1, 0)
+			v := over(t, l)
+			held, err := ways.AcquireWaiting(t.Context(), v, 1)
+			require.NoError(t, err)
+			_, err = v.Acquire(t.Context(), 1)
+			require.ErrorIs(t, err, core.ErrRejected)
+			got := waits(t, waiting(v), t.Context(), 1)
+			require.Equal(t, 1, l.Statistics().Queued)
+			held.Release()
+			a := <-got
+			require.NoError(t, a.err)
+			a.lease.Release()
+			require.Equal(t, 1, l.Available())
+		})
+	}
+}
+
+// A limiter of somebody else is asked once, and what it answers is the answer.
+func TestWaitingAsksOthersOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, 1, 0)
+		held := l.TryAcquire(1)
+		f, o := &foreign{Limiter: l}, &overriding{ConcurrencyLimiter: l}
+		c, err := core.Chain(f)
+		require.NoError(t, err)
+		for _, other := range []core.Limiter{f, o, c} {
+			_, err := ways.AcquireWaiting(t.Context(), other, 1)
+			require.ErrorIs(t, err, core.ErrRejected)
+		}
+		require.Equal(t, 2, f.asked)
+		require.Equal(t, 1, o.asked)
+		held.Release()
+		_, err = ways.AcquireWaiting(t.Context(), o, 1)
+		require.NoError(t, err)
+		require.Equal(t, 2, o.asked)
+	})
+}
+
+func TestPlainPermitsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, 1, 0)
+		p := plain(t, l)
+		require.NoError(t, p.TakeWaiting(t.Context(), 1))
+		require.ErrorIs(t, p.Take(t.Context(), 1), core.ErrRejected)
+		got := waits(t, func(ctx context.Context, n int) (core.Lease, error) {
+			return core.Lease{}, p.TakeWaiting(ctx, n)
+		}, t.Context(), 1)
+		p.Give(1)
+		require.NoError(t, (<-got).err)
+		p.Give(1)
+		require.Equal(t, core.Statistics{Limit: 1, Available: 1, Granted: 2, Rejected: 1}, l.Statistics())
+	})
 }

@@ -2,6 +2,7 @@ package backdoor_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -44,4 +45,11 @@ func ExampleWays_watch() {
 	// Output:
 	// 1 of 2 released
 	// 1 of 1 dropped
+}
+
+func ExampleWays_retire() {
+	ways := backdoor.Core[core.Lease]()
+	bucket, _ := core.NewTokenBucket(core.Every(time.Hour, 1))
+	fmt.Println(ways.Retire(bucket, 0), bucket.TryAcquire(1).Err())
+	// Output: true core: limiter is closed
 }

@@ -63,6 +63,10 @@ func (b *Bucket) advance(t *Terms, now int64) bool {
 	if b.missing == 0 {
 		return false
 	}
+	if b.missing <= t.Step && !t.Manual() && now > b.tick && uint64(now-b.tick) >= uint64(t.Span) {
+		b.missing, b.tick, b.overdue = 0, b.tick+t.Span, 0 // the next tick fills it: saves divisions (bench: bucket)
+		return true
+	}
 	k := b.ticksBy(t, now)
 	if k == 0 && b.overdue == 0 {
 		return false
