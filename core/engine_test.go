@@ -258,6 +258,25 @@ func TestReset(t *testing.T) {
 	})
 }
 
+// What is due but not yet applied under manual terms is gone with all else, and so is what was given back.
+func TestResetUnderManualTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+		l := bucket(t, o)
+		takes(t, l, 5)
+		time.Sleep(2 * time.Second)
+		o.TokensPerPeriod = 2
+		require.NoError(t, l.Update(o))
+		l.Reset()
+		available(t, l, 5)
+		require.False(t, l.TryReplenish())
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		require.True(t, l.TryReplenish())
+		available(t, l, 2)
+	})
+}
+
 func TestResetAfterCloseAndOfNone(t *testing.T) {
 	eachRate(t, func(t *testing.T, _ string, l resettable) {
 		takes(t, l, 5)

@@ -144,89 +144,6 @@ func TestPrioritiesComeFirst(t *testing.T) {
 	})
 }
 
-// The request that is next is not overtaken for being large, but by one that becomes next before it.
-func TestWhoBecomesNext(t *testing.T) {
-	eachOfFour(t, 5, 50, func(t *testing.T, l everything) {
-		fairly(t, l)
-		takes(t, l, 3)
-		large := queues(t, key(l, "a"), 4)
-		same := queues(t, key(l, "a"), 1)
-		other := queues(t, key(l, "b"), 1)
-		available(t, l, 2)
-		acquires(t, as{l, core.Flow{Priority: 1}}, 1).granted(t)
-		available(t, l, 1)
-		next := queues(t, as{l, core.Flow{Priority: 2}}, 2)
-		queues(t, as{l, core.Flow{Priority: 1}}, 1).cancelled(t)
-		large.cancelled(t) // still nobody overtakes the one that is next
-		same.waits(t)
-		other.waits(t)
-		next.cancelled(t)
-		same.granted(t)
-		other.waits(t)
-	})
-}
-
-func TestAFullQueueEvictsTheLargestShare(t *testing.T) {
-	eachOfFour(t, 10, 10, func(t *testing.T, l everything) {
-		fairly(t, l)
-		takes(t, l, 10)
-		retry := time.Second // all comes back then
-		if _, ok := l.(*core.ConcurrencyLimiter); ok {
-			retry = 0
-		}
-		a, b, c := key(l, "a"), key(l, "b"), as{l, core.Flow{Key: "c", Weight: 4}}
-		a1, a2, a3 := queues(t, a, 2), queues(t, a, 2), queues(t, a, 1)
-		b1 := queues(t, b, 1)
-		c1 := queues(t, c, 4) // 5, 1 and 1 by weight
-		acquires(t, a, 1).rejected(t, "queue limit reached", retry)
-		b2 := queues(t, b, 2) // a has 5, b would have 3
-		a3.rejected(t, "evicted by a newer request", retry)
-		a2.rejected(t, "evicted by a newer request", retry)
-		acquires(t, b, 2).rejected(t, "queue limit reached", retry)
-		acquires(t, a, 11).fails(t, core.ErrPermitsExceedLimit)
-		require.Equal(t, 9, l.Statistics().Queued)
-		b3 := queues(t, b, 1)
-		acquires(t, b, 1).rejected(t, "queue limit reached", retry) // b's own turn
-		acquires(t, key(l, "d"), 4).rejected(t, "queue limit reached", retry)
-
-		// A higher priority evicts from the lowest; the lowest evicts nobody.
-		acquires(t, as{l, core.Flow{Priority: -1}}, 1).rejected(t, "queue limit reached", retry)
-		high := as{l, core.Flow{Priority: 1}}
-		h := queues(t, high, 9)
-		for _, gone := range []*acquire{a1, b2, b3, c1} {
-			require.ErrorIs(t, gone.err, core.ErrRejected)
-		}
-		b1.waits(t) // as much by weight as c1, and older
-		acquires(t, key(l, "a"), 2).rejected(t, "queue limit reached", retry)
-		acquires(t, high, 2).rejected(t, "queue limit reached", map[bool]time.Duration{true: 0, false: 2 * time.Second}[retry == 0])
-		h.waits(t)
-	})
-}
-
-// RetryAfter and "deadline too soon" are by what the request lacks and its own flow's waiters
-// wait for: those of other flows may be served later.
-func TestWhatIsCertainOfATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fairly(t, bucket(t, core.TokenBucketOptions{
-			TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 20,
-		}))
-		takes(t, l, 10)
-		a := key(l, "a")
-		queues(t, a, 5)
-		queues(t, a, 5)
-		rejected(t, l, 3, 3*time.Second)
-		acquiresWithin(t, a, 1, 10*time.Second).rejected(t, "deadline too soon", 11*time.Second)
-		fits := acquiresWithin(t, a, 1, 11*time.Second)
-		fits.waits(t)
-		b := acquiresWithin(t, key(l, "b"), 3, 3*time.Second)
-		b.waits(t)
-		acquiresWithin(t, key(l, "c"), 3, 3*time.Second-1).rejected(t, "deadline too soon", 3*time.Second)
-		acquiresWithin(t, as{l, core.Flow{Priority: 1}}, 3, 3*time.Second).waits(t)
-		time.Sleep(3 * time.Second)
-		b.fails(t, context.DeadlineExceeded) // the higher priority came first
-	})
-}
-
 func TestAGrantThatIsGivenBackKeepsItsCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fairly(t, concurrency(t, 1, 50))
@@ -236,39 +153,6 @@ func TestAGrantThatIsGivenBackKeepsItsCharge(t *testing.T) {
 		l.Refund(a1.granted(t))
 		b1.granted(t)
 		a2.waits(t)
-	})
-}
-
-// A request keeps its flow through Updates to another order and back.
-func TestFlowsSurviveAnotherOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 10, QueueOrder: core.FairShare}
-		l, err := core.NewConcurrencyLimiter(o)
-		require.NoError(t, err)
-		lease := takes(t, l, 1)
-		served := make(chan string, 10)
-		for i, key := range []string{"a", "a", "a", "b", "a", "b"} {
-			go func() {
-				k, err := l.Acquire(core.WithFlow(t.Context(), core.Flow{Key: key}), 1)
-				if err != nil {
-					t.Error(err)
-				}
-				served <- key
-				k.Release()
-			}()
-			synctest.Wait()
-			if i == 4 { // the last one waits from the beginning under another order
-				o.QueueOrder = core.OldestFirst
-				require.NoError(t, l.Update(o))
-			}
-		}
-		o.QueueOrder = core.FairShare
-		require.NoError(t, l.Update(o))
-		lease.Release()
-		require.Equal(t, []string{"a", "b"}, []string{<-served, <-served})
-		for range 4 {
-			<-served
-		}
 	})
 }
 
@@ -333,51 +217,22 @@ func TestNobodyOvertakesUnderOldestFirst(t *testing.T) {
 }
 
 func TestNewestFirst(t *testing.T) {
-	t.Run("serves the newest, and stops at the first that does not fit", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newest(t, 5, 20)
-			a, b := takes(t, l, 2), takes(t, l, 3)
-			first, second, third := queues(t, l, 2), queues(t, l, 4), queues(t, l, 2)
-			a.Release()
-			third.granted(t)
-			b.Release()
-			first.waits(t) // it would fit, but the second comes before it
-			second.waits(t)
-			available(t, l, 3)
-			second.cancelled(t)
-			first.granted(t)
-		})
-	})
-	t.Run("a newcomer that fits goes first", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newest(t, 5, 20)
-			takes(t, l, 3)
-			big := queues(t, l, 3)
-			takes(t, l, 1)
-			acquires(t, l, 1).granted(t)
-			big.waits(t)
-		})
-	})
-	t.Run("evicts the oldest, whole, until the newcomer fits", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			l := newest(t, 5, 6)
-			held := takes(t, l, 5)
-			a, b, c := queues(t, l, 2), queues(t, l, 2), queues(t, l, 2)
-			d := queues(t, l, 3)
-			a.rejected(t, "evicted by a newer request", 0)
-			b.rejected(t, "evicted by a newer request", 0)
-			counts(t, l, 5, 0, 5, 1, 2)
-
-			// More than the queue holds evicts nobody.
-			require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 7, QueueLimit: 6, QueueOrder: core.NewestFirst}))
-			takes(t, l, 2)
-			acquires(t, l, 7).rejected(t, "queue limit reached", 0)
-			c.waits(t)
-			d.waits(t)
-			held.Release()
-			d.granted(t)
-			c.granted(t)
-			counts(t, l, 7, 0, 0, 4, 3)
-		})
+	synctest.Test(t, func(t *testing.T) {
+		l := newest(t, 5, 6)
+		held, two := takes(t, l, 3), takes(t, l, 2)
+		a, b, c := queues(t, l, 2), queues(t, l, 2), queues(t, l, 2)
+		d := queues(t, l, 3) // evicts the oldest, whole, until it fits
+		a.rejected(t, "evicted by a newer request", 0)
+		b.rejected(t, "evicted by a newer request", 0)
+		counts(t, l, 5, 0, 5, 2, 2)
+		two.Release()
+		acquires(t, l, 1).granted(t) // a newcomer that fits goes first
+		c.waits(t)
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 7, QueueLimit: 6, QueueOrder: core.NewestFirst}))
+		d.granted(t)
+		acquires(t, l, 7).rejected(t, "queue limit reached", 0) // more than the queue holds evicts nobody
+		c.waits(t)
+		held.Release()
+		c.granted(t)
 	})
 }

@@ -30,39 +30,6 @@ func keeps(f func()) int {
 	return size() - before
 }
 
-// A grant that a cancellation undoes was none: the count does not go up and down again.
-func TestGrantedNeverGoesDown(t *testing.T) {
-	for _, name := range []string{"concurrency", "bucket", "fixed", "sliding"} {
-		t.Run(name, func(t *testing.T) {
-			for range 300 {
-				synctest.Test(t, func(t *testing.T) {
-					l := four(t, 1, 1)[name]
-					lease := takes(t, l, 1)
-					ctx, cancel := context.WithCancel(t.Context())
-					done := make(chan error)
-					go func() {
-						_, err := l.Acquire(ctx, 1)
-						done <- err
-					}()
-					synctest.Wait()
-					l.Refund(lease)
-					granted := l.Statistics().Granted
-					cancel()
-					err := <-done
-					after := l.Statistics().Granted
-					require.GreaterOrEqual(t, after, granted)
-					if err == nil {
-						require.Equal(t, uint64(2), after)
-					} else {
-						require.Equal(t, uint64(1), after)
-						available(t, l, 1)
-					}
-				})
-			}
-		})
-	}
-}
-
 func TestAPeakOfLeasesLeavesNothingBehind(t *testing.T) {
 	const n = 170_000
 	l := concurrency(t, n, 0)

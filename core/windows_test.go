@@ -3,7 +3,6 @@ package core_test
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,80 +68,6 @@ func TestTheSecondWindowHolds8(t *testing.T) {
 		rejected(t, l, 7, 1500*time.Millisecond)
 		rejected(t, l, 10, 2500*time.Millisecond)
 	})
-}
-
-// Windows that their segments do not divide: permits taken just before, or at, a segment's
-// beginning come back when segment i+S begins: at the anchor + ceil((i+S)·W/S).
-func TestSegmentsThatDoNotDivideTheWindow(t *testing.T) {
-	type grid struct {
-		window   time.Duration
-		segments int64
-		anchor   time.Duration // from the creation
-	}
-	for _, g := range []grid{
-		{10, 3, 0},
-		{10, 7, 3},
-		{10, 10, 0},
-		{10, 1, -4},
-		{11, 10, -1},
-		{time.Second, 7, 0},
-		{time.Second, 7, 123456789},
-		{time.Second, 1e9, 0},
-		{time.Hour, 3_600_000_000_000 - 1, 1},
-		{1<<63 - 1, 1<<63 - 1, 0},
-		{1<<63 - 1, 1 << 62, 0},
-	} {
-		if g.segments > math.MaxInt {
-			continue // not on this machine
-		}
-		begin := func(i int64) time.Duration {
-			x := new(big.Int).Mul(big.NewInt(i), big.NewInt(int64(g.window)))
-			x.Add(x, big.NewInt(g.segments-1))
-			x.Div(x, big.NewInt(g.segments)) // rounds down
-			return time.Duration(x.Int64()) + g.anchor
-		}
-		for i := range int64(12) {
-			synctest.Test(t, func(t *testing.T) {
-				at := begin(i)
-				if at < 0 || at > 1<<61 {
-					return
-				}
-				l := sliding(t, core.SlidingWindowOptions{
-					PermitLimit: 2, Window: g.window, SegmentsPerWindow: int(g.segments), Anchor: time.Now().Add(g.anchor), QueueLimit: 2,
-				})
-				if at > 0 {
-					time.Sleep(at - 1)
-					takes(t, l, 1)
-					time.Sleep(1)
-				}
-				takes(t, l, 1)
-				if g.segments > 1<<61 {
-					return // it comes back in centuries
-				}
-				if at == 0 {
-					takes(t, l, 1)
-					rejected(t, l, 1, begin(i+g.segments)-at)
-					return
-				}
-				before := i - 1 // or, of a window's nanoseconds, the same
-				for begin(before) > at-1 {
-					before--
-				}
-				first := begin(before+g.segments) - at
-				if first <= 0 { // back at this very instant
-					available(t, l, 1)
-					return
-				}
-				rejected(t, l, 1, first)
-				rejected(t, l, 2, begin(i+g.segments)-at)
-				a := queues(t, l, 2)
-				time.Sleep(begin(i+g.segments) - at - 1)
-				a.waits(t)
-				time.Sleep(1)
-				a.granted(t)
-			})
-		}
-	}
 }
 
 // TestAnAnchorOfALongWindowWithTheMostSegments: there are more segments since the anchor than
