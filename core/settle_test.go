@@ -557,3 +557,17 @@ func TestALateRefundAfterCenturies(t *testing.T) {
 		available(t, l, 20) // without it, only the last twenty
 	})
 }
+
+// A grant of a bucket that is settled twice gives back what one of the fewer permits would.
+func TestAGrantThatIsSettledInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: 4 * time.Second})
+		a := takes(t, l, 2)
+		time.Sleep(5 * time.Second)
+		takes(t, l, 1)
+		a = l.Settle(a, 1)
+		available(t, l, 1)
+		l.Refund(a) // had it been none from the beginning, the one would still be out
+		available(t, l, 1)
+	})
+}
