@@ -433,7 +433,7 @@ func (l *leaving) Err() error {
 	return nil
 }
 
-// A request of many descriptors takes time in proportion to their number, and ends when its client leaves: then it takes nothing.
+// A request of many descriptors ends when its client disconnects, and then takes nothing.
 func TestManyDescriptors(t *testing.T) {
 	t.Parallel()
 	s := service(t, `
@@ -444,9 +444,7 @@ func TestManyDescriptors(t *testing.T) {
 	for range 10_000 {
 		req.Descriptors = append(req.Descriptors, entries("all=x"), entries("vip=x"))
 	}
-	begin := time.Now()
 	r := full(t, s, req)
-	assert.Less(t, time.Since(begin), 3*time.Second)
 	assert.Equal(t, ratelimit.RateLimitResponse_OK, r.GetOverallCode())
 	assert.Equal(t, "OK: OK 10001/20001 left", decided(ask(t, s, hits(0, "all=x"))))
 	for _, looks := range []int{0, 1, 50, 79, 80, 120, 150} {

@@ -264,6 +264,6 @@ func TestEnvoyReload(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(file+".new", []byte(changed), 0o600))
 		require.NoError(t, os.Rename(file+".new", file))
-		assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+		assert.Equal(t, "sluice serve: reloaded "+file, s.line(s.errs))
 	}
 }
