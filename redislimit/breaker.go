@@ -61,7 +61,7 @@ func breakerOf(s Store) *breaker {
 	runtime.AddCleanup(b, func(key any) {
 		breakers.Lock()
 		defer breakers.Unlock()
-		if breakers.of[key].Value() == nil { // else it is another one
+		if breakers.of[key].Value() == nil { // otherwise it is a newer breaker
 			delete(breakers.of, key)
 		}
 	}, key)
@@ -142,7 +142,7 @@ func (b *breaker) retryTime(now time.Time) time.Time {
 	return at
 }
 
-// timeout returns the failure of a store that has not answered in time.
+// timeout returns the failure of a store that has not replied in time.
 func (b *breaker) timeout(within time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +163,7 @@ func (b *breaker) setLate(err error) {
 // guards it.
 type observer struct {
 	onState func(up bool, err error)
-	changes []error       // that are not reported yet; nil is the store's return
+	changes []error       // not reported yet; a nil error means that the store is back
 	done    chan struct{} // closed when the goroutine that calls onState has ended; nil if there is none
 }
 
@@ -180,7 +180,7 @@ func (b *breaker) observe(o *observer) {
 	}
 }
 
-// ignore ends observe. It returns what is closed once all changes have been reported, or nil if they have.
+// ignore ends observe. It returns a channel that is closed once all changes have been reported, or nil if there are none left.
 func (b *breaker) ignore(o *observer) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,8 +225,7 @@ type storeError struct{ why error }
 func (e *storeError) Error() string        { return ErrStore.Error() + ": " + e.why.Error() }
 func (e *storeError) Is(target error) bool { return target == ErrStore }
 
-// Unwrap returns the store's own error. One that says that a time was over does not count: the
-// caller's own deadline was another.
+// Unwrap returns the store's own error, unless it is a context error: the caller's own context has not ended.
 func (e *storeError) Unwrap() error {
 	if errors.Is(e.why, context.DeadlineExceeded) || errors.Is(e.why, context.Canceled) {
 		return nil
@@ -255,8 +254,8 @@ type script struct {
 	// late is called with the reply of a call that has returned after its deadline.
 	late func(reply []int64, err error)
 
-	// outside returns the arguments for running the script once more after a reply that says that its instant is in none of
-	// the calendar's windows, or nil. A nil function: it never does.
+	// outside, if it is not nil, returns the arguments for running the script once more, after a reply that says that its
+	// instant is in none of the calendar windows. After any other reply it returns nil.
 	outside func(args, reply []int64) []int64
 }
 
@@ -279,8 +278,8 @@ func (b *breaker) run(s *script) ([]int64, error) {
 	return b.runApart(s)
 }
 
-// runHere runs the script on this goroutine, for a store that returns by the deadline. With two processors, another goroutine
-// costs half as much as the call: 90 µs instead of 62, in BenchmarkTake/callers=1 of bench/stores.
+// runHere runs the script on this goroutine, for a store that returns by the deadline. On two CPUs another goroutine would add
+// half of the call's time: 90 µs instead of 62 in BenchmarkTake/callers=1 of bench/stores.
 func (s *script) runHere() ([]int64, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), s.deadline) //nolint:forbidigo // it is for many callers
 	defer cancel()
@@ -291,11 +290,11 @@ func (s *script) runHere() ([]int64, error) {
 	return reply, err
 }
 
-// runApart runs the script on a goroutine of its own, which may continue after the deadline. A new connection to a server far
-// away needs several round trips: if the call ended with the decision, the next one would start anew, and none would ever
+// runApart runs the script on a goroutine of its own, which may continue after the deadline. A new connection to a distant server
+// needs several round trips. If the call ended with the decision, the next call would have to start again, and none would ever
 // succeed.
 func (b *breaker) runApart(s *script) ([]int64, error) {
-	// With a context that has no deadline, rueidis goes over to goroutines of its own for good.
+	// With a context that has no deadline, rueidis would switch to goroutines of its own for good.
 	ctx, cancel := context.WithDeadline(context.Background(), s.deadline.Add(lateFor)) //nolint:forbidigo // as above
 	var reply []int64
 	err := errNoReturn

@@ -9,18 +9,18 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// Windows of the calendar. The server's clock decides which window it is, and the callers know where windows
-// begin: each call has the boundaries around the instant that the caller takes for the server's. If the server's is
-// in none of these windows, it does nothing but say so, and the call is made once more.
+// Calendar windows. The server's clock decides which window is current, but only callers know where windows start. Each call
+// has the boundaries around the instant at which the caller believes the server to be. If the server is in none of these windows,
+// it does nothing, and the call is made once more with the right boundaries.
 
-// forgetAfter is how long a rejection by a calendar's window is remembered: its window may last for a year, and
-// its permits may be given back by others.
+// forgetAfter is how long a rejection by a calendar window is remembered. The window may last for a year, and another process
+// may return permits earlier.
 const forgetAfter = time.Minute
 
-// boundariesAt is where a call's arguments have the boundaries.
+// boundariesAt is the index of the boundaries in a call's arguments.
 const boundariesAt = 6
 
-// byCalendar puts a calendar into the limits. The span is the length of the window of now, to estimate by.
+// byCalendar puts a calendar into the limits. The span is the length of the current window, for estimates.
 func (l *limits) byCalendar(c core.Calendar) {
 	l.calendar = c
 	start, end := c.Bounds(time.Now())
@@ -30,10 +30,10 @@ func (l *limits) byCalendar(c core.Calendar) {
 	l.origin = int64(h.Sum64() & (1<<52 - 1))
 }
 
-// ofCalendar reports whether it is a window of the calendar.
+// ofCalendar reports whether it is a calendar window.
 func (l *limits) ofCalendar() bool { return l.calendar != core.Calendar{} }
 
-// around appends the boundaries of the window of an instant and of the windows beside it.
+// around appends the boundaries of the window at an instant and of its two neighbors.
 func (l *limits) around(args []int64, at time.Time) []int64 {
 	start, end := l.calendar.Bounds(at)
 	before, _ := l.calendar.Bounds(start.Add(-1))
@@ -41,8 +41,9 @@ func (l *limits) around(args []int64, at time.Time) []int64 {
 	return append(args, max(before.UnixMicro(), 0), start.UnixMicro(), end.UnixMicro(), after.UnixMicro())
 }
 
-// again returns the arguments with which a call has to be made once more, after the reply; nil: it has not.
-func (l *limits) again(args, reply []int64) []int64 {
+// corrected returns the arguments with which a call is made once more after a reply that says that its instant is in none
+// of the windows; nil after any other reply.
+func (l *limits) corrected(args, reply []int64) []int64 {
 	if !outside(reply) {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (l *limits) again(args, reply []int64) []int64 {
 	return args
 }
 
-// outside reports whether a script says that its instant is in none of the windows.
+// outside reports whether the reply says that the script's instant is in none of the windows.
 func outside(reply []int64) bool { return len(reply) == 2 && reply[0] == 0 }
 
 // lengthOf returns the length of the window that ends at a server's instant, in microseconds.
@@ -60,17 +61,23 @@ func (l *limits) lengthOf(end int64) int64 {
 	return end - start.UnixMicro()
 }
 
-// next returns the microseconds from an instant, which is a boundary, to the n-th boundary after it.
-func (l *limits) next(boundary, n int64) int64 {
+// windowsAfter returns the microseconds from an instant at which permits come back to the end of the n-th window after it.
+func (l *limits) windowsAfter(at, n int64) int64 {
+	if !l.ofCalendar() {
+		if n > never/l.span {
+			return never
+		}
+		return n * l.span
+	}
 	const unit = int64(time.Second / time.Microsecond)
-	at := calendar.Calendar(l.calendar).After(boundary/unit, uint64(n))
-	if at > most/unit {
+	end := calendar.Calendar(l.calendar).After(at/unit, uint64(n))
+	if end > maxNumber/unit {
 		return never
 	}
-	return at*unit - boundary
+	return end*unit - at
 }
 
-// windowOf returns the length of a calendar's window; micros 0: that of now.
+// windowOf returns micros as the length of a calendar window; 0 means the current one.
 func (l *limits) windowOf(micros int64) time.Duration {
 	if micros == 0 {
 		start, end := l.calendar.Bounds(time.Now())

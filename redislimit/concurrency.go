@@ -28,22 +28,22 @@ func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 	}.describe(0)
 }
 
-// ConcurrencyLimiter is a [core.ConcurrencyLimiter] that processes share: all of them together
-// hold at most PermitLimit permits. A lease holds its permits until it is released, and is
-// renewed until then. If it cannot be for [StoreOptions].TTL it is lost, and its permits go to others;
-// [Context] ends before that. Each lease has a [FencingToken].
+// ConcurrencyLimiter is a [core.ConcurrencyLimiter] that processes share: all of them together hold at
+// most PermitLimit permits. A lease holds its permits until it is released, and is renewed until then.
+// If it cannot be renewed for [StoreOptions].TTL, it is lost, and others may take its permits. [Context]
+// ends before that. Each lease has a [FencingToken].
 //
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder] and
-// [io.Closer], and safe for concurrent use. It is no [core.Resetter]: what is held stays held.
-// Make it with [NewConcurrencyLimiter]; the zero value refuses with [core.ErrClosed].
+// [io.Closer], and safe for concurrent use. It is not a [core.Resetter], because permits stay held.
+// Make it with [NewConcurrencyLimiter]; the zero value fails with [core.ErrClosed].
 type ConcurrencyLimiter struct {
 	engine
 
 	options ConcurrencyLimiterOptions // guarded by mu
 }
 
-// NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error with
-// everything that is wrong with the options. It does not ask the store.
+// NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error that reports
+// all invalid options. It does not ask the store.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
 	l := new(ConcurrencyLimiter)
 	if err := l.init(&o); err != nil {
@@ -63,8 +63,8 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 // Update applies new options in this process; [core.ConcurrencyLimiter.Update] says what happens to waiters. Shared must be
 // zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
 //
-// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, each
-// process grants up to its own limit.
+// Permits that are held stay held. Other processes continue with their own options. While the options differ, each process
+// grants up to its own limit.
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(&o, func() { l.options = o })
 }

@@ -1,7 +1,6 @@
 package redislimit_test
 
 import (
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,8 +14,6 @@ import (
 // its own, in the bubble of the rule.
 func conforms(t *testing.T, c limitertest.Config, build func(redislimit.StoreOptions) (core.Limiter, error)) {
 	t.Helper()
-	// A Switch keeps the order of waiters that it asks anew in core's limiters; those of another package it asks at the same time.
-	c.Skip = append(slices.Clip(c.Skip), "a switch keeps its waiters in order")
 	var mu sync.Mutex
 	servers := map[core.Limiter]*server{}
 	c.New = func() core.Limiter {

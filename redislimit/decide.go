@@ -8,18 +8,18 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// admitLocked reports whether the store is to be asked for a newcomer, and decides it if not.
-func (e *engine) admitLocked(t *take, now time.Time) bool {
-	switch n := t.permits; {
+// admitLocked reports whether the store is to be asked for a new request. If not, it decides the request.
+func (e *engine) admitLocked(req *request, now time.Time) bool {
+	switch n := req.permits; {
 	case e.closed:
-		e.refuseLocked(t, core.ErrClosed)
+		e.failLocked(req, core.ErrClosed)
 	case n > e.limits.limit:
-		e.refuseLocked(t, &core.ExceedsLimitError{Limiter: e.limits.name, Permits: n, Limit: e.limits.limit})
+		e.failLocked(req, &core.ExceedsLimitError{Limiter: e.limits.name, Permits: n, Limit: e.limits.limit})
 	case n > 0 && e.queue.permits > 0 && e.limits.order == core.OldestFirst:
-		e.missLocked(t, now) // nobody overtakes
+		e.missLocked(req, now) // nothing overtakes a waiter
 	default:
 		if err := e.breaker.rejects(now); err != nil {
-			e.unreachableLocked(t, err)
+			e.unreachableLocked(req, err)
 			return false
 		}
 		return true
@@ -27,149 +27,149 @@ func (e *engine) admitLocked(t *take, now time.Time) bool {
 	return false
 }
 
-// missLocked rejects or queues a take of permits that are not available.
-func (e *engine) missLocked(t *take, now time.Time) {
-	if t.waits {
-		e.queue.admitLocked(t, now)
+// missLocked rejects or queues a request for permits that are not available.
+func (e *engine) missLocked(req *request, now time.Time) {
+	if req.waits {
+		e.queue.admitLocked(req, now)
 	} else {
-		e.rejectLocked(t, now, core.ReasonExhausted)
+		e.rejectLocked(req, now, core.ReasonExhausted)
 	}
 }
 
-// decideLocked ends t.
-func (e *engine) decideLocked(t *take, out outcome) {
-	if t.stage == queued {
-		e.queue.removeLocked(t)
+// decideLocked ends a request.
+func (e *engine) decideLocked(req *request, out outcome) {
+	if req.stage == queued {
+		e.queue.removeLocked(req)
 	}
-	t.stage, t.outcome, t.limits = decided, out, e.limits
-	if t.done != nil {
-		e.woken = append(e.woken, t.done)
+	req.stage, req.outcome, req.limits = decided, out, e.limits
+	if req.done != nil {
+		e.woken = append(e.woken, req.done)
 	}
 }
 
-func (e *engine) refuseLocked(t *take, err error) {
-	t.err = err
-	e.decideLocked(t, refused)
+func (e *engine) failLocked(req *request, err error) {
+	req.err = err
+	e.decideLocked(req, failed)
 }
 
-// rejectLocked decides that the limit has no room for t.
-func (e *engine) rejectLocked(t *take, now time.Time, reason string) {
+// rejectLocked decides that the limit has no room for the request.
+func (e *engine) rejectLocked(req *request, now time.Time, reason string) {
 	e.rejected++
-	t.reason = reason
+	req.reason = reason
 	if e.limits.rate() {
-		t.retry = lasts(e.limits.period()) // if nothing is known
-		// An evicted one may fit now; but if the store has said that it does not, nothing is known.
-		if due, ok := e.queue.dueLocked(t, now); ok && (due.After(now) || reason == core.ReasonEvicted) {
-			t.retry = lasts(max(microseconds(due.Sub(now)), 1))
+		req.retry = lasts(e.limits.period()) // if nothing is known
+		// An evicted request may fit now. If the store has refused it although it fits, nothing is known.
+		if at, ok := e.queue.servedAtLocked(req, now); ok && (at.After(now) || reason == core.ReasonEvicted) {
+			req.retry = lasts(max(microseconds(at.Sub(now)), 1))
 		}
 	}
-	t.answer.left, t.answer.reset, t.answer.window = e.memory.available(e.limits, now), e.memory.reset(now), e.memory.window
-	e.decideLocked(t, rejected)
+	req.result.left, req.result.reset, req.result.window = e.memory.available(e.limits, now), e.memory.reset(now), e.memory.window
+	e.decideLocked(req, rejected)
 }
 
-// unreachableLocked has Unavailable decide t.
-func (e *engine) unreachableLocked(t *take, err error) {
+// unreachableLocked has Unavailable decide the request.
+func (e *engine) unreachableLocked(req *request, err error) {
 	switch e.shared.Unavailable {
 	case FailClosed:
 		e.rejected++
-		e.refuseLocked(t, err)
+		e.failLocked(req, err)
 		return
 	case FailOpen:
 		e.granted++
 	case UseLocal: // counted when Local has decided
 	}
-	e.decideLocked(t, unreachable)
+	e.decideLocked(req, unreachable)
 }
 
-// leave takes t out if it is not decided; its caller goes away.
-func (e *engine) leave(t *take) bool {
+// abandon drops a request whose caller gives up, and reports whether it was undecided.
+func (e *engine) abandon(req *request) bool {
 	e.mu.Lock()
 	defer e.unlock()
-	if t.stage == decided {
+	if req.stage == decided {
 		return false
 	}
-	e.leaveLocked(t)
+	e.abandonLocked(req)
 	return true
 }
 
-func (e *engine) leaveLocked(t *take) {
-	if q := &e.queue; t.stage == queued {
-		first := t.permits > 0 && t == q.head(e.limits.order)
-		q.removeLocked(t)
+func (e *engine) abandonLocked(req *request) {
+	if q := &e.queue; req.stage == queued {
+		first := req.permits > 0 && req == q.head(e.limits.order)
+		q.removeLocked(req)
 		q.asks = q.asks || first && q.permits > 0 // others may be served now
 	}
-	t.stage = gone
+	req.stage = abandoned
 }
 
-// returnLocked gives back what was granted to t and nobody has. The grant stays counted, if it
-// was: counts do not fall.
-func (e *engine) returnLocked(t *take) {
+// returnLocked returns the permits of a grant that no caller is left to take. A grant that was counted stays counted, because
+// counts do not fall.
+func (e *engine) returnLocked(req *request) {
 	switch {
-	case t.permits == 0:
-	case t.lease != nil:
-		t.lease.freed = true
-		e.keeper.endLocked(t.lease, released)
-		e.addLocked(e.keeper.release(t.lease), time.Now())
+	case req.permits == 0:
+	case req.lease != nil:
+		req.lease.released = true
+		e.keeper.endLocked(req.lease, released)
+		e.addLocked(e.keeper.release(req.lease), time.Now())
 	default:
 		e.memory.forget()
-		e.addLocked(giveBack(int64(t.permits), t.answer.stamp), time.Now())
+		e.addLocked(giveOp(int64(req.permits), req.result.stamp), time.Now())
 	}
 }
 
-// leaseOf returns the lease of a decided take that Unavailable does not decide.
-func (e *engine) leaseOf(t *take) core.Lease {
-	switch t.outcome {
+// leaseOf returns the lease of a decided request, unless Unavailable decides it.
+func (e *engine) leaseOf(req *request) core.Lease {
+	switch req.outcome {
 	case granted:
-		return e.grantOf(t)
+		return e.grantOf(req)
 	case rejected:
-		return t.rejection()
-	case refused, unreachable:
+		return req.rejection()
+	case failed, unreachable:
 	}
-	l := core.Fail(t.err)
-	if errors.Is(t.err, ErrStore) {
-		l = l.With(t.limits.said(nil, 0)...)
+	l := core.Fail(req.err)
+	if errors.Is(req.err, ErrStore) {
+		l = l.With(req.limits.appendMetadata(nil, 0)...)
 	}
 	return l
 }
 
-func (e *engine) grantOf(t *take) core.Lease {
+func (e *engine) grantOf(req *request) core.Lease {
 	room := [7]core.Metadata{}
-	m := t.numbers(room[:0])
-	if t.lease != nil {
-		m = append(m, FencingToken.With(uint64(t.lease.token)))
-		return t.lease.handle().grant(t.permits, m...)
+	m := req.appendMetadata(room[:0])
+	if req.lease != nil {
+		m = append(m, FencingToken.With(uint64(req.lease.token)))
+		return req.lease.handle().grant(req.permits, m...)
 	}
-	g := &grant{e: e, certain: int64(t.permits), stamp: t.answer.stamp}
-	return core.Grant(t.permits, nil, append(m, grantKey.With(g))...)
+	g := &grant{e: e, limits: req.limits, certain: int64(req.permits), stamp: req.result.stamp}
+	return core.Grant(req.permits, nil, append(m, grantKey.With(g))...)
 }
 
-func (t *take) rejection() core.Lease {
-	room := [7]core.Metadata{core.ReasonPhrase.With(t.reason)}
+func (req *request) rejection() core.Lease {
+	room := [7]core.Metadata{core.ReasonPhrase.With(req.reason)}
 	m := room[:1]
-	if t.retry > 0 {
-		m = append(m, core.RetryAfter.With(t.retry))
+	if req.retry > 0 {
+		m = append(m, core.RetryAfter.With(req.retry))
 	}
 	err := &core.RejectedError{
-		Limiter: t.limits.name, Permits: t.permits, Reason: t.reason, Detail: t.detail, RetryAfter: t.retry, Cause: t.err,
+		Limiter: req.limits.name, Permits: req.permits, Reason: req.reason, Detail: req.detail, RetryAfter: req.retry, Cause: req.err,
 	}
-	return core.Fail(err).With(t.numbers(m)...)
+	return core.Fail(err).With(req.appendMetadata(m)...)
 }
 
-// numbers appends what every lease says, and what was left after the decision.
-func (t *take) numbers(m []core.Metadata) []core.Metadata {
-	m = append(t.limits.said(m, t.answer.window), core.Remaining.With(min(t.answer.left, t.limits.limit)))
-	if t.limits.rate() {
-		m = append(m, core.ResetAfter.With(lasts(t.answer.reset)))
+// appendMetadata appends the metadata that every lease has, and what was left after the decision.
+func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
+	m = append(req.limits.appendMetadata(m, req.result.window), core.Remaining.With(min(req.result.left, req.limits.limit)))
+	if req.limits.rate() {
+		m = append(m, core.ResetAfter.With(lasts(req.result.reset)))
 	}
 	return m
 }
 
 // unrecorded returns the lease of FailOpen, which holds nothing.
-func (e *engine) unrecorded(t *take) core.Lease {
-	return core.Grant(t.permits, nil, append(t.limits.said(nil, 0), grantKey.With(&grant{e: e}))...)
+func (e *engine) unrecorded(req *request) core.Lease {
+	return core.Grant(req.permits, nil, append(req.limits.appendMetadata(nil, 0), grantKey.With(&grant{e: e, limits: req.limits}))...)
 }
 
-// count counts what Shared.Local decided.
+// count counts the decision of Shared.Local.
 func (e *engine) count(l core.Lease) core.Lease {
 	e.mu.Lock()
 	defer e.unlock()

@@ -13,44 +13,43 @@
 //		log.Print(lease.Err())
 //	}
 //
-// [StoreOptions].Key names the limit; each limiter made with that Key takes part in it. Packages
-// goredis and rueidis make a [Store] of the client that you have.
+// [StoreOptions].Key names the limit. All limiters with the same Key share it. Packages goredis and
+// rueidis make a [Store] from your client.
 //
-// A decision is one script, which is atomic. It counts in integers and by the server's clock;
-// no process' clock is ever sent. A rejected request takes nothing. A calendar's window is the
-// server's too: processes send where windows begin.
+// Each decision is one script, which is atomic. It counts in integers and uses the server's clock;
+// processes never send their own clocks. A rejected request takes nothing. The server's clock also
+// decides the current calendar window: processes send where calendar windows start.
 //
-// A decision takes one round trip to the store at most, and often none: concurrent calls travel
-// together, a rejection is remembered until it may be over, and rate limiters take permits in
-// advance. If the store does not answer within [StoreOptions].Timeout, [StoreOptions].Unavailable decides.
+// A decision takes at most one round trip to the store, and often none. Concurrent requests share a
+// call, a rejection is remembered until its RetryAfter is over, and rate limiters prefetch permits.
+// If the store does not reply within [StoreOptions].Timeout, [StoreOptions].Unavailable decides.
 //
-// A concurrency lease is renewed while it is held. If it cannot be, it is lost, and its permits
-// go to others; [Context] ends before that.
+// A concurrency lease is renewed while it is held. If it cannot be renewed, it is lost, and other
+// processes may take its permits. [Context] ends before that.
 //
-// What is remembered makes a limiter strict, never lax: permits that another process gives back,
-// by Settle, Refund or Reset, may be noticed only when a rejection's RetryAfter is over, or a minute
-// if a Calendar's window lasts longer.
+// What a process remembers can delay a grant but never allows an extra one. If another process
+// returns permits, by Settle, Refund or Reset, this process may notice only when the RetryAfter of a
+// rejection is over. It notices after a minute if a calendar window lasts longer than that.
 //
 // # Inside
 //
 // A limiter is an engine (engine.go), which has three components under one mutex:
 //
-//   - The pipeline (pipeline.go, deal.go) gathers takes, which are requests for permits, and operations, which are all else,
-//     for the next call of the store; makes one call at a time; and deals out the answers. wire.go has the numbers.
-//   - The queue (queue.go, listener.go) has the waiters of this process: Acquires that the store refused. Its head has the
-//     only timer; a listener hears of releases by other processes.
-//   - The keeper (keeper.go, lease.go) has the concurrency leases: it renews them, and releases those that nobody knows of.
-//     A lease has an id that its holder chose, so a take whose answer was lost can be released.
+//   - The pipeline (pipeline.go, deliver.go) collects requests for permits and all other operations for the next call of the
+//     store, makes one call at a time, and distributes the results. wire.go encodes and decodes them.
+//   - The queue (queue.go, listener.go) holds the waiters of this process: Acquires that the store refused. Only its head has a
+//     timer. A listener subscribes to releases by other processes.
+//   - The keeper (keeper.go, lease.go) holds the concurrency leases. It renews them, and releases leases that may have been
+//     granted although the reply was lost. It can do so because the holder chooses a lease's id.
 //
-// Before the store is asked, a take is decided by what is remembered (memory.go: a forecast of when permits come back, and a
-// rejection; prefetch.go). A breaker (breaker.go), which all limiters on a store share, bounds each call in time, and opens when
-// the store does not answer.
+// Before the store is asked, a request is decided by what is remembered: a forecast of when permits come back and the latest
+// refusal (memory.go, forecast.go), and prefetched permits (prefetch.go). All limiters on a store share a breaker (breaker.go),
+// which bounds each call in time and opens when the store does not reply.
 //
-// Each script does all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
-// integers. lua/README.md explains what a settlement may give back. A window keeps, for each permit, the instant at which it
-// comes back.
+// A script performs all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
+// integers. lua/README.md explains how much a settlement may return. A window stores the instants at which permits come back.
 //
-// Until an adapter is ready, each call has a goroutine of its own and goes on for 10 s, so that a connection is made that takes
-// longer than a decision. goredis is ready once 9 commands in a row were answered, rueidis once 64 were. The tests of
-// this module use its adapters, a cycle of modules.
+// Until an adapter is ready, each call has its own goroutine and continues for 10 s, so that a connection can be made that takes
+// longer than a decision. goredis is ready after 9 replies in a row, rueidis after 64. The tests of this module use its
+// adapters, so the modules form a cycle.
 package redislimit

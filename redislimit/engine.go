@@ -11,23 +11,23 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// engine is the part that the four limiters share. A take is decided by what is remembered (memory.go), or the pipeline asks
-// the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
+// engine is the part that the four limiters share. A request is decided by what is remembered (memory.go), or the pipeline
+// asks the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
 type engine struct {
-	shared  StoreOptions // with its defaults; no Store: not made by a constructor
+	shared  StoreOptions // with its defaults; its Store is nil in a zero value
 	breaker *breaker
 	states  *observer       // nil without OnState
 	ready   func() bool     // reports whether the store returns by its context's deadline
-	ending  context.Context // ends with Close, and late calls with it
+	ending  context.Context // canceled by Close, which ends late calls
 	end     context.CancelFunc
 	kind    kind
 	keys    []string
-	channel string      // where releases are published; "": they are not
+	channel string      // where releases are published; empty for a rate limiter
 	locals  wait.Source // ends the waits in Shared.Local at Close
 
-	// mu guards the rest, and what the components say. It is let go by unlock, and only by that: a function takes it and lets
-	// it go, or its name ends in Locked. It is held neither while the store is asked nor while anybody else's code runs. Of
-	// other locks only the breaker's is taken under it.
+	// mu guards the fields below, and the components. Only unlock releases it: a function takes and releases it, or its name
+	// ends in Locked. It is held neither during a call of the store nor while a user's code runs. Of other locks only the
+	// breaker's is taken under it.
 	mu       sync.Mutex
 	limits   *limits
 	closed   bool
@@ -35,14 +35,14 @@ type engine struct {
 	pipeline pipeline
 	queue    queue
 	keeper   keeper
-	looked   time.Time // when Statistics last asked
+	looked   time.Time // when Statistics last asked the store
 	granted  uint64
 	rejected uint64
-	woken    []chan struct{} // to be closed when the mutex is free
-	canceled []func()        // likewise, to be called
+	woken    []chan struct{} // to be closed after the mutex is released
+	ended    []func()        // to be called after the mutex is released
 }
 
-// start makes the engine ready. The shared options are valid, and have their defaults.
+// start makes the engine ready for use. The shared options are valid, and have their defaults.
 func (e *engine) start(s StoreOptions, l *limits) {
 	e.shared, e.kind, e.limits, e.breaker = s, l.kind, l, breakerOf(s.Store)
 	e.ending, e.end = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
@@ -66,48 +66,46 @@ func (e *engine) start(s StoreOptions, l *limits) {
 	now := time.Now()
 	e.memory = memory{left: l.limit, fullAt: now, forecast: forecast{limits: l}}
 	e.pipeline.e, e.queue.e = e, e
-	e.keeper = keeper{e: e, since: now, holder: rand.Int64N(most)}
+	e.keeper = keeper{e: e, since: now, holder: rand.Int64N(maxNumber)}
 }
 
-// unlock lets go of the mutex. It sets the waiters' alarm, sees to it that somebody calls the store if there is something
-// to ask, and wakes the callers whose requests were decided: not before, as they would find the mutex taken.
+// unlock releases the mutex. Before that it sets the timers, and starts a call of the store if there is something to ask.
+// Afterwards it wakes the callers whose requests were decided, so that they do not block on the mutex.
 func (e *engine) unlock() {
-	e.queue.setAlarmLocked()
+	e.queue.setTimerLocked()
 	e.keeper.setTimerLocked()
 	e.pipeline.startLocked()
-	woken, canceled := e.woken, e.canceled
-	e.woken, e.canceled = nil, nil
+	woken, ended := e.woken, e.ended
+	e.woken, e.ended = nil, nil
 	e.mu.Unlock()
 	for _, done := range woken {
 		close(done)
 	}
-	for _, cancel := range canceled {
-		cancel()
+	for _, end := range ended {
+		end()
 	}
 }
 
-// TryAcquire takes permits if they are available now. It waits only for the store, for
-// [StoreOptions].Timeout at most. While somebody in this process waits, an oldest-first limiter
-// rejects it even if the permits are available.
+// TryAcquire takes permits if they are available now. It waits only for the store, at most for [StoreOptions].Timeout. While a
+// caller in this process waits, an oldest-first limiter rejects it even if the permits are available.
 func (e *engine) TryAcquire(permits int) core.Lease {
 	if err := e.check(permits); err != nil {
 		return core.Fail(err)
 	}
-	t := &take{permits: permits}
-	e.decide(t)
+	req := &request{permits: permits}
+	e.decide(req)
 	switch {
-	case t.outcome != unreachable:
-		return e.leaseOf(t)
+	case req.outcome != unreachable:
+		return e.leaseOf(req)
 	case e.shared.Unavailable == UseLocal:
 		return e.count(e.shared.Local.TryAcquire(permits))
 	}
-	return e.unrecorded(t)
+	return e.unrecorded(req)
 }
 
-// Acquire takes permits. If they are not available it waits for them, if the queue limit
-// allows. If ctx is done, then or later, Acquire returns ctx.Err(), unchanged, at once; what
-// the store grants afterwards is given back. A rate limiter rejects at once if the wait would
-// outlast ctx's deadline.
+// Acquire takes permits. If they are not available, it waits for them, if the queue limit allows. If ctx is done, now or
+// later, Acquire returns ctx.Err() immediately; permits that the store grants afterwards are returned. A rate limiter rejects
+// immediately if the wait would outlast ctx's deadline.
 func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	err := ctx.Err()
 	if permits < 0 || err == nil {
@@ -116,42 +114,41 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err != nil {
 		return core.Fail(err), err
 	}
-	t := &take{permits: permits, waits: true, leaves: ctx.Done()}
-	t.deadline, _ = ctx.Deadline()
-	if err := e.await(ctx, t); err != nil {
+	req := &request{permits: permits, waits: true}
+	req.deadline, _ = ctx.Deadline()
+	if err := e.await(ctx, req); err != nil {
 		return core.Fail(err), err
 	}
 	switch {
-	case t.outcome != unreachable:
-		l := e.leaseOf(t) //nolint:contextcheck // its release is no part of this
+	case req.outcome != unreachable:
+		l := e.leaseOf(req) //nolint:contextcheck // its release is no part of this
 		return l, l.Err()
 	case e.shared.Unavailable == UseLocal:
 		l, err := hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
 		return e.count(l), err //nolint:contextcheck // a call of many does not end with one's ctx
 	}
-	l := e.unrecorded(t)
+	l := e.unrecorded(req)
 	return l, l.Err()
 }
 
 // statisticsEvery is how often Statistics asks the store at most.
 const statisticsEvery = 100 * time.Millisecond
 
-// Available asks the store how many permits could be taken now, within [StoreOptions].Timeout. While
-// the store is unreachable it returns what was known last.
+// Available asks the store how many permits could be taken now. It takes at most [StoreOptions].Timeout. While the store is
+// unreachable, it returns the number that was known last.
 func (e *engine) Available() int {
 	if e.shared.Store == nil {
 		return 0
 	}
-	e.do(look())
+	e.do(lookOp())
 	e.mu.Lock()
 	defer e.unlock()
 	return e.memory.available(e.limits, time.Now())
 }
 
-// Statistics returns the limiter's counts, which are those of this process, and what is
-// available to all. It asks the store if the latest answer is older than 100 ms, and every 100
-// ms at most; else, and while the store is unreachable, Available is what is known. It works
-// after Close.
+// Statistics returns the counts of this process, and how many permits are available to all processes. It asks the store if the
+// latest reply is older than 100 ms, and at most every 100 ms. Otherwise, and while the store is unreachable, Available is the
+// number that is known. Statistics works after Close.
 func (e *engine) Statistics() core.Statistics {
 	if e.shared.Store == nil {
 		return core.Statistics{}
@@ -168,7 +165,7 @@ func (e *engine) lookIfStaleLocked() *operation {
 		return nil
 	}
 	e.looked = now
-	return look()
+	return lookOp()
 }
 
 func (e *engine) statisticsLocked() core.Statistics {
@@ -178,9 +175,9 @@ func (e *engine) statisticsLocked() core.Statistics {
 	}
 }
 
-// IdleFor returns how long this process has known all permits to be available, and whether it
-// does. It never asks the store. A rate limiter is idle once what this process knows to be taken
-// has come back, a concurrency limiter while this process holds no lease.
+// IdleFor returns whether this process knows all permits to be available, and for how long. It never asks the store. A rate
+// limiter is idle once the permits that this process knows to be taken have come back, a concurrency limiter while this process
+// holds no lease.
 func (e *engine) IdleFor() (time.Duration, bool) {
 	if e.shared.Store == nil {
 		return 0, false
@@ -197,9 +194,9 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 	return now.Sub(from), true
 }
 
-// Close ends every wait with [core.ErrClosed], gives back what was prefetched, and refuses from
-// then on. Leases stay held, and are renewed, until they are released; the store stays open.
-// Close returns nil, when what was prefetched is back or Timeout is over.
+// Close ends every wait with [core.ErrClosed], returns prefetched permits to the store, and fails all later requests. Leases
+// stay held, and are renewed, until they are released. The store stays open. Close returns nil once the prefetched permits are
+// returned or Timeout is over.
 func (e *engine) Close() error {
 	if e.shared.Store == nil {
 		return nil
@@ -222,13 +219,13 @@ func (e *engine) Close() error {
 	return nil
 }
 
-// close closes the limiter, and returns what is closed when its goroutines have ended.
+// close closes the limiter, and returns channels that are closed when its goroutines have ended.
 func (e *engine) close() (ends []<-chan struct{}) {
 	e.mu.Lock()
 	defer e.unlock()
 	now := time.Now()
 	e.closed = true
-	e.queue.refuseAllLocked(-1, func(*take) error { return core.ErrClosed })
+	e.queue.failAllLocked(-1, func(*request) error { return core.ErrClosed })
 	e.queue.asks = false
 	e.memory.prefetch.closeLocked(now, e.breaker.rejects(now) == nil)
 	e.queue.listener.stopLocked()
@@ -239,7 +236,7 @@ func (e *engine) close() (ends []<-chan struct{}) {
 	return append(ends, e.queue.listener.ended, e.pipeline.closeLocked())
 }
 
-// check returns what is wrong with a request whatever the limit says.
+// check returns the error of a request that fails whatever the limit is.
 func (e *engine) check(permits int) error {
 	switch {
 	case permits < 0:
@@ -250,76 +247,84 @@ func (e *engine) check(permits int) error {
 	return nil
 }
 
-// decide returns when t is decided.
-func (e *engine) decide(t *take) {
-	if e.begin(t, true) {
+// decide returns when the request is decided.
+func (e *engine) decide(req *request) {
+	if e.submit(req) {
 		e.pipeline.lead()
 	}
-	if t.done != nil {
-		<-t.done
+	if req.done != nil {
+		<-req.done
 	}
 }
 
-// await is decide for a caller that leaves when ctx is done; then it returns ctx.Err().
-func (e *engine) await(ctx context.Context, t *take) error {
-	if t.leaves == nil {
-		e.decide(t) //nolint:contextcheck // a call of many does not end with one's ctx
-	} else {
-		e.begin(t, false) //nolint:contextcheck // likewise
+// await is decide for a caller that gives up when ctx is done; then it returns ctx.Err().
+func (e *engine) await(ctx context.Context, req *request) error {
+	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
+	// A core.Switch gives the next request its turn when Done is called, so the pipeline must have this one before.
+	canceled := ctx.Done()
+	if canceled != nil && req.done != nil {
+		e.mu.Lock()
+		req.canceled = canceled
+		e.unlock() //nolint:contextcheck // as above
 	}
-	if t.done != nil {
+	switch {
+	case leads && canceled == nil:
+		e.pipeline.lead()
+	case leads:
+		go e.pipeline.run()
+	}
+	if req.done != nil {
 		select {
-		case <-t.done:
-		case <-t.leaves:
-			if e.leave(t) { //nolint:contextcheck // as above
+		case <-req.done:
+		case <-canceled:
+			if e.abandon(req) { //nolint:contextcheck // as above
 				return ctx.Err()
 			}
 		}
 	}
 	err := ctx.Err()
-	if err != nil && t.outcome == granted { // which came first is not known, so a done ctx wins
+	if err != nil && req.outcome == granted { // the order of the two is not known, so the context wins
 		e.mu.Lock()
 		defer e.unlock() //nolint:contextcheck // as above
-		e.returnLocked(t)
+		e.returnLocked(req)
 		return err
 	}
 	return nil
 }
 
-// begin decides t, or has the store asked. It reports whether the caller, if that can lead, has to make the call.
-func (e *engine) begin(t *take, leads bool) bool {
+// submit decides the request, or has the next call ask for it. It reports whether the caller has to make that call.
+func (e *engine) submit(req *request) (leads bool) {
 	now := time.Now()
-	t.due = now.Add(e.shared.Timeout)
+	req.expires = now.Add(e.shared.Timeout)
 	e.mu.Lock()
 	defer e.unlock()
-	if !e.admitLocked(t, now) {
+	if !e.admitLocked(req, now) {
 		return false
 	}
+	m := &e.memory
 	switch {
-	case e.memory.prefetch.spend(t.permits, now):
+	case m.prefetch.spend(req.permits, now):
 		e.granted++
-		t.answer = answer{
-			left: e.memory.available(e.limits, now), reset: e.memory.reset(now), stamp: e.memory.prefetch.stamp, window: e.memory.window,
-		}
-		e.decideLocked(t, granted)
-	case e.memory.refuses(t.permits, now):
-		e.missLocked(t, now)
+		req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.stamp, window: m.window}
+		e.decideLocked(req, granted)
+	case m.refuses(req.permits, now):
+		e.missLocked(req, now)
 	default:
-		t.done = make(chan struct{})
-		e.pipeline.takes = append(e.pipeline.takes, t)
+		req.done = make(chan struct{})
+		e.pipeline.requests = append(e.pipeline.requests, req)
 	}
-	return leads && e.pipeline.claimLocked()
+	return e.pipeline.claimLocked()
 }
 
-// do has the store do an operation, and returns when it has ended, within Timeout.
+// do has the store perform an operation, and returns when it has ended, within Timeout.
 func (e *engine) do(o *operation) { e.perform(func() *operation { return o }) }
 
-// perform is do for the operation that f returns, which is called with the mutex held; nil: there is nothing to do.
+// perform is do for the operation that f returns; nil means that there is nothing to do. f is called with the mutex held.
 func (e *engine) perform(f func() *operation) *operation {
 	if e.shared.Store == nil {
 		return nil
 	}
-	o, leads := e.beginOperation(f)
+	o, leads := e.submitOperation(f)
 	if leads {
 		e.pipeline.lead()
 	}
@@ -329,63 +334,62 @@ func (e *engine) perform(f func() *operation) *operation {
 	return o
 }
 
-// beginOperation has the store asked, and reports whether the caller has to make the call.
-func (e *engine) beginOperation(f func() *operation) (o *operation, leads bool) {
+// submitOperation has the next call perform an operation, and reports whether the caller has to make that call.
+func (e *engine) submitOperation(f func() *operation) (o *operation, leads bool) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.unlock()
 	if o = f(); o == nil {
 		return nil, false
 	}
-	o.due = now.Add(e.shared.Timeout)
+	o.expires = now.Add(e.shared.Timeout)
 	e.addLocked(o, now)
 	return o, e.pipeline.claimLocked()
 }
 
-// addLocked has the next call do an operation, if the store is asked at all.
+// addLocked has the next call perform an operation, unless the breaker is open.
 func (e *engine) addLocked(o *operation, now time.Time) {
 	if o.frees {
-		e.memory.refused = refusal{}
+		e.memory.refusal = refusal{}
 	}
 	if err := e.breaker.rejects(now); err != nil && !o.urgent {
-		e.endLocked(o, now, answer{}, err)
+		e.finishLocked(o, now, result{}, err)
 		return
 	}
 	o.done = make(chan struct{})
 	e.pipeline.ops = append(e.pipeline.ops, o)
 }
 
-// endLocked ends an operation with what the store said to the call that was sent then.
-func (e *engine) endLocked(o *operation, sent time.Time, a answer, err error) {
-	o.answer, o.err = a, err
+// finishLocked ends an operation with the result of its call. sent is when the call was sent.
+func (e *engine) finishLocked(o *operation, sent time.Time, r result, err error) {
+	o.result, o.err = r, err
 	if o.then != nil {
-		o.then(sent, a, err)
+		o.then(sent, r, err)
 	}
 	if o.done != nil {
 		e.woken = append(e.woken, o.done)
 	}
 }
 
-// apply puts new limits in force; apply is called with the mutex held.
-func (e *engine) apply(l *limits, apply func()) (err error) {
+// apply makes new limits current. keep is called with the mutex held.
+func (e *engine) apply(l *limits, keep func()) (err error) {
 	e.perform(func() *operation {
 		if e.closed {
 			err = core.ErrClosed
 			return nil
 		}
-		o := look()
-		if l.kind == kindBucket {
-			o = rebind(e.limits)
+		keep()
+		if !l.sameRate(e.limits) {
+			e.memory.prefetch.permits = 0 // when they come back is counted differently now
 		}
-		apply()
 		e.limits = l
 		e.memory.forget()
 		e.memory.window = 0
-		e.queue.refuseAllLocked(l.limit, func(t *take) error {
-			return &core.ExceedsLimitError{Limiter: l.name, Permits: t.permits, Limit: l.limit}
+		e.queue.failAllLocked(l.limit, func(req *request) error {
+			return &core.ExceedsLimitError{Limiter: l.name, Permits: req.permits, Limit: l.limit}
 		})
 		e.queue.asks = !e.queue.empty()
-		return o
+		return lookOp()
 	})
 	return err
 }

@@ -36,7 +36,7 @@ type twins struct {
 	random  *rand.Rand
 	local   everything
 	remote  everything
-	update  func(limit, step, scale int) error
+	update  func(limit int) error // nil for a bucket, of which core keeps the tokens and not what is taken
 	limit   int
 	grants  []twinGrant
 	waiting []*twinWait
@@ -116,13 +116,9 @@ func (w *twins) end() {
 
 func (w *twins) look() {
 	if w.update != nil && w.random.IntN(3) == 0 {
-		limit, step, scale := 2+w.random.IntN(9), 1+w.random.IntN(2), 1+w.random.IntN(3)
-		w.say("update to %d, %d in %d", limit, step, scale)
-		w.limit = limit
-		if _, timed := w.remote.(core.Replenisher); timed {
-			w.grants = nil // of a refund after the grid moved the store knows less
-		}
-		require.NoError(w.t, w.update(limit, step, scale))
+		w.limit = 2 + w.random.IntN(9)
+		w.say("update to %d", w.limit)
+		require.NoError(w.t, w.update(w.limit))
 		return
 	}
 	w.say("look")
@@ -279,13 +275,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 		}
 		l, err := core.NewTokenBucket(o)
 		must(err)
-		r := bucket(t, s, o)
-		w.local, w.remote = l, r
-		w.update = func(limit, step, scale int) error {
-			o.TokenLimit, o.TokensPerPeriod = limit, step
-			o.ReplenishmentPeriod = time.Duration(scale) * 123450 * time.Microsecond
-			return errors.Join(l.Update(o), r.Update(redislimit.TokenBucketOptions{TokenBucketOptions: o}))
-		}
+		w.local, w.remote = l, bucket(t, s, o)
 	case "fixed":
 		o := core.FixedWindowOptions{
 			Name: "f", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Anchor: w.start,
@@ -295,7 +285,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 		must(err)
 		r := fixed(t, s, o)
 		w.local, w.remote = l, r
-		w.update = func(limit, _, _ int) error {
+		w.update = func(limit int) error {
 			o.PermitLimit = limit
 			return errors.Join(l.Update(o), r.Update(redislimit.FixedWindowOptions{FixedWindowOptions: o}))
 		}
@@ -305,7 +295,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 		must(err)
 		r := fixed(t, s, o)
 		w.local, w.remote = l, r
-		w.update = func(limit, _, _ int) error {
+		w.update = func(limit int) error {
 			o.PermitLimit = limit
 			return errors.Join(l.Update(o), r.Update(redislimit.FixedWindowOptions{FixedWindowOptions: o}))
 		}
@@ -319,7 +309,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 		must(err)
 		r := sliding(t, s, o)
 		w.local, w.remote = l, r
-		w.update = func(limit, _, _ int) error {
+		w.update = func(limit int) error {
 			o.PermitLimit = limit
 			return errors.Join(l.Update(o), r.Update(redislimit.SlidingWindowOptions{SlidingWindowOptions: o}))
 		}
@@ -329,7 +319,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 		must(err)
 		r := concurrency(t, s, o)
 		w.local, w.remote = l, r
-		w.update = func(limit, _, _ int) error {
+		w.update = func(limit int) error {
 			o.PermitLimit = limit
 			return errors.Join(l.Update(o), r.Update(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: o}))
 		}

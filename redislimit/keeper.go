@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// keeper holds the concurrency leases of this process. A timer has the pipeline renew them every third of the TTL, and send
+// keeper holds the concurrency leases of this process. Every third of the TTL it has the pipeline renew them. It also sends
 // releases again that the store may not have received. The engine's mutex guards it.
 type keeper struct {
 	e *engine
 
 	holder   int64 // distinguishes the leases of this limiter from those of others
 	leases   []*lease
-	since    time.Time // since when there have been no leases
+	since    time.Time // when the latest lease ended
 	lastID   int64     // the last id that was used
 	releases []pending // to be sent again
 
@@ -21,7 +21,7 @@ type keeper struct {
 	releaseAt time.Time // when to send the releases; zero if there are none
 	backoff   time.Duration
 	timer     *time.Timer // nil until the first lease
-	alarm     time.Time   // when the timer fires; zero if it is not set
+	timerAt   time.Time   // when the timer fires; zero if it is not set
 	clock     clock
 }
 
@@ -30,10 +30,10 @@ type pending struct {
 	id    int64
 	until time.Time // stop retrying after this
 
-	// known is whether the lease is known to have been granted. If not, the reply to a request was lost: the
-	// server may have executed it, may execute it later, or never.
+	// known reports that the lease was granted. If it is false, the reply to a request was lost: the server may have executed
+	// the request, may execute it later, or never.
 	known  bool
-	misses int // how often the server did not know the lease
+	misses int // how often the server reported no such lease
 }
 
 const (
@@ -41,10 +41,10 @@ const (
 	maxTTLs   = 10 // how long a server may stand still and then execute what was sent before
 )
 
-// nameLocked gives a request for permits of a concurrency limiter the id that this try is known by.
-func (k *keeper) nameLocked(t *take) {
-	if t.id = 0; !k.e.limits.rate() && t.permits > 0 {
-		t.id = k.newIDLocked()
+// nameLocked gives a request for permits of a concurrency limiter the id of the lease that the next call asks for.
+func (k *keeper) nameLocked(req *request) {
+	if req.id = 0; !k.e.limits.rate() && req.permits > 0 {
+		req.id = k.newIDLocked()
 	}
 }
 
@@ -53,15 +53,14 @@ func (k *keeper) newIDLocked() int64 {
 	return k.lastID
 }
 
-// lifetime returns how long a lease certainly lives after a call was sent: a tenth of its TTL is
-// for clocks that differ.
+// lifetime returns how long a lease certainly lives after its call was sent. A tenth of its TTL allows for clocks that differ.
 func (k *keeper) lifetime() time.Duration { return k.e.shared.TTL - k.e.shared.TTL/10 }
 
-// holdLocked records the lease that was granted by a call sent then.
-func (k *keeper) holdLocked(id, permits int64, a answer, sent time.Time) *lease {
-	l := &lease{e: k.e, id: id, token: a.token, permits: permits, until: sent.Add(k.lifetime()), place: len(k.leases)}
+// holdLocked records the lease that a call has granted. sent is when the call was sent.
+func (k *keeper) holdLocked(id, permits int64, r result, sent time.Time) *lease {
+	l := &lease{e: k.e, id: id, token: r.token, permits: permits, until: sent.Add(k.lifetime()), place: len(k.leases)}
 	l.loss = time.AfterFunc(time.Until(l.until), l.loseIfLate)
-	if k.leases = append(k.leases, l); k.alarm.IsZero() || len(k.leases) == 1 && time.Now().After(k.renewAt) {
+	if k.leases = append(k.leases, l); k.timerAt.IsZero() || len(k.leases) == 1 && time.Now().After(k.renewAt) {
 		k.renewAt = time.Now().Add(jitter(k.e.shared.TTL / 3))
 	}
 	return l
@@ -75,7 +74,7 @@ func (k *keeper) endLocked(l *lease, how end) {
 	l.end = how
 	l.loss.Stop()
 	for cancel := range l.ends {
-		k.e.canceled = append(k.e.canceled, func() { (*cancel)(how.cause()) })
+		k.e.ended = append(k.e.ended, func() { (*cancel)(how.cause()) })
 	}
 	l.ends = nil
 	last := len(k.leases) - 1
@@ -89,21 +88,21 @@ func (k *keeper) endLocked(l *lease, how end) {
 
 // renew returns the operation that renews a lease, with the permits that it has now.
 func (k *keeper) renew(l *lease) *operation {
-	o := renew(l.id, l.permits, l.version)
-	o.then = func(sent time.Time, a answer, err error) {
+	o := renewOp(l.id, l.permits, l.version)
+	o.then = func(sent time.Time, r result, err error) {
 		switch {
 		case err != nil: // the server may have executed it, and its reply may come late
 			if soon := time.Now().Add(jitter(k.e.shared.TTL / 6)); soon.Before(k.renewAt) {
 				k.renewAt = soon
 			}
-		case a.done == 1 && l.end == live:
+		case r.done == 1 && l.end == live:
 			if until := sent.Add(k.lifetime()); until.After(l.until) {
 				l.until = until
 				l.loss.Reset(time.Until(l.until))
 			}
-		case a.done == 1 && l.end == lost: // the server has it still, and nothing renews it
-			k.releaseAgainLocked(pending{id: l.id, known: true, until: sent.Add(k.e.shared.TTL)})
-		default: // it is over, or the server has lost its data
+		case r.done == 1 && l.end == lost: // the server still has it, and nothing renews it
+			k.retryReleaseLocked(pending{id: l.id, known: true, until: sent.Add(k.e.shared.TTL)})
+		default: // it has expired, or the server has lost its data
 			k.endLocked(l, lost)
 			k.e.queue.asks = !k.e.queue.empty()
 		}
@@ -118,37 +117,37 @@ func (k *keeper) release(l *lease) *operation {
 }
 
 func (k *keeper) releasePending(p pending) *operation {
-	o := release(p.id)
-	o.then = func(_ time.Time, a answer, err error) {
+	o := releaseOp(p.id)
+	o.then = func(_ time.Time, r result, err error) {
 		if err == nil {
 			k.backoff = minBackoff
 		}
-		if err == nil && a.done == 0 {
+		if err == nil && r.done == 0 {
 			p.misses++
 		}
-		if err != nil || a.done == 0 && !p.known && p.misses < maxMisses {
-			k.releaseAgainLocked(p)
+		if err != nil || r.done == 0 && !p.known && p.misses < maxMisses {
+			k.retryReleaseLocked(p)
 		}
 	}
 	return o
 }
 
-// charge returns the operation that takes permits, available or not, and then calls got with their lease.
+// chargeLocked returns the operation that takes permits, available or not, and then calls got with their lease.
 func (k *keeper) chargeLocked(permits int64, got func(*lease)) *operation {
 	id := k.newIDLocked()
-	o := chargeLease(id, permits)
-	o.then = func(sent time.Time, a answer, err error) {
+	o := chargeLeaseOp(id, permits)
+	o.then = func(sent time.Time, r result, err error) {
 		if err != nil {
 			k.orphanLocked(id)
 		} else {
-			got(k.holdLocked(id, permits, a, sent))
+			got(k.holdLocked(id, permits, r, sent))
 		}
 	}
 	return o
 }
 
-// releaseAgainLocked has a release sent after a while.
-func (k *keeper) releaseAgainLocked(p pending) {
+// retryReleaseLocked has a release sent again after a while.
+func (k *keeper) retryReleaseLocked(p pending) {
 	k.releases = append(k.releases, p)
 	if k.releaseAt.IsZero() {
 		k.backoff = max(k.backoff, minBackoff)
@@ -160,7 +159,7 @@ func (k *keeper) releaseAgainLocked(p pending) {
 // orphanLocked schedules the release of a lease that may exist: the reply to its request was lost, so it is not known
 // whether it was granted.
 func (k *keeper) orphanLocked(id int64) {
-	k.releaseAgainLocked(pending{id: id, until: time.Now().Add(maxTTLs * k.e.shared.TTL)})
+	k.retryReleaseLocked(pending{id: id, until: time.Now().Add(maxTTLs * k.e.shared.TTL)})
 }
 
 // closeLocked drops the releases of leases that may not exist.
@@ -176,24 +175,24 @@ func (k *keeper) setTimerLocked() {
 	} else if len(k.leases) == 0 || k.releaseAt.Before(at) {
 		at = k.releaseAt
 	}
-	if len(k.leases)+len(k.releases) == 0 || at.Equal(k.alarm) {
-		return // a timer that fires in vain costs less than one that is stopped with each lease
+	if len(k.leases)+len(k.releases) == 0 || at.Equal(k.timerAt) {
+		return // a timer that fires without need costs less than stopping it with each lease
 	}
-	k.alarm = at
+	k.timerAt = at
 	if d := time.Until(at); k.timer == nil {
-		k.timer = time.AfterFunc(d, k.ring)
+		k.timer = time.AfterFunc(d, k.run)
 	} else {
 		k.timer.Reset(d)
 	}
 }
 
-// ring is called by the timer. It has the leases renewed, and the releases sent, if it is time. Renewals are sent even while
+// run is called by the timer. It has the leases renewed and the releases sent that are due. Renewals are sent even while
 // the breaker is open, because a lease is lost without them.
-func (k *keeper) ring() {
+func (k *keeper) run() {
 	k.e.mu.Lock()
 	defer k.e.unlock()
 	now := time.Now()
-	k.alarm = time.Time{}
+	k.timerAt = time.Time{}
 	if len(k.leases) > 0 && !now.Before(k.renewAt) {
 		k.renewAt = now.Add(jitter(k.e.shared.TTL / 3))
 		for _, l := range k.leases {
@@ -213,8 +212,8 @@ func (k *keeper) ring() {
 	}
 }
 
-// learnLocked compares the server's clock with this process', by a call that was sent then. If it went past the end of leases,
-// they are renewed at once: some may be lost.
+// learnLocked compares the server's clock with this process's clock. If the server's clock stepped forward, leases are renewed
+// immediately, because some may have expired.
 func (k *keeper) learnLocked(server int64, sent, now time.Time) {
 	if k.clock.stepped(server, sent, now, k.e.shared.TTL/10) && len(k.leases) > 0 {
 		k.renewAt = now

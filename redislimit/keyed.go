@@ -17,20 +17,20 @@ type KeyedOptions struct {
 	Shared StoreOptions
 
 	// MaxKeys is the maximum number of keys that this process remembers. 0 means 10,000. The limits
-	// are in the store: a key that is not remembered is limited all the same, but a request for it asks
-	// the store.
+	// are in the store, so a key that is not remembered is still limited; a request for it asks the
+	// store.
 	MaxKeys int
 }
 
-// Keyed has a token bucket in the store for each key, whose limit is given with each request, as a customer's plan
-// says. Use package partition instead if you want other kinds of limits, or if the limit of a key rarely changes.
+// Keyed has a token bucket per key in the store. Each request states the limit of its key, which may be part of a customer's
+// plan, for example. If you want other kinds of limits, or if the limit of a key rarely changes, use package partition instead.
 //
 // All keys share one store and its breaker. It is safe for concurrent use. Make it with [NewKeyed]; the zero
 // value fails with [core.ErrClosed].
 type Keyed struct {
 	options KeyedOptions
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	keys   map[string]*list.Element // of *keyed
 	recent list.List                // the most recently used first
@@ -41,7 +41,7 @@ type keyed struct {
 	key     string
 	limit   core.TokenBucketOptions
 	limiter *TokenBucket
-	callers int // in a call; while there are any, it is not dropped
+	callers int // in a call; the limiter is not dropped while there are any
 }
 
 const (
@@ -49,7 +49,7 @@ const (
 	maxKeyLength   = 200
 )
 
-// NewKeyed returns a Keyed, or an error with everything that is wrong with the options. It does not ask the store.
+// NewKeyed returns a Keyed, or an error that reports all invalid options. It does not ask the store.
 func NewKeyed(o KeyedOptions) (*Keyed, error) {
 	f := faults{options: "KeyedOptions"}
 	f.shared(o.Shared)
@@ -95,7 +95,7 @@ func (k *Keyed) Settle(l core.Lease, permits int) core.Lease {
 	return l
 }
 
-// Refund undoes a grant that was not used: it is Settle to zero permits.
+// Refund returns the permits of a grant that was not used. It is Settle to zero permits.
 func (k *Keyed) Refund(l core.Lease) { k.Settle(l, 0) }
 
 // Close ends every wait with [core.ErrClosed], returns what was prefetched, and fails all requests from then on.
@@ -126,7 +126,7 @@ func (k *Keyed) Len() int {
 	return len(k.keys)
 }
 
-// enter returns the key's limiter with that limit, which is not dropped before leave.
+// enter returns the key's limiter with that limit. The limiter is not dropped before leave.
 func (k *Keyed) enter(key string, limit core.TokenBucketOptions) (*keyed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,8 +163,8 @@ func (k *Keyed) leave(e *keyed) {
 	e.callers--
 }
 
-// dropLocked drops the keys that were not used for longest while there are too many. It looks at two for each key that enters,
-// so that those in use cost no more.
+// dropLocked drops the least recently used keys while there are too many. It looks at no more than two keys, however many are in
+// use.
 func (k *Keyed) dropLocked() {
 	for range 2 {
 		last := k.recent.Back()
@@ -178,7 +178,7 @@ func (k *Keyed) dropLocked() {
 		}
 		k.recent.Remove(last)
 		delete(k.keys, e.key)
-		go func() { _ = e.limiter.Close() }() // it may wait for the store, to return what was prefetched
+		go func() { _ = e.limiter.Close() }() // it may wait for the store
 	}
 }
 

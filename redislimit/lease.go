@@ -9,24 +9,23 @@ import (
 )
 
 // FencingToken is a number that grows with every concurrency lease of a Key, for a resource
-// that refuses a smaller one than it has seen. It is at least the server's microseconds since
-// 1970, so that the server may forget it; a failover to a server whose clock is behind may
-// repeat tokens.
+// that rejects a smaller token than it has seen. It is at least the server's microseconds since
+// 1970, so the server may forget it. A failover to a server whose clock is behind may repeat tokens.
 var FencingToken = core.NewMetadataKey[uint64]("FENCING_TOKEN")
 
-// lease is a concurrency lease of this process. The engine's mutex guards what changes.
+// lease is a concurrency lease of this process. The engine's mutex guards its fields, except for id, token and e.
 type lease struct {
-	e       *engine
-	id      int64 // in the server's set, with the limiter's holder
-	token   int64
-	permits int64
-	until   time.Time // then it is lost, if it is not renewed
-	loss    *time.Timer
-	end     end
-	freed   bool  // its release was sent
-	version int64 // how often it was settled
-	ends    map[*context.CancelCauseFunc]struct{}
-	place   int // in keeper.leases
+	e        *engine
+	id       int64 // in the server's set, with the limiter's holder
+	token    int64
+	permits  int64
+	until    time.Time // then it is lost, if it is not renewed
+	loss     *time.Timer
+	end      end
+	released bool  // its release was sent
+	version  int64 // how often it was settled
+	ends     map[*context.CancelCauseFunc]struct{}
+	place    int // in keeper.leases
 }
 
 // end is how a lease ended.
@@ -45,7 +44,7 @@ func (e end) cause() error {
 	return context.Canceled
 }
 
-// loseIfLate is what the timer does.
+// loseIfLate is called by the timer. It ends a lease that was not renewed in time.
 func (l *lease) loseIfLate() {
 	l.e.mu.Lock()
 	defer l.e.unlock()
@@ -54,7 +53,8 @@ func (l *lease) loseIfLate() {
 	}
 }
 
-// handle is what a core.Lease knows of its lease. It is spent once the lease has another version: each Settle makes one.
+// handle is the part of a core.Lease that identifies its lease. Each Settle increments the version, after which earlier
+// handles have no effect.
 type handle struct {
 	lease   *lease
 	version int64
@@ -69,28 +69,28 @@ func (h *handle) String() string {
 
 func (h *handle) liveLocked() bool { return h.version == h.lease.version && h.lease.end == live }
 
-// grant returns the core.Lease that has the handle; m are its metadata.
+// grant returns the core.Lease with the handle and the metadata m.
 func (h *handle) grant(permits int, m ...core.Metadata) core.Lease {
-	// The name is its own, so that the lease of a chain has those of all its parts.
+	// Each handle has a metadata name of its own, so that the lease of a chain has the handles of all its parts.
 	name := fmt.Sprintf("REDIS_LEASE_%d_%x", h.lease.token, h.lease.e.keeper.holder)
 	return core.Grant(permits, func() { h.release() }, append(m, core.NewMetadataKey[*handle](name).With(h))...)
 }
 
-// release releases the lease, also one that was lost: the server may count it still. It returns when the store has answered,
-// or Timeout is over, and reports whether the lease was not released before.
+// release releases the lease, even one that was lost, because the server may still count it. It returns when the store has
+// replied or Timeout is over, and reports whether this call released the lease.
 func (h *handle) release() bool {
 	k := &h.lease.e.keeper
 	return h.lease.e.perform(func() *operation {
-		if h.version != h.lease.version || h.lease.freed {
+		if h.version != h.lease.version || h.lease.released {
 			return nil
 		}
-		h.lease.freed = true
+		h.lease.released = true
 		k.endLocked(h.lease, released)
 		return k.release(h.lease)
 	}) != nil
 }
 
-// settle has the lease hold another number of permits, and returns the handle that replaces h; nil: h was spent.
+// settle changes the number of permits, and returns the handle that replaces h, or nil if h has no effect any more.
 func (h *handle) settle(permits int) (next *handle) {
 	l := h.lease
 	l.e.perform(func() *operation {
@@ -105,15 +105,20 @@ func (h *handle) settle(permits int) (next *handle) {
 	return next
 }
 
-// Context returns a context that ends when ctx does, and, with [ErrLeaseLost] as its cause, when
-// l is a concurrency lease of this package that is lost, or a chain's lease of which a part is
-// lost: before others can be granted the permits, by this machine's monotonic clock. When l is
-// released it ends with [context.Canceled]. If l was lost or released already, it is done. For a
-// lease that cannot be lost, such as that of a rate limiter, Context returns ctx.
+// Context returns a context for work under a lease. It ends
 //
-// If the server's clock steps forward by more than the rest of a lease, its permits are
-// available at once, and the context ends at the limiter's next call of the store: a third of
-// the TTL later at most.
+//   - when ctx ends;
+//   - when l is lost, with [ErrLeaseLost] as its cause. It ends before another process can be granted
+//     the permits, by this machine's monotonic clock. The lease of a chain is lost when one of its
+//     parts is lost;
+//   - when l is released, with [context.Canceled].
+//
+// If l was lost or released before, the context is done. If l cannot be lost, because it is the
+// lease of a rate limiter for example, Context returns ctx.
+//
+// If the server's clock steps forward by more than the rest of a lease, the permits are available
+// to others immediately. Then the context ends only at the limiter's next call of the store, at
+// most a third of the TTL later.
 //
 // The context's resources are freed when ctx or the lease ends.
 func Context(ctx context.Context, l core.Lease) context.Context {
@@ -140,7 +145,7 @@ func Context(ctx context.Context, l core.Lease) context.Context {
 	return ending
 }
 
-// watch has cancel called when the lease ends, and returns whether, and how, it has ended.
+// watch has cancel called when the lease ends. It returns how the lease has ended, if it has.
 func (l *lease) watch(cancel *context.CancelCauseFunc) end {
 	l.e.mu.Lock()
 	defer l.e.unlock()

@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,9 +212,7 @@ func TestAReleaseIsToldAgainWhileOthersAreHeld(t *testing.T) {
 	})
 }
 
-// The goroutine that renews is there while leases are held, and no longer.
-// A caller whose context ends before the store has answered has not been granted anything,
-// however late its goroutine notices.
+// A caller whose context ends before the store has replied gets nothing, however late its goroutine notices.
 func TestAGrantThatComesAfterTheCancelIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
@@ -233,6 +232,38 @@ func TestAGrantThatComesAfterTheCancelIsNone(t *testing.T) {
 		takes(t, l, 1).Release()
 		synctest.Wait()
 	})
+}
+
+// canceledLate is a context that is canceled after the grant, but before Acquire returns.
+type canceledLate struct {
+	context.Context
+
+	looks atomic.Int32
+}
+
+func (*canceledLate) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c *canceledLate) Err() error {
+	if c.looks.Add(1) == 1 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// A caller whose context ends when it is granted permits gets the context's error, and the permits are returned.
+func TestAGrantThatComesWithTheCancelIsReturned(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding", "concurrency"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l := ofKind(t, kind, s.shared("key"), 5)
+				lease, err := l.Acquire(&canceledLate{Context: t.Context()}, 3)
+				require.Equal(t, context.Canceled, err)
+				require.False(t, lease.Acquired())
+				synctest.Wait()
+				require.Equal(t, 5, l.Available())
+			})
+		})
+	}
 }
 
 func TestCloseKeepsLeases(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 type options interface {
 	shared() *StoreOptions
 
-	// limits returns the limits as the scripts take them, or reports what is wrong with the options.
+	// limits returns the limits in the form that the scripts take, or reports errors in the options.
 	limits(*faults) *limits
 }
 
-// init makes the engine ready, or returns everything that is wrong with the options. It fills in their defaults.
+// init makes the engine ready for use, or returns all errors in the options. It fills in their defaults.
 func (e *engine) init(o options) error {
 	shared := o.shared()
 	*shared = shared.withDefaults()
@@ -29,8 +29,8 @@ func (e *engine) init(o options) error {
 	return nil
 }
 
-// update applies other options; apply is called with the mutex held.
-func (e *engine) update(o options, apply func()) error {
+// update applies other options. keep is called with the mutex held.
+func (e *engine) update(o options, keep func()) error {
 	if e.shared.Store == nil {
 		return core.ErrClosed
 	}
@@ -41,11 +41,10 @@ func (e *engine) update(o options, apply func()) error {
 	if f.found() {
 		return f.err()
 	}
-	return e.apply(limits, apply)
+	return e.apply(limits, keep)
 }
 
-// String returns a human-readable line: what the limiter is, its name, key and statistics. It
-// does not ask the store.
+// String returns a human-readable description: the limiter's kind, name, key and statistics. It does not ask the store.
 func (e *engine) String() string {
 	if e.shared.Store == nil {
 		return "redislimit: not made by its constructor"
@@ -62,36 +61,37 @@ func (e *engine) String() string {
 // rateLimiter is a limiter whose permits come back with time.
 type rateLimiter struct{ engine }
 
-// Reset makes the limiter as new, for all processes: all permits are available, and debts are
-// gone. Statistics stay, and this process' waiters are served. Leases from before give nothing
-// back. It returns when the store has answered, or Timeout is over; if the store is unreachable,
-// nothing happens. What other processes have prefetched they may still spend.
+// Reset resets the limit for all processes: all permits are available, and debts are canceled.
+// This process's waiters are served. Statistics stay. Leases from before the Reset return nothing
+// when they are settled. Other processes may still spend the permits that they have prefetched.
+// Reset returns when the store has replied or Timeout is over. If the store is unreachable, nothing
+// happens.
 func (r *rateLimiter) Reset() {
 	r.perform(func() *operation {
 		r.memory.prefetch.permits = 0
-		return resetAll()
+		return resetOp()
 	})
 }
 
-// GiveBack returns n permits for which there is no lease any more, for all processes: the limiter is as if n permits fewer
-// had been taken, the oldest ones first. It returns at most what is missing, pays debts first, and serves this process'
-// waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing. It returns when the
-// store has answered, or Timeout is over; if the store is unreachable, nothing happens. If the lease is still there, use
-// Settle or Refund.
+// GiveBack returns n permits for which there is no lease any more, for all processes. It takes them from those that were taken
+// first, pays debts first, and returns at most the permits that are missing. It serves this process's waiters that now fit.
+// Leases from before may return nothing when they are settled afterwards. If n <= 0, GiveBack does nothing. It returns when the
+// store has replied or Timeout is over. If the store is unreachable, nothing happens. If you still have the lease, use Settle
+// or Refund.
 func (r *rateLimiter) GiveBack(n int) {
 	if n > 0 {
-		r.do(giveBackAny(min(int64(n), most)))
+		r.do(returnOp(min(int64(n), maxNumber)))
 	}
 }
 
-// TryReplenish does nothing and returns false: permits come back by themselves.
+// TryReplenish does nothing and returns false, because permits come back by themselves.
 func (*rateLimiter) TryReplenish() bool { return false }
 
-// AutoReplenishing returns true: permits come back by themselves.
+// AutoReplenishing returns true, because permits come back by themselves.
 func (r *rateLimiter) AutoReplenishing() bool { return r.shared.Store != nil }
 
-// ReplenishmentPeriod returns the time from one replenishment to the next, as the store counts
-// it: a bucket's period, the length of a fixed window or of a sliding window's segment.
+// ReplenishmentPeriod returns the time from one replenishment to the next, as the store counts it: the period of a bucket, or
+// the length of a fixed window or of a sliding window's segment.
 func (r *rateLimiter) ReplenishmentPeriod() time.Duration {
 	if r.shared.Store == nil {
 		return 0

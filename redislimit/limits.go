@@ -3,13 +3,13 @@ package redislimit
 import (
 	"math"
 	"math/big"
-	"math/bits"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// kind is a kind of limiter, by the number that the scripts have for it.
+// kind is a kind of limiter. The scripts use the same numbers.
 type kind int64
 
 const (
@@ -27,8 +27,7 @@ func (k kind) String() string {
 	return "something else"
 }
 
-// limits are a limiter's options as the scripts want them. They do not change. Times are in
-// microseconds.
+// limits are a limiter's options in the form that the scripts take. They do not change. Times are in microseconds.
 type limits struct {
 	kind       kind
 	name       string
@@ -38,12 +37,13 @@ type limits struct {
 
 	step   int64 // a bucket's tokens per period; a window's segments
 	span   int64 // a bucket's period; a window's length; a lease's TTL
-	origin int64 // a window's, from 0 to span; of a calendar's, a number that stands for the calendar
+	origin int64 // of a window, from 0 to span; for a calendar window, a number that identifies the calendar
 
-	calendar core.Calendar // a fixed window's; zero: none
+	bucket   machine.Terms // of a bucket
+	calendar core.Calendar // of a fixed window; zero if it has none
 
-	title    string          // what the limiter is
-	metadata []core.Metadata // of every lease; without a calendar's Window
+	title    string          // the limiter's kind and numbers
+	metadata []core.Metadata // of every lease, without a calendar window's Window
 }
 
 // describe returns the limits with their metadata; window is that of a rate limiter.
@@ -58,8 +58,8 @@ func (l limits) describe(window time.Duration) *limits {
 	return &l
 }
 
-// said appends the metadata that every lease has; window is the length of a calendar's window, 0: that of now.
-func (l *limits) said(m []core.Metadata, window int64) []core.Metadata {
+// appendMetadata appends the metadata that every lease has. window is the length of a calendar window; 0 means the current one.
+func (l *limits) appendMetadata(m []core.Metadata, window int64) []core.Metadata {
 	m = append(m, l.metadata...)
 	if l.ofCalendar() {
 		m = append(m, core.Window.With(l.windowOf(window)))
@@ -69,6 +69,12 @@ func (l *limits) said(m []core.Metadata, window int64) []core.Metadata {
 
 // rate reports whether permits come back with time.
 func (l *limits) rate() bool { return l.kind != kindConcurrency }
+
+// sameRate reports whether permits come back as under m. A window's permits come back at the instants that were set when they
+// were taken.
+func (l *limits) sameRate(m *limits) bool {
+	return l.kind != kindBucket || l.step == m.step && l.span == m.span
+}
 
 // window reports whether it is a fixed or a sliding window.
 func (l *limits) window() bool { return l.kind == kindFixed || l.kind == kindSliding }
@@ -91,8 +97,8 @@ func (l *limits) perSecond() float64 {
 	return float64(l.limit) / float64(l.span) * 1e6
 }
 
-// period returns about how long it takes from one instant at which permits come back to the
-// next, in microseconds; 0: that is not known.
+// period returns about how many microseconds pass from one instant at which permits come back to the next; 0 if that is not
+// known.
 func (l *limits) period() int64 {
 	switch l.kind {
 	case kindBucket:
@@ -103,20 +109,8 @@ func (l *limits) period() int64 {
 	return (l.span-1)/l.step + 1
 }
 
-// ticks returns how many of a bucket's periods bring at least n tokens.
-func (l *limits) ticks(n int64) int64 { return (n + l.step - 1) / l.step }
-
-// spans returns how long n spans last, at most never.
-func (l *limits) spans(n int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(l.span))
-	if hi != 0 || lo > never {
-		return never
-	}
-	return int64(lo)
-}
-
 // never is a time that does not come.
-const never = math.MaxInt64
+const never = machine.Never
 
 // lasts returns microseconds as a duration, at most the longest.
 func lasts(micros int64) time.Duration {
@@ -126,7 +120,7 @@ func lasts(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// microseconds returns d in microseconds, rounded up, at least 0.
+// microseconds returns d in microseconds, rounded up, at minLoss 0.
 func microseconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -134,34 +128,33 @@ func microseconds(d time.Duration) int64 {
 	return int64((d-1)/time.Microsecond) + 1
 }
 
-// wholeMicros returns a bucket's tokens and period with the period in whole microseconds:
-// rounded up or, where that would lower the rate by more than 0.1 %, both scaled, up to 1 ms
-// and as far as limit tokens allow.
+// wholeMicros returns a bucket's tokens and period with the period in whole microseconds. The period is rounded up. If that
+// lowers the rate by more than 0.1 %, both are scaled, up to a period of 1 ms and to as many tokens as the limit.
 func wholeMicros(step, limit int64, period time.Duration) (tokens, micros int64) {
 	tokens, micros = step, microseconds(period)
-	least := loss(period, micros, 1)
-	for m := int64(2); least > 0.001 && time.Duration(m)*period <= time.Millisecond && step <= limit/m; m++ {
+	minLoss := loss(period, micros, 1)
+	for m := int64(2); minLoss > 0.001 && time.Duration(m)*period <= time.Millisecond && step <= limit/m; m++ {
 		scaled := microseconds(time.Duration(m) * period)
-		if l := loss(period, scaled, m); l < least {
-			tokens, micros, least = m*step, scaled, l
+		if l := loss(period, scaled, m); l < minLoss {
+			tokens, micros, minLoss = m*step, scaled, l
 		}
 	}
 	return tokens, micros
 }
 
-// loss returns the part by which the rate is lowered if m periods last micros.
+// loss returns the fraction by which the rate falls if m periods last micros.
 func loss(period time.Duration, micros, m int64) float64 {
 	exact := float64(period) * float64(m)
 	return (float64(micros)*1000 - exact) / (float64(micros) * 1000)
 }
 
-// origin returns the origin, in microseconds from 0 to span, of a grid that has a point at
-// anchor, rounded up to the microsecond. A zero anchor is the Unix epoch.
+// origin returns the origin, in microseconds from 0 to span, of a grid with a point at anchor. The anchor is rounded up to
+// the microsecond; a zero anchor means the Unix epoch.
 func origin(anchor time.Time, span int64) int64 {
 	if anchor.IsZero() {
 		return 0
 	}
-	// The year may be any, so the number may be too large for 64 bits.
+	// The anchor may be in any year, so the number may not fit into 64 bits.
 	micros := new(big.Int).Mul(big.NewInt(anchor.Unix()), big.NewInt(1e6))
 	micros.Add(micros, big.NewInt(int64((anchor.Nanosecond()+999)/1000)))
 	return micros.Mod(micros, big.NewInt(span)).Int64()

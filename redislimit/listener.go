@@ -72,18 +72,18 @@ func (q *queue) cannotListen() {
 }
 
 // subscribe subscribes, within a second, and returns when the subscription has ended or ctx is done. Once it is subscribed,
-// it asks for the waiters, because releases may have been published before.
+// the store is asked for the waiters, because releases may have been published before.
 func (q *queue) subscribe(ctx context.Context) error {
 	lost := make(chan struct{})
 	call, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
 	call = context.WithValue(call, subscriptionEndedKey{}, sync.OnceFunc(func() { close(lost) }))
-	stop, err := q.e.shared.Store.Subscribe(call, q.e.channel, q.ring)
+	stop, err := q.e.shared.Store.Subscribe(call, q.e.channel, q.ask)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	q.ring() //nolint:contextcheck // for all waiters
+	q.ask() //nolint:contextcheck // for all waiters
 	select {
 	case <-ctx.Done():
 	case <-lost:

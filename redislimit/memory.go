@@ -2,18 +2,17 @@ package redislimit
 
 import "time"
 
-// memory is what a limiter remembers of the store's answers, so that it needs to ask less. The
-// engine's mutex guards it.
+// memory is what a limiter remembers of the store's replies, so that it needs fewer calls. The engine's mutex guards it.
 type memory struct {
-	at       time.Time // of the latest answer; zero: there was none
+	at       time.Time // of the latest reply; zero if there was none
 	left     int       // permits that were available then
-	fullAt   time.Time // all permits are back, if nobody takes more
+	fullAt   time.Time // when all permits are back if no more are taken
 	forecast forecast  // from at on
-	refused  refusal   // the latest
+	refusal  refusal   // the latest
 
-	// Of a calendar:
-	ahead  time.Duration // how far the server's clock is ahead of this process'
-	window int64         // the length of the window in force, in microseconds; 0: not known
+	// Of a calendar window:
+	ahead  time.Duration // how far the server's clock is ahead of this process's
+	window int64         // the length of the current window in microseconds; 0 if it is not known
 
 	prefetch prefetch
 }
@@ -24,34 +23,34 @@ type refusal struct {
 	until   time.Time
 }
 
-// since returns the whole microseconds from the latest answer to now.
+// since returns the whole microseconds from the latest reply to now.
 func (m *memory) since(now time.Time) int64 { return max(int64(now.Sub(m.at)/time.Microsecond), 0) }
 
-// forget is for when permits may have come back, or the limits are others.
-func (m *memory) forget() { m.refused, m.forecast.known = refusal{}, false }
+// forget drops the remembered refusal and the forecast. Call it when permits may have come back or the limits have changed.
+func (m *memory) forget() { m.refusal, m.forecast.known = refusal{}, false }
 
 // refuses reports whether n permits are known not to be available.
 func (m *memory) refuses(n int, now time.Time) bool {
-	return m.forecast.known && max(n, 1) >= m.refused.permits && now.Before(m.refused.until)
+	return m.forecast.known && max(n, 1) >= m.refusal.permits && now.Before(m.refusal.until)
 }
 
-// ready returns when n permits can be taken, or the earliest that is possible; false: nothing is
+// availableAt returns when n permits can be taken, or the earliest instant that is possible. It returns false if nothing is
 // known.
-func (m *memory) ready(n int, now time.Time) (time.Time, bool) {
+func (m *memory) availableAt(n int, now time.Time) (time.Time, bool) {
 	if !m.forecast.known {
 		return time.Time{}, false
 	}
-	due := m.forecast.ready(m.since(now), n)
-	if due == never && m.refuses(n, now) { // it is later than what the store reports
-		return m.refused.until, true
+	in := m.forecast.availableIn(m.since(now), n)
+	if in == never && m.refuses(n, now) { // it is later than what the store reports
+		return m.refusal.until, true
 	}
-	return later(m.at, due), due != never
+	return later(m.at, in), in != never
 }
 
-// later returns the instant micros microseconds after at.
+// later returns the instant that is micros microseconds after at.
 func later(at time.Time, micros int64) time.Time { return at.Add(lasts(micros)) }
 
-// available estimates what can be taken.
+// available estimates how many permits can be taken.
 func (m *memory) available(l *limits, now time.Time) int {
 	left := m.left
 	switch {

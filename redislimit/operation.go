@@ -2,64 +2,58 @@ package redislimit
 
 import "time"
 
-// operation is what the store is asked to do, other than to take permits for a caller: to look, to give permits back, to
-// charge, to renew and release leases, to reset. It is done by the next call.
+// operation is anything that the store is asked for other than a caller's permits: to read the state, to return or charge
+// permits, to renew and release leases, to reset. The next call performs it.
 type operation struct {
-	args  []int64 // of the script: the code and its numbers
-	most  int64   // the most that can be done; 0: it is no number of permits
-	first bool    // it comes before all others in its call
-	frees bool    // permits come back by it, if anything is done
+	args    []int64 // of the script: the code and its numbers
+	maxDone int64   // the largest number that the script may report as done; 0 if that is no number of permits
+	first   bool    // it goes before all others in its call
+	frees   bool    // permits come back if anything is done
 
 	urgent bool // it is sent even while the breaker is open, and a late reply counts
 
-	due  time.Time     // when its Timeout is over; zero: a call of others decides
-	done chan struct{} // closed when it has ended; nil: nobody waits for it
+	expires time.Time     // when its Timeout ends; zero if no caller waits for it
+	done    chan struct{} // closed when it has ended; nil if it was not sent
 
-	// then is called when it has ended, with the engine's mutex held; nil: nothing is. The call was sent then.
-	then func(sent time.Time, a answer, err error)
+	// then, if it is not nil, is called with the engine's mutex held when the operation has ended. sent is when its call was sent.
+	then func(sent time.Time, r result, err error)
 
-	answer answer // once it has ended
-	err    error  // why it was not done
+	result result // once it has ended
+	err    error  // why it was not performed
 }
 
-func look() *operation { return &operation{args: []int64{int64(codeLook)}} }
+func lookOp() *operation { return &operation{args: []int64{int64(codeLook)}} }
 
-// resetAll makes a rate limiter as new.
-func resetAll() *operation {
+// resetOp makes all permits of a rate limiter available.
+func resetOp() *operation {
 	return &operation{args: []int64{int64(codeReset)}, first: true, frees: true}
 }
 
-// rebind has a bucket go over from the limits before.
-func rebind(old *limits) *operation {
-	args := []int64{int64(codeBind), int64(old.limit), old.step, old.span}
-	return &operation{args: args, first: true, frees: true}
+// giveOp returns permits of a rate limiter's grant.
+func giveOp(permits int64, s stamp) *operation {
+	return &operation{args: []int64{int64(codeGive), permits, s.at, s.missing, s.version}, maxDone: permits, frees: true}
 }
 
-// giveBack gives back permits of a rate limiter's grant.
-func giveBack(permits int64, s stamp) *operation {
-	return &operation{args: []int64{int64(codeGive), permits, s.at, s.missing, s.version}, most: permits, frees: true}
+// returnOp returns permits of a rate limiter, whichever grants took them.
+func returnOp(permits int64) *operation {
+	return &operation{args: []int64{int64(codeReturn), permits}, maxDone: permits, frees: true}
 }
 
-// giveBackAny gives back permits of whatever grants.
-func giveBackAny(permits int64) *operation {
-	return &operation{args: []int64{int64(codeReturn), permits}, most: permits, frees: true}
-}
-
-// charge takes permits of a rate limiter, available or not, in addition to those of a grant that may still be missing.
-func charge(permits, had int64, s stamp) *operation {
+// chargeOp takes permits of a rate limiter, available or not, in addition to those of a grant that may still be missing.
+func chargeOp(permits, had int64, s stamp) *operation {
 	return &operation{args: []int64{int64(codeCharge), permits, had, s.at, s.missing, s.version}}
 }
 
-// chargeLease takes permits of a concurrency limiter, available or not, as a lease with that id.
-func chargeLease(id, permits int64) *operation {
+// chargeLeaseOp takes permits of a concurrency limiter, available or not, as a lease with that id.
+func chargeLeaseOp(id, permits int64) *operation {
 	return &operation{args: []int64{int64(codeCharge), permits, id}}
 }
 
-// renew renews a lease. Its permits change only if the version is not lower than the latest that the server has seen.
-func renew(id, permits, version int64) *operation {
+// renewOp renews a lease. Its permits change only if the server has not seen a higher version.
+func renewOp(id, permits, version int64) *operation {
 	return &operation{args: []int64{int64(codeRenew), id, permits, version}, frees: true}
 }
 
-func release(id int64) *operation {
+func releaseOp(id int64) *operation {
 	return &operation{args: []int64{int64(codeRelease), id}, frees: true}
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// StoreOptions are the options of a limit that processes share: the store it is in, and what happens while the
-// store is unreachable.
+// StoreOptions are the options of a limit that processes share: the store that holds it, and what happens while the store is
+// unreachable.
 type StoreOptions struct {
 	// Store runs the scripts; required. The limiter does not close it.
 	Store Store
 
-	// Key names the limit; required, without braces. All limiters with the Key share one limit,
-	// and must be of one kind. The keys in Redis begin with {Key}: and so are in one slot of a
+	// Key names the limit; required, without braces. All limiters with the same Key share one limit
+	// and must be of the same kind. The keys in Redis start with {Key}: and so are in one slot of a
 	// cluster.
 	Key string
 
-	// Timeout is the maximum time for a decision, from the call on. After that, Unavailable decides. 0
-	// means 50 ms.
+	// Timeout is the maximum time for a decision. It starts with the caller's call. After that,
+	// Unavailable decides. 0 means 50 ms.
 	Timeout time.Duration
 
 	// Unavailable decides while the store is unreachable.
@@ -33,19 +33,19 @@ type StoreOptions struct {
 	Local core.Limiter
 
 	// Prefetch is the maximum number of permits that a rate limiter takes from the store in one call.
-	// Permits beyond those requested are prefetched and serve later requests without a call. 0
-	// prefetches about as many as this process uses in 10 ms; 1 disables prefetching. At most half of
-	// the available permits are prefetched.
+	// Permits beyond those requested are prefetched: they serve later requests without a call. 0 means
+	// about as many as this process uses in 10 ms. 1 disables prefetching. At most half of the
+	// available permits are prefetched.
 	Prefetch int
 
 	// TTL is how long a concurrency lease lives without being renewed: at least 10 ms, in whole
 	// microseconds. 0 means 30 s.
 	TTL time.Duration
 
-	// OnState is called with false when three calls of the store in a row have failed, whichever of
-	// its limiters made them, with the error of the third, and with true and nil at the first success
-	// after that. If the store is unreachable when the limiter is made, it is called with false then.
-	// It may use the limiter. If OnState is nil, nothing is called.
+	// OnState, if it is not nil, is called when the store becomes unreachable or reachable. It is called
+	// with false and an error when three calls of the store in a row have failed, whichever limiters on
+	// the store made them, or if that was so before the limiter was made. It is called with true and nil
+	// at the first success after that. It may use the limiter.
 	OnState func(up bool, err error)
 }
 
@@ -54,7 +54,7 @@ type Unavailable uint8
 
 // The policies.
 const (
-	FailClosed Unavailable = iota // refuse, with an error that is [ErrStore]
+	FailClosed Unavailable = iota // fail with an error that matches [ErrStore]
 	FailOpen                      // grant, with a lease that holds nothing
 	UseLocal                      // ask [StoreOptions].Local
 )
@@ -92,7 +92,7 @@ func (s StoreOptions) withDefaults() StoreOptions {
 	return s
 }
 
-// faults collects everything that is wrong with options.
+// faults collects the errors in options.
 type faults struct {
 	options string
 	errs    []error
@@ -129,14 +129,14 @@ func (f *faults) shared(s StoreOptions) {
 	f.micros("Shared.TTL", s.TTL)
 }
 
-// unchanged reports an Update that would change what cannot be changed: s must be zero or equal the current options.
+// unchanged reports an Update that would change the store options: s must be zero or equal the current ones.
 func (f *faults) unchanged(s, current StoreOptions) {
 	if !same(s, StoreOptions{}) && !same(s.withDefaults(), current) {
 		f.add("Shared", "another", "that of the constructor, or none: it cannot be changed")
 	}
 }
 
-// same reports whether two are equal; values that cannot be compared are not.
+// same reports whether two are equal. Values that cannot be compared count as different.
 func same(a, b StoreOptions) bool {
 	return sameValue(a.Store, b.Store) && sameValue(a.Local, b.Local) &&
 		reflect.ValueOf(a.OnState).Pointer() == reflect.ValueOf(b.OnState).Pointer() &&
@@ -151,7 +151,7 @@ func sameValue(a, b any) bool {
 	return v.Type() == w.Type() && v.Comparable() && v.Equal(w)
 }
 
-// core finds the faults that core does, with the same options, and what only core can do.
+// core reports the error of core's constructor for the same options, and options that only core supports.
 func (f *faults) core(err error, limit string, permits int, order core.QueueOrder, manual bool) {
 	if err != nil {
 		f.errs = append(f.errs, err)
@@ -182,5 +182,5 @@ func (f *faults) longest(field string, d time.Duration) {
 
 func (f *faults) found() bool { return len(f.errs) > 0 }
 
-// err returns all faults at once, nil if there is none.
+// err returns all errors, joined, or nil.
 func (f *faults) err() error { return errors.Join(f.errs...) }

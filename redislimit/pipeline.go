@@ -9,65 +9,65 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// pipeline gathers what the store is to be asked, makes one call at a time, which asks for all that was gathered
-// while the one before was under way, and deals out the answers. The engine's mutex guards it.
+// pipeline collects requests and operations, and makes one call of the store at a time. A call carries all that was collected
+// while the call before it was in flight; then the pipeline distributes the results. The engine's mutex guards it.
 type pipeline struct {
 	e *engine
 
-	ops     []*operation  // for the next call
-	takes   []*take       // likewise
-	running bool          // a goroutine makes calls
-	atRest  chan struct{} // closed when none does; nil: nobody wants to know
-	spare   *call         // memory for the next call; nil: there is none
+	ops      []*operation  // for the next call
+	requests []*request    // for the next call
+	running  bool          // a goroutine makes calls
+	idle     chan struct{} // closed when no goroutine makes calls; nil if Close does not wait for that
+	spare    *call         // memory for the next call; nil if there is none
 }
 
-// call is a call of the store: operations, takes, and permits in advance, in this order.
+// call is a call of the store: operations, requests, and permits to prefetch, in this order.
 type call struct {
 	limits   *limits
 	sent     time.Time
-	deadline time.Time // the earliest end of a Timeout in it
+	deadline time.Time // the earliest end of a Timeout among its operations and requests
 	ops      []*operation
-	takes    []*take
-	waiters  int   // the last ones of takes, which are in the queue
+	requests []*request
+	waiters  int   // how many of requests, the last ones, are in the queue
 	prefetch int64 // permits
 	args     []int64
 	reply    reply
-	probe    bool // the breaker wants to know how it ends
+	probe    bool // the breaker's probe
 	urgent   bool // it has an urgent operation
 }
 
 const (
-	maxPerCall = 2000 // operations, and takes
-	mostKept   = 64   // takes for which memory is kept from one call to the next
+	maxPerCall = 2000 // operations, and requests
+	maxKept    = 64   // requests for which memory is kept from one call to the next
 )
 
 // pendingLocked reports whether there is something to ask.
 func (p *pipeline) pendingLocked() bool {
-	return len(p.ops)+len(p.takes) > 0 || p.e.queue.asks || p.e.memory.prefetch.unused
+	return len(p.ops)+len(p.requests) > 0 || p.e.queue.asks || p.e.memory.prefetch.unused
 }
 
-// claimLocked reports whether the caller has to make the next call, by lead: nobody else makes one.
+// claimLocked reports whether the caller has to make the next call, with lead or run.
 func (p *pipeline) claimLocked() bool {
 	claims := !p.running && p.pendingLocked()
 	p.running = p.running || claims
 	return claims
 }
 
-// startLocked sees to it that somebody makes the next call.
+// startLocked starts a goroutine that makes the next call, unless one is running or there is nothing to ask.
 func (p *pipeline) startLocked() {
 	if p.claimLocked() {
 		go p.run()
 	}
 }
 
-// run makes calls until there is nothing more to ask. Between two it yields twice, so that callers that
-// were answered and ask again travel in the next one: BenchmarkTake/callers=64/keys=1 of bench/stores
-// has 31 takes in a call without it, 42 if it yields once, and 51 as it is.
+// run makes calls until there is nothing more to ask. Between two calls it yields twice, so that the next requests of callers
+// that were just answered travel in the next call: BenchmarkTake/callers=64/keys=1 of bench/stores has 31 requests per call
+// without a yield, 42 with one, and 51 with two.
 func (p *pipeline) run() {
-	atRest := false
+	ended := false
 	defer func() {
-		if !atRest { // the store has ended this goroutine
-			p.rest()
+		if !ended { // the store has ended this goroutine
+			p.stop()
 		}
 	}()
 	for c := p.next(); c != nil; c = p.next() {
@@ -75,41 +75,41 @@ func (p *pipeline) run() {
 		runtime.Gosched()
 		runtime.Gosched()
 	}
-	atRest = true
+	ended = true
 }
 
-// lead makes one call, for a caller that would wait for it; another goroutine makes the next ones.
+// lead makes one call, on the goroutine of a caller that would otherwise wait for it.
 func (p *pipeline) lead() {
 	if c := p.next(); c != nil {
-		defer p.rest() // also if the store panics
+		defer p.stop() // also if the store panics
 		p.send(c)
 	}
 }
 
-// rest is for a goroutine that makes no more calls.
-func (p *pipeline) rest() {
+// stop records that the goroutine makes no more calls.
+func (p *pipeline) stop() {
 	p.e.mu.Lock()
 	defer p.e.unlock()
-	p.restLocked()
+	p.stopLocked()
 }
 
-func (p *pipeline) restLocked() {
+func (p *pipeline) stopLocked() {
 	p.running = false
-	if p.atRest != nil && !p.pendingLocked() {
-		close(p.atRest)
-		p.atRest = nil
+	if p.idle != nil && !p.pendingLocked() {
+		close(p.idle)
+		p.idle = nil
 	}
 }
 
-// closeLocked returns what is closed when there is nothing more to ask; nil: there is nothing.
+// closeLocked returns a channel that is closed when there is nothing more to ask, or nil if there is nothing.
 func (p *pipeline) closeLocked() <-chan struct{} {
 	if !p.running && !p.pendingLocked() {
 		return nil
 	}
-	if p.atRest == nil {
-		p.atRest = make(chan struct{})
+	if p.idle == nil {
+		p.idle = make(chan struct{})
 	}
-	return p.atRest
+	return p.idle
 }
 
 // next returns the next call, or nil if there is nothing to ask.
@@ -127,9 +127,9 @@ func (p *pipeline) next() *call {
 		if p.pendingLocked() {
 			p.fillLocked(c)
 		}
-		if len(c.ops)+len(c.takes) == 0 {
+		if len(c.ops)+len(c.requests) == 0 {
 			p.spare = c
-			p.restLocked()
+			p.stopLocked()
 			return nil
 		}
 		probe, err := p.e.breaker.enter(now, c.deadline, c.urgent)
@@ -138,26 +138,26 @@ func (p *pipeline) next() *call {
 			c.encode(p.e.keeper.holder, now.Add(p.e.memory.ahead))
 			return c
 		}
-		// Another limiter has found out that the store is unreachable.
-		for _, t := range c.takes {
-			t.id = 0 // it was not sent
+		// Another limiter has found the store unreachable.
+		for _, req := range c.requests {
+			req.id = 0 // it was not sent
 		}
 		p.failLocked(c, err)
 	}
 }
 
-// fillLocked puts into the call what is to be asked.
+// fillLocked puts operations, requests and waiters into the call.
 func (p *pipeline) fillLocked(c *call) {
-	p.takeOperationsLocked(c)
-	p.takeTakesLocked(c)
-	p.takeWaitersLocked(c)
+	p.fillOperationsLocked(c)
+	p.fillRequestsLocked(c)
+	p.fillWaitersLocked(c)
 	prefetch := &p.e.memory.prefetch
-	if len(c.ops)+len(c.takes) == 0 && !prefetch.unused {
+	if len(c.ops)+len(c.requests) == 0 && !prefetch.unused {
 		return
 	}
 	permits := int64(0)
-	for _, t := range c.takes {
-		permits += int64(t.permits)
+	for _, req := range c.requests {
+		permits += int64(req.permits)
 	}
 	if back := prefetch.giveBack(c.sent); back != nil {
 		c.add(back)
@@ -167,16 +167,17 @@ func (p *pipeline) fillLocked(c *call) {
 	}
 }
 
-// expired reports whether it is too late for something whose Timeout ends then; else the call is to be answered by then.
-func (c *call) expired(due time.Time) bool {
-	if due.IsZero() {
+// expired reports whether a Timeout that ends at an instant is over, because the call before took long. If it is not over, it
+// bounds the call.
+func (c *call) expired(at time.Time) bool {
+	if at.IsZero() {
 		return false
 	}
-	if !c.sent.Before(due) { // the call before has taken its time
+	if !c.sent.Before(at) {
 		return true
 	}
-	if due.Before(c.deadline) {
-		c.deadline = due
+	if at.Before(c.deadline) {
+		c.deadline = at
 	}
 	return false
 }
@@ -186,18 +187,15 @@ func (c *call) add(o *operation) {
 	at := len(c.ops)
 	if o.first {
 		at = 0
-		for at < len(c.ops) && c.ops[at].first {
-			at++
-		}
 	}
 	c.ops = slices.Insert(c.ops, at, o)
 }
 
-func (p *pipeline) takeOperationsLocked(c *call) {
+func (p *pipeline) fillOperationsLocked(c *call) {
 	some := p.ops[:min(len(p.ops), maxPerCall)]
 	for _, o := range some {
-		if c.expired(o.due) {
-			p.e.endLocked(o, c.sent, answer{}, p.silent())
+		if c.expired(o.expires) {
+			p.e.finishLocked(o, c.sent, result{}, p.timeout())
 		} else {
 			c.urgent = c.urgent || o.urgent
 			c.add(o)
@@ -206,47 +204,47 @@ func (p *pipeline) takeOperationsLocked(c *call) {
 	p.ops = slices.Delete(p.ops, 0, len(some))
 }
 
-func (p *pipeline) takeTakesLocked(c *call) {
+func (p *pipeline) fillRequestsLocked(c *call) {
 	e := p.e
-	some := p.takes[:min(len(p.takes), maxPerCall)]
+	some := p.requests[:min(len(p.requests), maxPerCall)]
 	room := e.limits.queueLimit - e.queue.permits
-	for _, t := range some {
+	for _, req := range some {
 		switch {
-		case t.stage != asking:
-		case c.expired(t.due):
-			e.unreachableLocked(t, p.silent())
-		case e.admitLocked(t, c.sent):
-			room = c.flag(t, room)
-			e.keeper.nameLocked(t)
-			c.takes = append(c.takes, t)
+		case req.stage != asking:
+		case c.expired(req.expires):
+			e.unreachableLocked(req, p.timeout())
+		case e.admitLocked(req, c.sent):
+			room = c.flag(req, room)
+			e.keeper.nameLocked(req)
+			c.requests = append(c.requests, req)
 		}
 	}
-	p.takes = slices.Delete(p.takes, 0, len(some))
+	p.requests = slices.Delete(p.requests, 0, len(some))
 }
 
-// silent returns the failure of a store that has not answered in time.
-func (p *pipeline) silent() error { return &storeError{p.e.breaker.timeout(p.e.shared.Timeout)} }
+// timeout returns the failure of a store that has not replied in time.
+func (p *pipeline) timeout() error { return &storeError{p.e.breaker.timeout(p.e.shared.Timeout)} }
 
-// flag sets the flags of a newcomer's take, and returns what is left of the queue's room.
-func (c *call) flag(t *take, room int) int {
+// flag sets the flags of a new request, and returns the remaining room in the queue.
+func (c *call) flag(req *request, room int) int {
 	l := c.limits
-	t.flags = 0
-	if !t.waits || t.permits == 0 {
+	req.flags = 0
+	if !req.waits || req.permits == 0 {
 		return room
 	}
 	if !l.rate() && l.queueLimit > 0 {
-		t.flags = flagWaited
+		req.flags = flagWaited
 	}
-	// What will be queued if it is refused lets nobody pass.
-	if l.order == core.OldestFirst && t.permits <= room {
-		t.flags |= flagBlocks
-		room -= t.permits
+	// A request that will be queued if it is refused blocks those behind it.
+	if l.order == core.OldestFirst && req.permits <= room {
+		req.flags |= flagBlocks
+		room -= req.permits
 	}
 	return room
 }
 
-// takeWaitersLocked puts waiters into the call: as many as may be served, and one for zero permits.
-func (p *pipeline) takeWaitersLocked(c *call) {
+// fillWaitersLocked puts waiters into the call: up to maxWaiters, and one for zero permits.
+func (p *pipeline) fillWaitersLocked(c *call) {
 	q := &p.e.queue
 	if !q.asks {
 		return
@@ -255,21 +253,21 @@ func (p *pipeline) takeWaitersLocked(c *call) {
 	if q.empty() || p.e.breaker.rejects(c.sent) != nil {
 		return
 	}
-	add := func(t *take, flags int64) {
-		t.flags = flags
-		p.e.keeper.nameLocked(t)
-		c.takes = append(c.takes, t)
+	add := func(req *request, flags int64) {
+		req.flags = flags
+		p.e.keeper.nameLocked(req)
+		c.requests = append(c.requests, req)
 		c.waiters++
 	}
-	for t := q.head(c.limits.order); t != nil && c.waiters < mostAsked; t = t.next(c.limits.order) {
-		add(t, flagBlocks|flagWaited)
+	for req := q.head(c.limits.order); req != nil && c.waiters < maxWaiters; req = req.next(c.limits.order) {
+		add(req, flagBlocks|flagWaited)
 	}
-	if t := waiter(q.zeroPermits.Front()); t != nil {
-		add(t, flagWaited)
+	if req := waiter(q.zeroPermits.Front()); req != nil {
+		add(req, flagWaited)
 	}
 }
 
-// send makes a call, and distributes the results. If the store panics, it has failed, and the panic continues.
+// send makes a call, and distributes the results. If the store panics, the call has failed, and the panic continues.
 func (p *pipeline) send(c *call) {
 	var reply []int64
 	err := errNoReturn
@@ -277,8 +275,8 @@ func (p *pipeline) send(c *call) {
 	reply, err = p.e.breaker.run(c.script(p.e))
 }
 
-// finish distributes the results of a call. The memory of a call that failed is not used again, as the store may still
-// read the arguments.
+// finish distributes the results of a call. The buffers of a failed call are not reused, because the store may still be reading
+// the arguments.
 func (p *pipeline) finish(c *call, reply []int64, err error) {
 	e := p.e
 	if err == nil {
@@ -297,16 +295,16 @@ func (p *pipeline) finish(c *call, reply []int64, err error) {
 		p.failLocked(c, err)
 		return
 	}
-	p.dealLocked(c, time.Now())
+	p.deliverLocked(c, time.Now())
 	clear(c.ops)
-	clear(c.takes)
+	clear(c.requests)
 	c.ops = c.ops[:0]
-	if c.takes = c.takes[:0]; cap(c.takes) <= mostKept {
+	if c.requests = c.requests[:0]; cap(c.requests) <= maxKept {
 		p.spare = c
 	}
 }
 
-// finishLate uses a reply that came after the call's deadline: leases that it has renewed live longer, or are lost.
+// finishLate uses a reply that arrives after the call's deadline: the leases that it renews live longer, or are lost.
 func (p *pipeline) finishLate(c *call, reply []int64) {
 	p.e.mu.Lock()
 	defer p.e.unlock()
@@ -332,7 +330,7 @@ func (c *call) script(e *engine) *script {
 		}
 	}
 	if c.limits.ofCalendar() {
-		s.outside = c.limits.again
+		s.outside = c.limits.corrected
 	}
 	return s
 }

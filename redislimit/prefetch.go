@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// prefetch is what was taken in advance, to be spent without asking the store.
+// prefetch holds permits that were taken in advance, to be spent without a call of the store.
 type prefetch struct {
 	permits int64
-	stamp   stamp     // of the grant
-	until   time.Time // then they could have come back, and may not be spent any more
+	stamp   stamp     // of their grant
+	until   time.Time // from then on they could have come back, and are not spent
 
-	spent  bool      // since the latest look, one was
-	used   int64     // permits that were taken since the latest call
-	called time.Time // when that was
-	timer  *time.Timer
-	unused bool // they are to be given back, by the next call
+	spent  bool        // some were spent since the timer was set
+	used   int64       // permits that requests took since the latest call
+	called time.Time   // when the latest call was sent
+	timer  *time.Timer // returns what is unused; nil if nothing was prefetched
+	unused bool        // the next call returns them
 }
 
 const (
-	prefetchFor = 10 * time.Millisecond  // how long what is prefetched should last
-	unusedAfter = 500 * time.Millisecond // then it is given back
+	prefetchFor = 10 * time.Millisecond  // how long prefetched permits should last
+	unusedAfter = 500 * time.Millisecond // after that they are returned
 )
 
 // left returns how many permits can be spent.
@@ -31,7 +31,7 @@ func (p *prefetch) left(now time.Time) int {
 	return int(p.permits)
 }
 
-// spend takes n permits if they are there; a zero-permit request needs one, and takes none.
+// spend takes n permits if they are there. A zero-permit request needs one, and takes none.
 func (p *prefetch) spend(n int, now time.Time) bool {
 	if p.permits == 0 || p.left(now) < max(n, 1) {
 		return false
@@ -42,17 +42,17 @@ func (p *prefetch) spend(n int, now time.Time) bool {
 	return true
 }
 
-// giveBack empties p into an operation that gives the permits back; nil: there are none.
+// giveBack empties p and returns the operation that returns the permits, or nil if there are none.
 func (p *prefetch) giveBack(now time.Time) *operation {
 	n := p.left(now)
 	p.permits, p.unused = 0, false
 	if n == 0 {
 		return nil
 	}
-	return giveBack(int64(n), p.stamp)
+	return giveOp(int64(n), p.stamp)
 }
 
-// closeLocked stops the timer, and has what is left given back, if the store is there.
+// closeLocked stops the timer, and has the permits returned if the store is reachable.
 func (p *prefetch) closeLocked(now time.Time, reachable bool) {
 	if p.timer != nil {
 		p.timer.Stop()
@@ -61,42 +61,44 @@ func (p *prefetch) closeLocked(now time.Time, reachable bool) {
 	p.unused = p.left(now) > 0 && reachable
 }
 
-// wanted returns how many permits a call at now should prefetch, in addition to those that it
-// takes; ahead is [StoreOptions].Prefetch.
-func (p *prefetch) wanted(l *limits, ahead int, takes int64, now time.Time) int64 {
+// wanted returns how many permits a call should prefetch in addition to those that it requests. limit is
+// [StoreOptions].Prefetch.
+func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) int64 {
 	used, passed := p.used, now.Sub(p.called)
 	p.used, p.called = 0, now
 	switch {
-	case takes == 0 || !l.rate() || ahead == 1:
+	case requested == 0 || !l.rate() || limit == 1:
 		return 0
-	case ahead > 1:
-		return max(int64(ahead)-takes, 0)
+	case limit > 1:
+		return max(int64(limit)-requested, 0)
 	}
 	share := l.perSecond() * prefetchFor.Seconds()
 	return int64(math.Min(float64(used)*float64(prefetchFor)/float64(max(passed, 1)), share))
 }
 
-// prefetchedLocked puts what was taken in advance at the disposal of the next requests.
-func (e *engine) prefetchedLocked(c *call, a answer) {
+// prefetchedLocked makes what a call prefetched available to the next requests.
+func (e *engine) prefetchedLocked(c *call, got result) {
 	p := &e.memory.prefetch
-	ends := a.reset
+	ends := got.reset
 	if c.limits.window() {
 		ends = c.reply.ends
 	}
-	// It counts from before the call was sent: the server's instant was not earlier.
-	p.permits, p.stamp, p.until = a.done, a.stamp, later(c.sent, ends)
+	// The time counts from before the call was sent, because the server's instant was not earlier.
+	p.permits, p.stamp, p.until = got.done, got.stamp, later(c.sent, ends)
 	switch {
-	case e.closed: // Close waits for this call, and for what it leads to
+	case c.limits != e.limits && !c.limits.sameRate(e.limits): // there was an Update since the call was sent
+		p.permits = 0
+	case e.closed: // Close waits for this call, and for the one that returns the permits
 		p.unused = true
 	case p.timer == nil:
 		p.spent = false
-		p.timer = time.AfterFunc(unusedAfter, e.giveBackUnused)
+		p.timer = time.AfterFunc(unusedAfter, e.returnUnused)
 	}
 }
 
-// giveBackUnused gives back what was prefetched if nothing of it was spent since the latest look: within twice unusedAfter once
-// nobody asks.
-func (e *engine) giveBackUnused() {
+// returnUnused has the prefetched permits returned if none of them was spent since the timer was set. If some were, it sets the
+// timer again.
+func (e *engine) returnUnused() {
 	e.mu.Lock()
 	defer e.unlock()
 	p := &e.memory.prefetch
@@ -106,7 +108,7 @@ func (e *engine) giveBackUnused() {
 	}
 	if p.spent && !e.closed {
 		p.spent = false
-		p.timer = time.AfterFunc(unusedAfter, e.giveBackUnused)
+		p.timer = time.AfterFunc(unusedAfter, e.returnUnused)
 		return
 	}
 	p.unused = true

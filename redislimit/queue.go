@@ -8,158 +8,157 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// queue holds the waiters of this process. Only its head has a timer; when that asks the
-// store, the next ones are asked for in the same call. While somebody waits for a concurrency limiter, a listener hears of
-// releases by other processes. The engine's mutex guards it.
+// queue holds the waiters of this process. Only its head has a timer. When the timer fires, one call asks for the head and for
+// the waiters behind it. While a caller waits for a concurrency limiter, a listener subscribes to releases by other processes.
+// The engine's mutex guards it.
 type queue struct {
 	e *engine
 
-	waiters     list.List // of *take, the oldest first
-	permits     int       // the sum of theirs
-	zeroPermits list.List // of *take for zero permits, which wait until a permit is left over
+	waiters     list.List // of *request, the oldest first
+	permits     int       // the sum of their permits
+	zeroPermits list.List // of *request for zero permits, which wait until a permit is left over
 
-	asks  bool        // the next call asks for the waiters, too
-	asked time.Time   // when the store was last asked for them, or the first one came; zero: there are none
-	timer *time.Timer // nil: nobody waits
-	alarm time.Time   // when it rings
+	asks    bool        // the next call asks for the waiters, too
+	asked   time.Time   // when the store was last asked for waiters, or the first one came; zero if no caller waits
+	timer   *time.Timer // nil while no caller waits
+	timerAt time.Time   // when the timer fires
 
 	listener listener
 }
 
 const (
-	askEvery  = time.Second // how often a waiter asks at least
-	mostAsked = 64          // waiters in a call
+	askEvery   = time.Second // the longest time between two calls for the waiters
+	maxWaiters = 64          // waiters in a call
 )
 
 func (q *queue) empty() bool { return q.waiters.Len()+q.zeroPermits.Len() == 0 }
 
-func (q *queue) pushLocked(t *take) {
-	t.stage = queued
-	if t.done == nil {
-		t.done = make(chan struct{})
+func (q *queue) pushLocked(req *request) {
+	req.stage = queued
+	if req.done == nil {
+		req.done = make(chan struct{})
 	}
-	if t.permits == 0 {
-		t.place = q.zeroPermits.PushBack(t)
+	if req.permits == 0 {
+		req.place = q.zeroPermits.PushBack(req)
 	} else {
-		t.place = q.waiters.PushBack(t)
-		q.permits += t.permits
+		req.place = q.waiters.PushBack(req)
+		q.permits += req.permits
 	}
 	q.listenLocked()
 }
 
-func (q *queue) removeLocked(t *take) {
-	if t.permits == 0 {
-		q.zeroPermits.Remove(t.place)
+func (q *queue) removeLocked(req *request) {
+	if req.permits == 0 {
+		q.zeroPermits.Remove(req.place)
 	} else {
-		q.waiters.Remove(t.place)
-		q.permits -= t.permits
+		q.waiters.Remove(req.place)
+		q.permits -= req.permits
 	}
-	t.place = nil
+	req.place = nil
 }
 
-// oldest returns the oldest waiter for permits, nil if there is none.
-func (q *queue) oldest() *take { return waiter(q.waiters.Front()) }
+// oldest returns the oldest waiter for permits, or nil.
+func (q *queue) oldest() *request { return waiter(q.waiters.Front()) }
 
-// head returns the waiter that is served next, nil if there is none.
-func (q *queue) head(order core.QueueOrder) *take {
+// head returns the waiter that is served next, or nil.
+func (q *queue) head(order core.QueueOrder) *request {
 	if order == core.NewestFirst {
 		return waiter(q.waiters.Back())
 	}
 	return q.oldest()
 }
 
-// next returns the waiter that is served after t.
-func (t *take) next(order core.QueueOrder) *take {
+// next returns the waiter that is served after req.
+func (req *request) next(order core.QueueOrder) *request {
 	if order == core.NewestFirst {
-		return waiter(t.place.Prev())
+		return waiter(req.place.Prev())
 	}
-	return waiter(t.place.Next())
+	return waiter(req.place.Next())
 }
 
-func waiter(e *list.Element) *take {
+func waiter(e *list.Element) *request {
 	if e == nil {
 		return nil
 	}
-	return e.Value.(*take)
+	return e.Value.(*request)
 }
 
-// refuseAllLocked ends all waits, or those for more permits than the limit is.
-func (q *queue) refuseAllLocked(more int, err func(*take) error) {
+// failAllLocked ends all waits for more than some permits.
+func (q *queue) failAllLocked(more int, err func(*request) error) {
 	for _, l := range []*list.List{&q.waiters, &q.zeroPermits} {
 		for place := l.Front(); place != nil; {
-			t := waiter(place)
+			req := waiter(place)
 			place = place.Next()
-			if t.permits > more {
-				q.e.refuseLocked(t, err(t))
+			if req.permits > more {
+				q.e.failLocked(req, err(req))
 			}
 		}
 	}
 }
 
-// admitLocked has t wait, or rejects it if there is no room, or no hope that it is served
-// before its deadline.
-func (q *queue) admitLocked(t *take, now time.Time) {
-	l, n := q.e.limits, t.permits
+// admitLocked queues a request, or rejects it if the queue has no room for it or its deadline is too soon.
+func (q *queue) admitLocked(req *request, now time.Time) {
+	l, n := q.e.limits, req.permits
 	room := l.queueLimit
 	if l.order == core.OldestFirst {
 		room -= q.permits // below 0 after an Update
 	}
 	if n > 0 && n > room {
-		t.detail = "queue is full"
+		req.detail = "queue is full"
 		if l.queueLimit == 0 {
-			t.detail = "QueueLimit is 0"
+			req.detail = "QueueLimit is 0"
 		}
-		q.e.rejectLocked(t, now, core.ReasonQueueLimit)
+		q.e.rejectLocked(req, now, core.ReasonQueueLimit)
 		return
 	}
-	if l.rate() && !t.deadline.IsZero() {
-		if due, ok := q.dueLocked(t, now); ok && due.After(t.deadline) {
-			t.err = context.DeadlineExceeded
-			q.e.rejectLocked(t, now, core.ReasonDeadlineTooSoon)
+	if l.rate() && !req.deadline.IsZero() {
+		if at, ok := q.servedAtLocked(req, now); ok && at.After(req.deadline) {
+			req.err = context.DeadlineExceeded
+			q.e.rejectLocked(req, now, core.ReasonDeadlineTooSoon)
 			return
 		}
 	}
 	for n > 0 && q.permits > 0 && n > l.queueLimit-q.permits {
 		q.e.rejectLocked(q.oldest(), now, core.ReasonEvicted)
 	}
-	if t.ready.IsZero() {
-		t.ready, _ = q.e.memory.ready(max(n, 1), now)
+	if req.retryAt.IsZero() {
+		req.retryAt, _ = q.e.memory.availableAt(max(n, 1), now)
 	}
-	q.pushLocked(t)
+	q.pushLocked(req)
 }
 
-// dueLocked returns when t could be served if nothing else came: exactly, or not later if
-// waiters for several permits are ahead of it. False: that is not known.
-func (q *queue) dueLocked(t *take, now time.Time) (time.Time, bool) {
-	order, n := q.e.limits.order, max(t.permits, 1)
-	newcomer := t.permits > 0 && t.stage != queued
+// servedAtLocked returns when a request could be served if no other came. The time is exact, or a lower bound if waiters for
+// several permits are ahead. It returns false if the time is not known.
+func (q *queue) servedAtLocked(req *request, now time.Time) (time.Time, bool) {
+	order, n := q.e.limits.order, max(req.permits, 1)
+	newcomer := req.permits > 0 && req.stage != queued
 	if newcomer && order == core.OldestFirst {
 		n = saturated(n, q.permits)
 	}
-	if due, ok := q.e.memory.ready(n, now); ok {
-		return due, true
+	if at, ok := q.e.memory.availableAt(n, now); ok {
+		return at, true
 	}
 	if newcomer && q.permits > 0 {
-		if head := q.head(order); head.ready.After(now) {
-			return head.ready, true
+		if head := q.head(order); head.retryAt.After(now) {
+			return head.retryAt, true
 		}
 	}
-	return t.ready, t.ready.After(now)
+	return req.retryAt, req.retryAt.After(now)
 }
 
-// setAlarmLocked sets the timer to when the head can be served, or has not asked for a second.
-func (q *queue) setAlarmLocked() {
+// setTimerLocked sets the timer to when the head can be served, but at most a second after the latest call for waiters.
+func (q *queue) setTimerLocked() {
 	if q.empty() {
 		if q.timer != nil {
 			q.timer.Stop()
-			q.timer, q.alarm = nil, time.Time{}
+			q.timer, q.timerAt = nil, time.Time{}
 		}
 		q.asked = time.Time{}
 		q.listener.stopLocked()
 		return
 	}
 	if q.asks || q.e.pipeline.running {
-		return // the end of the call sets it
+		return // the end of the call sets the timer
 	}
 	now := time.Now()
 	if q.asked.IsZero() {
@@ -169,27 +168,27 @@ func (q *queue) setAlarmLocked() {
 	if retry := q.e.breaker.retryTime(now); !retry.IsZero() {
 		at = retry
 	} else {
-		for _, t := range []*take{q.head(q.e.limits.order), waiter(q.zeroPermits.Front())} {
-			if t != nil && !t.ready.IsZero() && t.ready.Before(at) {
-				at = t.ready
+		for _, req := range []*request{q.head(q.e.limits.order), waiter(q.zeroPermits.Front())} {
+			if req != nil && !req.retryAt.IsZero() && req.retryAt.Before(at) {
+				at = req.retryAt
 			}
 		}
 	}
-	if at.Equal(q.alarm) {
+	if at.Equal(q.timerAt) {
 		return
 	}
-	q.alarm = at
+	q.timerAt = at
 	if q.timer == nil {
-		q.timer = time.AfterFunc(at.Sub(now), q.ring)
+		q.timer = time.AfterFunc(at.Sub(now), q.ask)
 	} else {
 		q.timer.Reset(at.Sub(now))
 	}
 }
 
-// ring is what the timer does, and what happens when a release is published: the store is asked for the waiters.
-func (q *queue) ring() {
+// ask has the store asked for the waiters. The timer calls it, and the listener when a release is published.
+func (q *queue) ask() {
 	q.e.mu.Lock()
 	defer q.e.unlock()
-	q.alarm = time.Time{}
+	q.timerAt = time.Time{}
 	q.asks = !q.empty()
 }

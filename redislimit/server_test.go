@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -127,6 +128,21 @@ func concurrency(t *testing.T, s redislimit.StoreOptions, o core.ConcurrencyLimi
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// ofKind returns a limiter of a kind, with a queue. All permits of a rate limiter that are taken together come back together, a
+// minute later.
+func ofKind(t *testing.T, kind string, s redislimit.StoreOptions, limit int) everything {
+	t.Helper()
+	switch kind {
+	case "bucket":
+		return bucket(t, s, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Minute, QueueLimit: limit})
+	case "fixed":
+		return fixed(t, s, core.FixedWindowOptions{PermitLimit: limit, Window: time.Minute, QueueLimit: limit})
+	case "sliding":
+		return sliding(t, s, core.SlidingWindowOptions{PermitLimit: limit, Window: time.Minute, SegmentsPerWindow: 4, QueueLimit: limit})
+	}
+	return concurrency(t, s, core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: limit})
 }
 
 // takes finds that the permits are there, and takes them.

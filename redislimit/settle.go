@@ -6,39 +6,53 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// grantKey is what a rate limiter's lease is recognized by, and one that holds nothing.
+// grantKey is the metadata by which a limiter recognizes a rate limiter's lease, or a lease that holds nothing.
 var grantKey = core.NewMetadataKey[*grant]("REDIS_GRANT")
 
-// grant is what a core.Lease of a rate limiter knows of its grant: each Settle makes another one.
+// grant is the part of a rate limiter's lease that identifies its grant. Each Settle makes another one.
 type grant struct {
 	e       *engine
-	certain int64 // permits that may still be missing because of it
+	limits  *limits // that decided it
+	certain int64   // permits that may still be missing because of it
 	stamp   stamp
+}
+
+// sinceUpdate returns the grant as the current limits count it. If a bucket's rate has changed since the grant, no permit is
+// certain to be missing because of it.
+func (g *grant) sinceUpdate() grant {
+	g.e.mu.Lock()
+	defer g.e.unlock()
+	now := *g
+	if now.limits = g.e.limits; !now.limits.sameRate(g.limits) {
+		now.certain = 0
+	}
+	return now
 }
 
 // String returns a human-readable line.
 func (g *grant) String() string { return fmt.Sprintf("grant of %q", g.e.shared.Key) }
 
-// Refund undoes a grant of this limiter that was not used: it is Settle to zero permits.
+// Refund returns the permits of a grant of this limiter that was not used. It is Settle to zero permits.
 func (e *engine) Refund(l core.Lease) { e.Settle(l, 0) }
 
-// Settle corrects the cost of a grant of this limiter to permits, once the cost is known. It
-// returns a lease that replaces l: acquired, of that number of permits, with the metadata of l.
-// From then on a concurrency limiter's l and its copies are spent: releasing, refunding or settling them
-// does nothing. A rate limiter's lease counts each time: settle it once.
+// Settle corrects the cost of a grant of this limiter, once the actual cost is known. It returns a
+// lease that replaces l, with that number of permits and the metadata of l. Use the returned lease
+// from then on: with a concurrency limiter, releasing, refunding or settling l or a copy of it does
+// nothing; with a rate limiter, each Settle of l counts again.
 //
-// If the grant has cost less, Settle gives the difference back and serves this process' waiters
-// that now fit. A rate limiter's permits come back only as far as they are certain to be still
-// missing because of the grant: a window's as long as its segment counts, and a bucket's
-// never more than it has always lacked since. If the grant has cost more, Settle takes the
-// difference at once, even above the limit: nothing is available to any process until that debt
-// is paid.
+// If the grant cost less, Settle returns the difference and serves this process's waiters that now
+// fit. A rate limiter returns only permits that are certain to be still missing because of the
+// grant: those of a window as long as their segment counts, and those of a bucket never more than
+// the bucket has lacked ever since. A bucket whose rate was changed by Update returns nothing.
 //
-// Permits below 0 count as 0. If permits is what l already has, or l is not acquired, is spent,
-// or was granted by another limiter, Settle returns l unchanged. A lease that [StoreOptions].Local
-// granted is settled there. Settle returns when the store has answered, or Timeout is over. If the
-// store does not answer, a rate limiter's difference is neither given back nor taken, and a
-// concurrency limiter's at the lease's next renewal. Leases can be settled after Close.
+// If the grant cost more, Settle takes the difference immediately, even above the limit. Then no
+// permit is available to any process until that debt is paid.
+//
+// Negative permits count as 0. Settle returns l unchanged if l already has that number of permits,
+// is not acquired, was replaced, or was granted by another limiter. A lease that [StoreOptions].Local
+// granted is settled there. Settle returns when the store has replied or Timeout is over. If the
+// store does not reply, a rate limiter's difference is lost, and a concurrency limiter's takes
+// effect at the lease's next renewal. Leases can be settled after Close.
 func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)
 	if e.shared.Store == nil || !l.Acquired() || permits == l.Permits() {
@@ -65,32 +79,34 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 
 // settleGrant settles a lease of a rate limiter, or one that holds nothing.
 func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
-	next := *g
+	had := g.sinceUpdate()
+	next := had
 	replacement := e.unheld(l, permits, &next)
-	less := min(min(int64(l.Permits()), most)-min(int64(permits), most), g.certain)
+	less := min(min(int64(l.Permits()), maxNumber)-min(int64(permits), maxNumber), had.certain)
 	switch {
-	case e.kind == kindConcurrency && l.Permits() == 0: // a concurrency limiter's lease of zero permits
+	case e.kind == kindConcurrency && l.Permits() == 0: // a lease of zero permits
 		return e.settleNothing(l, permits)
-	case e.kind == kindConcurrency || less == 0: // it held nothing
+	case e.kind == kindConcurrency || less == 0: // it holds nothing
 	case less > 0:
-		o := giveBack(less, g.stamp)
+		o := giveOp(less, had.stamp)
 		e.do(o)
 		given := less
 		if o.err == nil {
-			given = o.answer.done
+			given = o.result.done
 		}
-		// What is left may give back as much less. A give-back is sent once; if the answer is lost, it counts as given.
+		// The rest of the grant may return that many permits less. The operation is sent once: if its reply is lost, it
+		// counts as performed.
 		next.certain -= less
 		next.stamp.missing = max(next.stamp.missing-given, 0)
 	default:
-		o := charge(-less, g.certain, g.stamp)
+		o := chargeOp(-less, had.certain, had.stamp)
 		e.do(o)
 		if o.err != nil {
 			break
 		}
-		next.certain = min(o.answer.done-less, most)
-		if e.kind == kindBucket || g.certain == 0 {
-			next.stamp = o.answer.stamp
+		next.certain = min(o.result.done-less, maxNumber)
+		if e.kind == kindBucket || had.certain == 0 {
+			next.stamp = o.result.stamp
 		}
 	}
 	return replacement
@@ -102,7 +118,7 @@ func (e *engine) settleNothing(l core.Lease, permits int) core.Lease {
 	e.perform(func() *operation {
 		return e.keeper.chargeLocked(min(int64(permits), maxLimit), func(l *lease) { got = l })
 	})
-	if got == nil { // the store did not answer
+	if got == nil { // the store did not reply
 		return e.unheld(l, permits, &grant{e: e})
 	}
 	return got.handle().grant(permits, e.metadataOf(l)...)
@@ -127,7 +143,7 @@ func (e *engine) unheld(l core.Lease, permits int, g *grant) core.Lease {
 	return core.Grant(permits, nil, append(e.metadataOf(l), grantKey.With(g))...)
 }
 
-// metadataOf returns the metadata of l for the lease that replaces it: without what this limiter recognizes l by.
+// metadataOf returns the metadata of l for the lease that replaces it, without the grants and handles of this limiter.
 func (e *engine) metadataOf(l core.Lease) []core.Metadata {
 	var m []core.Metadata
 	for name, value := range l.Metadata() {

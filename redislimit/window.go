@@ -9,14 +9,14 @@ import (
 
 // FixedWindowOptions are the options of a [FixedWindow].
 //
-// The Window is in whole microseconds. An Anchor is rounded up to the microsecond; a zero one is
+// The Window is in whole microseconds. An Anchor is rounded up to the microsecond; a zero Anchor means
 // the Unix epoch, so that all processes have the same windows. The PermitLimit is at most 2^52.
 // ManualReplenishment is not supported.
 //
-// With a Calendar the server's clock decides which window it is, so that processes whose clocks
-// are wrong keep one quota; they need the same time zones. A window never goes back, as long as
-// something is taken in it. A rejection is remembered for a minute at most. Update may go from and to
-// a Calendar.
+// With a Calendar, the server's clock decides which window is current, so processes with wrong clocks
+// share one quota. They need the same time zone data. If the server's clock goes back, a window in
+// which permits are taken stays current. A process remembers a rejection for at most a minute. Update
+// may add, change or remove the Calendar.
 type FixedWindowOptions struct {
 	core.FixedWindowOptions
 
@@ -48,15 +48,15 @@ func (o *FixedWindowOptions) limits(f *faults) *limits {
 // FixedWindow is a [core.FixedWindow] that processes share; the package documentation says how.
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
-// [NewFixedWindow]; the zero value refuses with [core.ErrClosed].
+// [NewFixedWindow]; the zero value fails with [core.ErrClosed].
 type FixedWindow struct {
 	rateLimiter
 
 	options FixedWindowOptions // guarded by mu
 }
 
-// NewFixedWindow returns a limiter that shares the window of its Key, or an error with
-// everything that is wrong with the options. It does not ask the store.
+// NewFixedWindow returns a limiter that shares the window of its Key, or an error that reports all
+// invalid options. It does not ask the store.
 func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	l := new(FixedWindow)
 	if err := l.init(&o); err != nil {
@@ -76,18 +76,19 @@ func (l *FixedWindow) Options() FixedWindowOptions {
 // Update applies new options in this process; [core.FixedWindow.Update] says what happens to waiters. Shared must be
 // zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
 //
-// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, permits
-// come back when the window ends of the process that took them.
+// Permits that are taken stay taken until the window ends in which they were taken. Other processes continue with their own
+// options. While the options differ, permits come back as the process says that took them.
 func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	return l.update(&o, func() { l.options = o })
 }
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
 //
-// The Window is in whole microseconds, and SegmentsPerWindow at most that number, and 2^26. A decision costs the
-// server about the same with any number of segments; its memory grows with those in which permits are taken. An
-// Anchor is rounded up to the microsecond; a zero one is the Unix epoch, so that all processes
-// have the same segments. The PermitLimit is at most 2^52. ManualReplenishment is not supported.
+// The Window is in whole microseconds. SegmentsPerWindow is at most the window's microseconds, and at
+// most 2^26. A decision costs the server about the same with any number of segments; its memory grows
+// with the segments in which permits are taken. An Anchor is rounded up to the microsecond; a zero
+// Anchor means the Unix epoch, so that all processes have the same segments. The PermitLimit is at
+// most 2^52. ManualReplenishment is not supported.
 type SlidingWindowOptions struct {
 	core.SlidingWindowOptions
 
@@ -117,15 +118,15 @@ func (o *SlidingWindowOptions) limits(f *faults) *limits {
 // SlidingWindow is a [core.SlidingWindow] that processes share; the package documentation says
 // how. It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
-// [NewSlidingWindow]; the zero value refuses with [core.ErrClosed].
+// [NewSlidingWindow]; the zero value fails with [core.ErrClosed].
 type SlidingWindow struct {
 	rateLimiter
 
 	options SlidingWindowOptions // guarded by mu
 }
 
-// NewSlidingWindow returns a limiter that shares the window of its Key, or an error with
-// everything that is wrong with the options. It does not ask the store.
+// NewSlidingWindow returns a limiter that shares the window of its Key, or an error that reports all
+// invalid options. It does not ask the store.
 func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	l := new(SlidingWindow)
 	if err := l.init(&o); err != nil {
@@ -145,8 +146,8 @@ func (l *SlidingWindow) Options() SlidingWindowOptions {
 // Update applies new options in this process; [core.SlidingWindow.Update] says what happens to waiters. Shared must be
 // zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
 //
-// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, permits
-// come back one window later, by the segments of the process that took them.
+// Permits that are taken stay taken until they come back by the options under which they were taken. Other processes continue
+// with their own options. While the options differ, permits come back as the process says that took them.
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	return l.update(&o, func() { l.options = o })
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// code is an operation of the scripts; lua/common.lua has the same numbers, and the heads of
-// the scripts say what each does.
+// code is an operation of the scripts. lua/common.lua has the same numbers, and the heads of the scripts describe what each
+// operation does.
 type code int64
 
 const (
@@ -15,7 +15,6 @@ const (
 	codeTake
 	codeGive
 	codeCharge
-	codeBind
 	codePrefetch
 	codeRenew
 	codeRelease
@@ -25,58 +24,58 @@ const (
 
 // Flags of codeTake.
 const (
-	flagBlocks = 1 << iota // if it is refused, all that follow are
-	flagWaited             // a bucket's: it has waited until now; a concurrency limiter's: it will wait
+	flagBlocks = 1 << iota // if it is refused, all that follow are refused, too
+	flagWaited             // of a bucket: the request has waited until now; of a concurrency limiter: it is going to wait
 )
 
 // stamp is the state of a rate limiter right after a grant, for the script; lua/README.md explains it.
 type stamp struct {
-	at      int64 // a bucket's: its latest tick; a window's: when what is taken comes back
-	missing int64 // a bucket's
+	at      int64 // a bucket's latest tick, or the instant at which what was taken from a window comes back
+	missing int64 // tokens of a bucket
 	version int64
 }
 
-// answer is what a script did for one operation or take.
-type answer struct {
-	done  int64 // 1, or how many permits; 0: refused
+// result is what a script reports for one operation or request.
+type result struct {
+	done  int64 // 1, or how many permits; 0 if it was refused
 	left  int   // permits available after it
-	reset int64 // microseconds until all are back
-	retry int64 // microseconds until what was refused could be granted; 0: that is not known
+	reset int64 // microseconds until all permits are back
+	retry int64 // microseconds until what was refused could be granted; 0 if that is not known
 	stamp stamp // of a rate limiter's grant
 	token int64 // of a concurrency lease
 
-	window int64 // a calendar's: its length in microseconds; 0: that of now
+	window int64 // length of a calendar window in microseconds; 0 means the current one
 }
 
-// reply is what a script returned to a call.
+// reply is what a script returns to a call.
 type reply struct {
-	conflict kind     // not 0: the key holds this kind of limit instead, and nothing was done
+	conflict kind     // the kind of limit that the key holds instead; 0 if it holds the right one
 	now      int64    // the server's instant
-	ends     int64    // a window's: microseconds until the segment ends
-	back     int64    // a window's: the instant at which what is taken now comes back
-	version  int64    // a window's
-	window   int64    // a calendar's: its length in microseconds
+	ends     int64    // microseconds until the window's segment ends
+	back     int64    // the instant at which what is taken from a window now comes back
+	version  int64    // of a window
+	window   int64    // length of a calendar window in microseconds
 	forecast forecast // when permits come back
 
-	ops        []answer // one for each operation
-	takes      []answer // one for each take
-	prefetched answer
-	last       answer // of the call's
+	ops        []result // one for each operation
+	requests   []result // one for each request
+	prefetched result
+	last       result // the state after the call
 }
 
-// errReply is a failure of the store: it answered, but not as the script does.
-var errReply = errors.New("not the script's answer")
+// errReply is a failure of the store: its reply is not one that the script can make.
+var errReply = errors.New("unexpected reply from script")
 
 const (
-	answerLen = 4 // numbers for each operation
+	resultLen = 4 // numbers for each operation
 	headLen   = 3 // numbers before them
-	windowLen = 6 // the same for windows, and two more for each instant reported
+	windowLen = 6 // the same for windows, without the two numbers for each instant at which permits come back
 
-	// most is the largest number that a script takes or returns: Lua's numbers are floats.
-	most = 1<<53 - 1
+	// maxNumber is the largest number that a script takes or returns, because Lua's numbers are floats.
+	maxNumber = 1<<53 - 1
 )
 
-// limiterArgs appends what the script wants before the operations; at is about the server's time.
+// limiterArgs appends what the script takes before the operations. at is approximately the server's time.
 func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 	switch l.kind {
 	case kindBucket:
@@ -94,19 +93,18 @@ func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 	return append(args, int64(l.kind-kindFixed+1), int64(l.limit), l.span, l.step, l.origin, all)
 }
 
-// encode makes the script's arguments. Takes of a rate limiter that are alike and follow each other are sent as one.
+// encode makes the script's arguments.
 func (c *call) encode(holder int64, at time.Time) {
-	l := c.limits
-	args := l.limiterArgs(c.args[:0], holder, at)
+	args := c.limits.limiterArgs(c.args[:0], holder, at)
 	for _, o := range c.ops {
 		args = append(args, o.args...)
 	}
-	for rest := c.takes; len(rest) > 0; {
-		t, alike := rest[0], l.alike(rest)
-		if l.rate() {
-			args = append(args, int64(codeTake), int64(t.permits), int64(alike), t.flags)
+	for rest := c.requests; len(rest) > 0; {
+		req, alike := rest[0], c.limits.alike(rest)
+		if c.limits.rate() {
+			args = append(args, int64(codeTake), int64(req.permits), int64(alike), req.flags)
 		} else {
-			args = append(args, int64(codeTake), int64(t.permits), t.flags, t.id)
+			args = append(args, int64(codeTake), int64(req.permits), req.flags, req.id)
 		}
 		rest = rest[alike:]
 	}
@@ -116,13 +114,14 @@ func (c *call) encode(holder int64, at time.Time) {
 	c.args = args
 }
 
-// alike returns how many takes, from the first on, are sent as one.
-func (l *limits) alike(takes []*take) int {
-	first, n := takes[0], 1
+// alike returns how many requests, from the first on, are sent as one. Only a rate limiter's are, because each concurrency
+// lease has an id.
+func (l *limits) alike(requests []*request) int {
+	first, n := requests[0], 1
 	if !l.rate() || first.permits == 0 {
 		return n
 	}
-	for n < len(takes) && takes[n].permits == first.permits && takes[n].flags == first.flags {
+	for n < len(requests) && requests[n].permits == first.permits && requests[n].flags == first.flags {
 		n++
 	}
 	return n
@@ -140,27 +139,27 @@ func (c *call) decode(reply []int64) error {
 		return fmt.Errorf("%w: its clock leaps", errReply)
 	}
 	for _, n := range reply {
-		if n < 0 || n > most {
+		if n < 0 || n > maxNumber {
 			return fmt.Errorf("%w: %d", errReply, n)
 		}
 	}
 	steps := len(c.ops)
-	for rest := c.takes; len(rest) > 0; steps++ {
+	for rest := c.requests; len(rest) > 0; steps++ {
 		rest = rest[l.alike(rest):]
 	}
 	if c.prefetch > 0 {
 		steps++
 	}
-	after := r.decodeHead(l, reply)
-	if len(after) != steps*answerLen || reply[0] != 0 {
+	rest := r.decodeHead(l, reply)
+	if len(rest) != steps*resultLen || reply[0] != 0 {
 		return fmt.Errorf("%w: %d numbers", errReply, len(reply))
 	}
-	c.decodeAnswers(after)
+	c.decodeResults(rest)
 	return nil
 }
 
-// decodeHead reads what stands before the answers, and returns these; nil: they are not there.
-func (r *reply) decodeHead(l *limits, reply []int64) (after []int64) {
+// decodeHead reads the numbers before the results, and returns the results; nil if there are none.
+func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 	head := headLen
 	if l.window() && len(reply) >= windowLen {
 		head = windowLen + 2*int(min(reply[windowLen-1], int64(len(reply))))
@@ -185,69 +184,71 @@ func (r *reply) decodeHead(l *limits, reply []int64) (after []int64) {
 	return reply[head:]
 }
 
-// decodeAnswers reads the answers.
-func (c *call) decodeAnswers(after []int64) {
+// decodeResults reads the results.
+func (c *call) decodeResults(rest []int64) {
 	r, l := &c.reply, c.limits
-	r.ops, r.takes = r.ops[:0], r.takes[:0]
-	next := func() (done, taken, third, fourth int64) {
-		n := [answerLen]int64(after)
-		after = after[answerLen:]
-		return n[0], n[1], n[2], n[3]
+	r.ops, r.requests = r.ops[:0], r.requests[:0]
+	next := func() (n [resultLen]int64) {
+		n, rest = [resultLen]int64(rest), rest[resultLen:]
+		return n
 	}
 	for _, o := range c.ops {
-		a := r.answer(next())
-		if o.most > 0 {
-			a.done = min(a.done, o.most)
+		result := r.result(next())
+		if o.maxDone > 0 {
+			result.done = min(result.done, o.maxDone)
 		}
-		r.ops = append(r.ops, a)
+		r.ops = append(r.ops, result)
 	}
-	for rest := c.takes; len(rest) > 0; {
-		done, taken, third, fourth := next()
-		t, alike := rest[0], l.alike(rest)
+	for requests := c.requests; len(requests) > 0; {
+		n := next()
+		req, alike := requests[0], l.alike(requests)
+		granted, taken := n[0], n[1]
 		for i := range int64(alike) {
-			later := max(done-1-i, 0) * int64(t.permits) // the state is that right after this one, when these were not taken yet
-			a := r.answer(min(max(done-i, 0), 1), taken-later, third, fourth)
-			a.retry = r.retry(t, a)
-			r.takes = append(r.takes, a)
+			n[0] = min(max(granted-i, 0), 1)
+			n[1] = taken - max(granted-1-i, 0)*int64(req.permits) // those after this one had not been granted yet
+			result := r.result(n)
+			result.retry = r.retry(req, result)
+			r.requests = append(r.requests, result)
 		}
-		rest = rest[alike:]
+		requests = requests[alike:]
 	}
 	if c.prefetch > 0 {
-		r.prefetched = r.answer(next())
+		r.prefetched = r.result(next())
 		r.prefetched.done = min(r.prefetched.done, c.prefetch)
 	}
 }
 
-// answer returns the answer that has the four numbers, two of which depend on the kind, and has the forecast begin after it.
-func (r *reply) answer(done, taken, third, fourth int64) answer {
+// result returns the result that has the four numbers: what was done, the permits that are taken or missing after it, and
+// two that depend on the kind. The forecast then starts after it.
+func (r *reply) result(n [resultLen]int64) result {
 	f := &r.forecast
 	l := f.limits
-	f.taken = taken
-	f.known = !l.window() || taken == 0 || len(f.returns) > 0
-	a := answer{done: done, window: r.window}
-	switch {
-	case l.kind == kindBucket:
-		f.age = third
-		a.reset = f.fullIn()
-		a.stamp = stamp{at: r.now - f.age, missing: taken, version: fourth}
-	case l.window():
-		a.reset, a.retry = third, fourth
-		a.stamp = stamp{at: r.back, version: r.version}
-	default:
-		a.retry, a.token = third, fourth
+	f.taken = n[1]
+	f.known = !l.window() || f.taken == 0 || len(f.returns) > 0
+	result := result{done: n[0], window: r.window}
+	switch l.kind {
+	case kindBucket:
+		f.age = n[2]
+		result.reset = f.bucket().FullAt(&l.bucket, 0)
+		result.stamp = stamp{at: r.now - f.age, missing: f.taken, version: n[3]}
+	case kindFixed, kindSliding:
+		result.reset, result.retry = n[2], n[3]
+		result.stamp = stamp{at: r.back, version: r.version}
+	case kindConcurrency:
+		result.retry, result.token = n[2], n[3]
 	}
-	a.left = f.available(0)
-	r.last = a
-	return a
+	result.left = f.available(0)
+	r.last = result
+	return result
 }
 
-// retry returns when a take with that answer could be granted.
-func (r *reply) retry(t *take, a answer) int64 {
-	switch permits := max(t.permits, 1); {
-	case a.done == 1 || permits <= a.left:
+// retry returns when a request with that result could be granted, in microseconds; 0 if that is not known.
+func (r *reply) retry(req *request, got result) int64 {
+	switch permits := max(req.permits, 1); {
+	case got.done == 1 || permits <= got.left:
 		return 0
 	case r.forecast.limits.kind == kindBucket:
-		return r.forecast.ready(0, permits)
+		return r.forecast.availableIn(0, permits)
 	}
-	return a.retry
+	return got.retry
 }

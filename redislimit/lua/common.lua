@@ -1,8 +1,8 @@
--- What the scripts share; each begins with this text. A script answers all operations of a call, in order, at one instant
--- of the server's clock. All numbers are integers below 2^53, so that sums, differences, and the floor and ceiling of
+-- What the scripts share; each of them starts with this text. A script performs all operations of a call, in order, at one
+-- instant of the server's clock. All numbers are integers below 2^53, so that sums, differences, and the floor and ceiling of
 -- quotients are exact. Instants are microseconds.
-local most = 9007199254740991
-local LOOK, TAKE, GIVE, CHARGE, BIND, PREFETCH, RENEW, RELEASE, RESET, RETURN = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local max_number = 9007199254740991
+local LOOK, TAKE, GIVE, CHARGE, PREFETCH, RENEW, RELEASE, RESET, RETURN = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local BLOCKS, WAITED = 1, 2 -- flags of TAKE
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
@@ -15,12 +15,12 @@ local function arg()
 	return ARGV[position] + 0
 end
 
--- text returns an integer as text: joined to a string, a number keeps 14 digits only.
+-- text returns an integer as text. Converted by Lua, a number would keep only 14 digits.
 local function text(n)
 	return n > -100000000000000 and n < 100000000000000 and n or string.format('%.0f', n)
 end
 
--- conflict returns the reply for a key that is not of this script's kind.
+-- conflict returns the reply for a key that holds another kind of limit.
 local function conflict(key)
 	local kind = redis.call('TYPE', key).ok
 	if kind == 'zset' then

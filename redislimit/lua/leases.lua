@@ -1,21 +1,21 @@
 -- Leases of a concurrency limiter.
 --
--- KEYS[1]  a sorted set of the leases by expiry; a member is "id:holder", and the holder's own choice, so that it can release
---          what it does not know to have been granted
--- KEYS[2]  a hash: "permits" or "permits version" of each member; "held" their sum, "token" the latest, "until" the latest expiry,
---          "waiting" until when somebody may wait, "at" the time of the latest change
+-- KEYS[1]  a sorted set of the leases by expiry. A member is "id:holder"; the holder chooses the id, so that it can release a
+--          lease of which it does not know whether it was granted.
+-- KEYS[2]  a hash: "permits" or "permits version" of each member; "held", their sum; "token", the latest; "until", the latest
+--          expiry; "waiting", until when a caller may be waiting; "at", the instant of the latest change
 -- ARGV     limit, microseconds that a lease lives, holder; then operations:
 --            LOOK
---            TAKE permits flags id   permits 0: is one there? BLOCKS: if it is refused, all that follow are. WAITED: it
---                                    waits if it is refused
---            CHARGE permits id       available or not
---            RENEW id permits version  which it has from now on, unless a renewal of a higher version came before
+--            TAKE permits flags id     permits 0: is one there? BLOCKS: if it is refused, all that follow are refused, too.
+--                                      WAITED: it is going to wait if it is refused.
+--            CHARGE permits id         take, available or not
+--            RENEW id permits version  the lease has that many permits from now on, unless a higher version came before
 --            RELEASE id
 -- Returns  0, the instant, 0; then for each operation: done (1 or 0), permits held, microseconds until a lease that is not
 --          renewed ends, the lease's token.
 --
--- Format 1. Another format has other keys.
--- Cost: O(log n) for each operation with n leases. Leases that have expired are removed, once each.
+-- Format 1. A changed format must have other keys.
+-- Cost: O(log n) for each operation with n leases. Expired leases are removed, once each.
 -- Invariants: held is the sum of the leases' permits; each member of the set has its permits in the hash, unless the server has
 -- dropped the hash; token only grows. PUBLISH comes last and may fail: releases do not depend on it.
 local limit, ttl, holder = arg(), arg(), ARGV[3]
@@ -68,7 +68,7 @@ local function remove(member)
 	return 1
 end
 
--- put has the member live on with a number of permits, which are counted.
+-- put lets a member live on with a number of permits, which are counted already.
 local function put(member, permits, version)
 	redis.call('ZADD', KEYS[1], text(now + ttl), member)
 	redis.call('HSET', KEYS[2], member, text(permits) .. (version > 0 and ' ' .. text(version) or ''))
@@ -118,7 +118,7 @@ while position < #ARGV do
 		done = remove(text(arg()) .. ':' .. holder)
 	end
 	local n = #out
-	out[n + 1], out[n + 2], out[n + 3], out[n + 4] = done, min(held, most), retry, stamp
+	out[n + 1], out[n + 2], out[n + 3], out[n + 4] = done, min(held, max_number), retry, stamp
 end
 
 if dirty then

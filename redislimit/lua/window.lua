@@ -1,35 +1,37 @@
--- A sliding window; a fixed one has one segment. Segment i begins at origin + i * period / segments, rounded up.
+-- A sliding window; a fixed one has one segment. Segment i starts at origin + i * period / segments, rounded up.
 --
--- KEYS[1]  a hash: "state" is "kind calendar version at taken first last", and the permits that come back at an instant are in
---          the field of that instant. So each permit counts as long as the grid says that it was taken by, whatever the
---          grids of others are.
---            calendar     a number that stands for the calendar; 0: none
---            version      changes when permits are given other instants or forgotten, and is at least the instant at which
---                         the state began
+-- KEYS[1]  a hash: "state" is "kind calendar version at taken first last"; every other field is an instant, and has the permits
+--          that come back then. So each permit counts for as long as the options of its process said when it was taken.
+--            calendar     a number that identifies the calendar; 0 if there is none
+--            version      changes when permits get other instants or are forgotten. It is at least the instant at which the
+--                         state started.
 --            at           the instant of the latest change
 --            taken        the sum of all permits
---            first, last  the first and the last instant at which permits come back; 0: none
+--            first, last  the first and the last instant at which permits come back; 0 if there is none
 -- KEYS[2]  a sorted set of those instants
--- ARGV     1: fixed, 2: sliding, 3: fixed by the calendar; limit, period, segments, origin (below the period), 1: list what
---          is taken, and not only if something was refused. By the calendar the period is 0 and the origin a number that stands for
---          the calendar, and four instants follow: three windows begin at the first three of them and end at the last three. If
---          the instant is in none of them, nothing is done, and 0 and the instant are returned. Then operations:
+-- ARGV     1: fixed, 2: sliding, 3: calendar; limit, period, segments, origin (below the period), 1: report what is taken, and
+--          not only if something was refused. For a calendar the period is 0, the origin is the number that identifies the
+--          calendar, and four instants follow: three windows start at the first three of them and end at the last three. If
+--          the current instant is in none of these windows, the script does nothing and returns 0 and the instant. Then
+--          operations:
 --            LOOK
---            TAKE permits count flags      count times; permits 0: is one there? BLOCKS: if it is refused, all that follow are
---            GIVE permits back 0 version   of a grant that comes back at that instant
---            CHARGE permits had back 0 version     take, available or not, in addition to a grant that had permits
---            PREFETCH permits              take at most that many, and half of what is there
---            RESET                         comes first
---            RETURN permits                back, of whatever grants, those that would come back first
+--            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
+--                                      refused, too.
+--            GIVE permits back 0 version         give back, of a grant whose permits come back at that instant
+--            CHARGE permits had back 0 version   take, available or not, in addition to a grant that had permits
+--            PREFETCH permits          take at most that many, and half of what is there
+--            RESET                     forget what is taken; goes first
+--            RETURN permits            give back those that would come back first
 -- Returns  0, the instant, microseconds until the segment ends, the instant at which what is taken now comes back, the
---          version, how many are listed, and each as microseconds from now and permits; then for each operation: done,
---          permits taken, microseconds until all are back, microseconds until what was refused could be granted.
---            done: how many takes were granted; how many permits were given back or returned, or were prefetched
+--          version, how many instants are reported, and for each of them microseconds from now and permits; then for each
+--          operation: done, permits taken, microseconds until all are back, microseconds until what was refused could be
+--          granted.
+--            done: how many requests were granted; how many permits were given back or prefetched
 --
--- Format 1. Another format has another kind in the state, so that older processes say that the key holds something else.
--- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. What has come back since the latest call is removed,
--- once for each segment. A refusal reads the segments that its permits come back in, RETURN those that it returns, and a clock
--- that goes back all.
+-- Format 1. A changed format must have another kind in the state, so that older processes report a conflict.
+-- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. Permits that have come back since the latest call are
+-- removed, once for each segment. A refusal reads the segments whose permits it needs, RETURN those that it returns, and a
+-- clock that goes back all.
 -- Invariants: taken is the sum of the hash's permits, each above 0; first and last are the ends of the sorted set, which has the
 -- instants of the hash; all instants are later than the latest change.
 local which = arg()
@@ -38,7 +40,7 @@ local limit, span, step, origin, all = arg(), arg(), arg(), arg(), arg()
 local max_listed = 20
 
 -- All products are below 2^53, as there are at most 2^26 segments.
-local function begin(i)
+local function starts(i)
 	local windows = floor(i / step)
 	local rest, least = i - windows * step, floor(span / step) -- segments; a segment is least long, or 1 longer
 	return origin + windows * span + rest * least + ceil(rest * (span - least * step) / step)
@@ -47,10 +49,10 @@ end
 local function segment(at)
 	local windows = floor((at - origin) / span)
 	local i = windows * step + floor((at - origin - windows * span) / span * step) -- or the one beside it
-	while begin(i) > at do
+	while starts(i) > at do
 		i = i - 1
 	end
-	while begin(i + 1) <= at do
+	while starts(i + 1) <= at do
 		i = i + 1
 	end
 	return i
@@ -66,7 +68,7 @@ if calendar then
 	ends = back
 else
 	local current = segment(now)
-	back, ends = begin(current + step), begin(current + 1)
+	back, ends = starts(current + step), starts(current + 1)
 end
 
 local mark, version, taken, first, last = calendar and origin or 0, now, 0, 0, 0
@@ -107,20 +109,14 @@ if known[1] then
 		-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
 		-- count from now again, and nothing would ever come back.
 		local instants = redis.call('ZRANGE', KEYS[2], 0, -1)
-		local permits = {}
-		for i = 1, #instants do
-			permits[i] = redis.call('HGET', KEYS[1], instants[i])
-		end
+		local permits = values(instants)
 		redis.call('DEL', KEYS[1], KEYS[2])
 		here, version, dirty = 0, max(version + 1, now), true
 		for i = 1, #instants do
 			local later = instants[i] - (at - now)
 			first, last = i == 1 and later or first, later
-			if later == back then
-				here = permits[i] + 0
-			else
-				redis.call('HSET', KEYS[1], text(later), permits[i])
-			end
+			here = later == back and permits[i] or here
+			redis.call('HSET', KEYS[1], text(later), text(permits[i]))
 			redis.call('ZADD', KEYS[2], text(later), text(later))
 		end
 		lives = 1
@@ -145,7 +141,7 @@ end
 
 -- add takes permits, which come back with the current segment.
 local function add(n)
-	n = min(taken + n, most) - taken
+	n = min(taken + n, max_number) - taken
 	if n == 0 then
 		return
 	end

@@ -1,0 +1,67 @@
+package redislimit
+
+import (
+	"container/list"
+	"time"
+)
+
+// request is a caller's request for permits. It travels in the next call of the store. Then it is decided or, if it is an
+// Acquire that the store refused, queued.
+type request struct {
+	permits  int
+	waits    bool            // it is an Acquire, which may be queued
+	canceled <-chan struct{} // closed when the caller gives up; nil if it cannot
+	deadline time.Time       // the caller's; zero if there is none
+	expires  time.Time       // when its Timeout ends
+
+	// The engine's mutex guards these fields. Once the request is decided, they do not change.
+	stage   stage
+	place   *list.Element // in the queue
+	retryAt time.Time     // when a queued request should ask again; zero if that is not known
+	flags   int64         // in the latest call
+	id      int64         // of the lease that the latest call asks for; 0 if there is none
+	done    chan struct{} // closed when the request is decided; nil if that took no call
+	decision
+}
+
+// stage is the progress of a request.
+type stage uint8
+
+const (
+	asking    stage = iota // waiting for the next call, or in one that is in flight
+	queued                 // in the queue, and possibly in a call that is in flight
+	decided                // the decision is known
+	abandoned              // the caller has given up
+)
+
+// decision is the outcome of a request.
+type decision struct {
+	outcome outcome
+	limits  *limits // that decided it
+	result  result
+	reason  string        // of a rejection
+	detail  string        // more about the reason
+	retry   time.Duration // of a rejection; 0 if it is not known
+	err     error         // the cause of a rejection, or the error of a failed request
+	lease   *lease        // of a concurrency limiter's grant
+}
+
+// outcome is how a request was decided.
+type outcome uint8
+
+const (
+	granted outcome = iota + 1
+	rejected
+	failed      // for another reason than the limit
+	unreachable // [StoreOptions].Unavailable decides
+)
+
+// isCanceled reports whether the caller has given up, even if its goroutine has not noticed yet.
+func (req *request) isCanceled() bool {
+	select {
+	case <-req.canceled:
+		return true
+	default:
+		return false
+	}
+}
