@@ -42,7 +42,7 @@ func (b *buffer) take(p []byte) int {
 	return n
 }
 
-// at returns the memory of n bytes that begin at position, in two parts.
+// at returns the memory of n bytes from position, in two parts.
 func (b *buffer) at(position uint64, n int) (first, second []byte) {
 	if n == 0 {
 		return nil, nil

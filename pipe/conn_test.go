@@ -133,7 +133,7 @@ func TestDeadlines(t *testing.T) {
 		n, err = a.Read(make([]byte, 9))
 		timesOut(t, "read", n, 0, err)
 
-		// A new deadline wakes who waits for the other side, and a later one lets go on.
+		// A new deadline wakes the calls that wait for the other side, and later calls obey a later one.
 		require.NoError(t, a.SetDeadline(time.Time{}))
 		reads(t, a, 9, "x")
 		for range 2 {
@@ -227,4 +227,49 @@ func TestAReadDeadlineIsLiftedAfterThePeerClosed(t *testing.T) {
 		require.NoError(t, a.Close())
 		require.Equal(t, io.ErrClosedPipe, set(a, time.Time{}))
 	}
+}
+
+// An end that is closed takes no deadline; one whose peer is closed does.
+func TestDeadlinesOfClosedConns(t *testing.T) {
+	t.Parallel()
+	a, b := conns(t, pipe.Options{}, pipe.Options{})
+	require.NoError(t, a.(interface{ CloseWrite() error }).CloseWrite())
+	require.NoError(t, a.SetDeadline(time.Time{}), "it can still read")
+	require.NoError(t, b.SetDeadline(time.Time{}), "it can still write")
+	require.NoError(t, b.Close())
+	for _, at := range []time.Time{{}, time.Unix(1, 0)} {
+		for _, set := range []func(net.Conn, time.Time) error{net.Conn.SetDeadline, net.Conn.SetReadDeadline, net.Conn.SetWriteDeadline} {
+			require.NoError(t, set(a, at))
+			require.Equal(t, io.ErrClosedPipe, set(b, at))
+		}
+	}
+}
+
+// TestALargeWriteMeetsAReadThatEnds: at the instant at which a waiting Read ends, a Write that
+// fits into the buffer begins, and does not wait for that Read.
+func TestALargeWriteMeetsAReadThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 1000 {
+			a, b := conns(t, pipe.Options{}, pipe.Options{})
+			require.NoError(t, b.SetReadDeadline(time.Now().Add(time.Second)))
+			written := make(chan error, 1)
+			time.AfterFunc(time.Second, func() {
+				_, err := a.Write(make([]byte, 20<<10))
+				written <- err
+			})
+			n, err := b.Read(make([]byte, 64<<10))
+			if err != nil {
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			}
+			require.NoError(t, <-written)
+			require.NoError(t, b.SetReadDeadline(time.Time{}))
+			if i%2 == 0 && n < 20<<10 {
+				_, err = io.ReadFull(b, make([]byte, 20<<10-n))
+				require.NoError(t, err)
+			}
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+		}
+	})
 }

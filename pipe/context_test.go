@@ -59,10 +59,10 @@ func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
 				own := own{testkit.OwnError{Context: ctx, Own: errOwn}}
 				go func() { done <- test.call(own, r, w) }()
 			}
-			begun := time.Now()
+			start := time.Now()
 			require.Equal(t, errOwn, <-done)
 			require.Equal(t, errOwn, <-done)
-			require.Equal(t, time.Second, time.Since(begun))
+			require.Equal(t, time.Second, time.Since(start))
 			require.NoError(t, r.Close())
 		})
 	}

@@ -51,12 +51,12 @@
 // whatever the sizes of their Writes, like the streams of package ioreader. So do pipes that share a chain of
 // rate limiters that starts with such a bucket. If the chain contains a concurrency limiter, or the limiter is
 // of another package, a pipe with larger Writes gets more. The permits of a fixed or sliding window become
-// available all at once, and a pipe with larger Writes gets more of these too.
+// available all together, and a pipe with larger Writes gets more of these too.
 //
 // # Closing
 //
 // Close the [Writer] to end the stream: the [Reader] gets the buffered bytes and then io.EOF.
-// Close the Reader to stop early: the buffered bytes are dropped and their permits given back.
+// Close the Reader to stop early: the buffered bytes are dropped and their permits returned.
 // Always close the Reader or read to the end: bytes that stay in the buffer keep their permits.
 //
 // # Inside

@@ -111,7 +111,7 @@ func ExampleReader_Close() {
 	r, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
 	_, _ = fmt.Fprint(w, "hello")
 	fmt.Println(l.Available())
-	_ = r.Close() // nobody will read it
+	_ = r.Close() // it is not read any more
 	fmt.Println(l.Available())
 	// Output:
 	// 5

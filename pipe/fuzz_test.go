@@ -33,7 +33,7 @@ func FuzzModel(f *testing.F) {
 				most = min(most, 100*m.limit) // byte by byte it takes long
 				l := concurrency(t, m.limit, 1<<30)
 				o.WriteLimiter = l
-				defer func() { assert.Equal(t, m.limit, l.Available(), "every lease is back") }()
+				defer func() { assert.Equal(t, m.limit, l.Available(), "every permit is back") }()
 			}
 			m.r, m.w = newPipe(t, o)
 			for ; len(ops) >= 3; ops = ops[3:] {
@@ -102,7 +102,7 @@ func (m *model) call(buf []byte, f func(context.Context, []byte) (int, error)) *
 	return c
 }
 
-// settle lets everybody go as far as he can, and compares.
+// settle lets all calls continue as far as they can, and compares.
 func (m *model) settle() {
 	synctest.Wait()
 	written := 0
@@ -140,7 +140,7 @@ func (m *model) checkRead(c *call) {
 	want := m.left.Next(c.n)
 	if rest := c.n - len(want); rest > 0 {
 		w := m.writes
-		require.NotNil(m.t, w, "bytes that nobody wrote")
+		require.NotNil(m.t, w, "bytes that were not written")
 		want = append(bytes.Clone(want), w.buf[w.early:w.early+rest]...)
 		w.early += rest
 	}

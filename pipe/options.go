@@ -16,7 +16,7 @@ import (
 // Read asks the rest of its limiter.
 type Options struct {
 	WriteLimiter core.Limiter // grants the bytes written; they hold its permits until they are read
-	ReadLimiter  core.Limiter // grants the bytes read; the permits are released at once
+	ReadLimiter  core.Limiter // grants the bytes read; the permits are released immediately
 
 	// Buffer is the size of the buffer in bytes, at least 0; 0 means 64 KiB. If WriteLimiter contains a
 	// concurrency limiter, its limit is the size instead. In [Conns] it is the buffer of what the end writes.

@@ -46,7 +46,7 @@ type pipe struct {
 	ledger hold.Ledger // what the bytes in the buffer hold
 	lent   []byte      // the unread part of the bytes that a Write lends
 	resume int         // a waiting Write is woken when at most this many bytes are left to read
-	wanted []byte      // the rest of the slice of a Read that waits; else nil
+	wanted []byte      // the rest of the slice of a Read that waits; nil if none waits
 
 	rd, wr side
 
@@ -159,14 +159,14 @@ func (p *pipe) setExpired(s *side, expired bool) {
 // unreadLocked returns the number of bytes that can be read.
 func (p *pipe) unreadLocked() int { return p.buffer.len() + len(p.lent) }
 
-// givePlainLocked gives back the permits of n bytes that were not in the buffer.
+// givePlainLocked returns the permits of n bytes that were not in the buffer.
 func (p *pipe) givePlainLocked(n int) {
 	if p.plain && n > 0 {
 		p.wr.limiter.GivePlain(n)
 	}
 }
 
-// popLocked gives back the plain permits that the oldest n bytes of the ledger hold, and appends the leases to
+// popLocked returns the plain permits that the oldest n bytes of the ledger hold, and appends the leases to
 // popped, which the caller releases without the mutex.
 func (p *pipe) popLocked(n int, popped *[]core.Lease) {
 	if n == 0 {
@@ -237,8 +237,8 @@ func (p *pipe) endOr(endedLocked func() error, err error) error {
 	return err
 }
 
-// closeRead closes the read side, and thereby ends writing. It drops the buffered bytes and gives
-// their permits back.
+// closeRead closes the read side, and thereby ends writing. It drops the buffered bytes and returns
+// their permits.
 func (p *pipe) closeRead(err error) {
 	var dropped []core.Lease // not popped, because a Read may have the turn
 	if !p.close(&p.rd, err, &dropped) {

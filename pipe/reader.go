@@ -26,7 +26,7 @@ func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, 
 
 // ReadContext is like Read, but returns ctx.Err() when ctx is done before or while it waits. If
 // ctx is done before the call, no byte is read even if there are bytes. Once ReadContext has
-// read bytes, it returns them and no error. A rate limiter rejects a request at once if its
+// read bytes, it returns them and no error. A rate limiter rejects a request immediately if its
 // permits would come after ctx's deadline; this *[core.RejectedError] also matches
 // [context.DeadlineExceeded].
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
@@ -51,7 +51,7 @@ func (r *Reader) Buffered() int {
 	return r.p.buffer.len()
 }
 
-// Close drops the buffered bytes and gives their permits back. Waiting and later Writes return
+// Close drops the buffered bytes and returns their permits. Waiting and later Writes return
 // io.ErrClosedPipe, and so do Reads. Close always returns nil.
 func (r *Reader) Close() error { return r.CloseWithError(nil) }
 
@@ -94,7 +94,7 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 		if n > 0 || err != nil || len(b) == 0 {
 			return n, err
 		}
-		// No bytes are left: a Write took back what it lent, or the reader was closed.
+		// No bytes are left: a Write took its lent bytes back, or the reader was closed.
 	}
 }
 
@@ -190,7 +190,7 @@ func (p *pipe) payForRead(ctx context.Context, want int) (int, error) {
 	return k, nil
 }
 
-// take moves the oldest bytes to b and gives back the permits they held. It returns their number,
+// take moves the oldest bytes to b and returns the permits they held. It returns their number,
 // 0 if there are none.
 func (p *pipe) take(b []byte) int {
 	p.mu.Lock()

@@ -34,7 +34,7 @@ func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background
 // WriteContext is like Write, but returns ctx.Err() when ctx is done before or while it waits. If
 // ctx is done before the call, nothing is written even if there is room. If ctx ends later,
 // WriteContext returns the number of bytes that are in the buffer or have been read, and the
-// rest of p is not written. A rate limiter rejects a request at once if its permits would come
+// rest of p is not written. A rate limiter rejects a request immediately if its permits would come
 // after ctx's deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded].
 func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	if w.p == nil {
@@ -120,7 +120,7 @@ func (p *pipe) tryWrite(b []byte, mine bool) bool {
 const lentMin = 16 << 10
 
 // writePart writes a part of b, for which it may wait for room and permits, and returns its length.
-// It may return 0 when there has come to be room.
+// It may return 0 when there is room now.
 func (p *pipe) writePart(ctx context.Context, b []byte) (int, error) {
 	room, err := p.room()
 	switch {
@@ -249,7 +249,7 @@ func (p *pipe) takePlain(ctx context.Context, n int) (int, error) {
 }
 
 // put writes b, which holds h, or its plain permits, and for which the buffer has room. If the pipe is closed, it
-// gives plain permits back, and the caller gives back the rest.
+// returns the plain permits, and the caller returns the rest.
 func (p *pipe) put(b []byte, h hold.Hold) (int, error) {
 	defer release(&p.wr.popped)
 	p.mu.Lock()
