@@ -41,11 +41,11 @@ func TestBytesThatCameBeforeTheDeadlineAreThereForTheNextRead(t *testing.T) {
 		c, peer := conns(t, ioreader.ConnOptions{Read: l})
 		sent := writing(peer, []byte("ab"))
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(1500*time.Millisecond)))
-		begun, p := time.Now(), make([]byte, 10)
+		start, p := time.Now(), make([]byte, 10)
 		n, err := c.Read(p)
 		require.Equal(t, os.ErrDeadlineExceeded, err)
 		require.Zero(t, n)
-		require.Equal(t, 1500*time.Millisecond, time.Since(begun))
+		require.Equal(t, 1500*time.Millisecond, time.Since(start))
 		require.NoError(t, (<-sent).err, "they were taken from the wire")
 		require.Equal(t, 1, l.Available(), "and not paid for")
 
@@ -53,7 +53,7 @@ func TestBytesThatCameBeforeTheDeadlineAreThereForTheNextRead(t *testing.T) {
 		n, err = io.ReadFull(c, p[:2])
 		require.NoError(t, err)
 		require.Equal(t, "ab", string(p[:n]))
-		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, 2*time.Second, time.Since(start))
 		require.NoError(t, peer.Close())
 		_, err = c.Read(p)
 		require.Equal(t, io.EOF, err)
@@ -86,7 +86,7 @@ func TestTheEndThatCameWithBytesComesWithTheLastOfThem(t *testing.T) {
 	})
 }
 
-// ended returns its text and its error at once, and io.EOF from then on.
+// ended returns its text together with its error, and io.EOF from then on.
 type ended struct {
 	text string
 	err  error
@@ -117,7 +117,7 @@ func (l *impatient) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return l.Limiter.Acquire(ctx, n)
 }
 
-func TestCopyFromAReaderBeginsWithWhatHadCome(t *testing.T) {
+func TestCopyFromAReaderStartsWithTheBytesThatArrivedBefore(t *testing.T) {
 	refusing := func(under io.Reader) *ioreader.Reader {
 		l := &impatient{Limiter: perSecond(t, 1<<30), refusals: 1}
 		r := ioreader.NewReader(t.Context(), under, l)

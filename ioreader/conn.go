@@ -26,7 +26,7 @@ type ConnOptions struct {
 //
 // A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline
 // may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
-// request early because of it. Close ends a waiting call at once with an error that matches both
+// request early because of it. Close ends a waiting call immediately with an error that matches both
 // [net.ErrClosed] and [io.ErrClosedPipe]. If a limiter of another package rejects the request, the call
 // returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes for which a Read got no
 // permits before its deadline are returned by the next Read, also after the peer has closed.
@@ -98,6 +98,9 @@ type twoWayConn struct {
 	writeCloser
 	readCloser
 }
+
+// throttled finds the connection in a halfConn and a twoWayConn.
+func (c *conn) throttled() *conn { return c }
 
 // NetConn returns the underlying connection.
 func (c *conn) NetConn() net.Conn { return c.Conn }

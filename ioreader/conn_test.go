@@ -40,18 +40,18 @@ func TestConnLimitsEachDirection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := bucketOf(t, 100, 1, time.Millisecond), bucketOf(t, 100, 1, 10*time.Millisecond)
 		c, peer := conns(t, ioreader.ConnOptions{Read: in, Write: out})
-		begun := time.Now()
+		start := time.Now()
 		sent := writing(c, pattern(200))
 		got := make([]byte, 200)
 		_, err := io.ReadFull(peer, got)
 		require.NoError(t, err)
 		require.Equal(t, pattern(200), got)
-		require.Equal(t, outcome{200, nil, begun.Add(time.Second)}, <-sent)
-		begun = time.Now()
+		require.Equal(t, outcome{200, nil, start.Add(time.Second)}, <-sent)
+		start = time.Now()
 		sent = writing(peer, pattern(200))
 		_, err = io.ReadFull(c, got)
 		require.NoError(t, err)
-		require.Equal(t, 100*time.Millisecond, time.Since(begun))
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
 		require.NoError(t, (<-sent).err)
 	})
 }
@@ -66,12 +66,12 @@ func TestADeadlineEndsAThrottledCallAtItsTime(t *testing.T) {
 				l := tokenBucket(t, o)
 				c, peer := conns(t, ioreader.ConnOptions{Write: l, Read: l})
 				all := drain(peer)
-				begun := time.Now()
-				require.NoError(t, c.SetWriteDeadline(begun.Add(time.Second)))
+				start := time.Now()
+				require.NoError(t, c.SetWriteDeadline(start.Add(time.Second)))
 				n, err := c.Write([]byte("0123456789"))
 				require.Equal(t, os.ErrDeadlineExceeded, err)
 				require.Equal(t, 4, n)
-				require.Equal(t, begun.Add(time.Second), time.Now())
+				require.Equal(t, start.Add(time.Second), time.Now())
 				n, err = c.Write([]byte("x"))
 				require.Zero(t, n)
 				require.Equal(t, os.ErrDeadlineExceeded, err)
@@ -79,7 +79,7 @@ func TestADeadlineEndsAThrottledCallAtItsTime(t *testing.T) {
 				_, err = c.Read(make([]byte, 1))
 				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 				require.Zero(t, l.Statistics().Queued)
-				// A new deadline, or none, and it goes on.
+				// After a new deadline, or none, it continues.
 				require.NoError(t, c.SetDeadline(time.Time{}))
 				n, err = c.Write([]byte("y"))
 				require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestADeadlineEndsAThrottledCallAtItsTime(t *testing.T) {
 
 func TestADeadlineMovesUnderACallThatWaits(t *testing.T) {
 	for name, c := range map[string]struct {
-		to   time.Duration // from the beginning; 0: none
+		to   time.Duration // from the start; 0: none
 		ends time.Duration
 		err  error
 	}{
@@ -107,18 +107,18 @@ func TestADeadlineMovesUnderACallThatWaits(t *testing.T) {
 				l := bucketOf(t, 1, 1, 10*time.Second)
 				a, peer := conns(t, ioreader.ConnOptions{Write: l})
 				drain(peer)
-				begun := time.Now()
-				require.NoError(t, a.SetDeadline(begun.Add(2*time.Second)))
+				start := time.Now()
+				require.NoError(t, a.SetDeadline(start.Add(2*time.Second)))
 				done := writing(a, []byte("ab"))
 				time.Sleep(500 * time.Millisecond)
 				var at time.Time
 				if c.to != 0 {
-					at = begun.Add(c.to)
+					at = start.Add(c.to)
 				}
 				require.NoError(t, a.SetDeadline(at))
 				got := <-done
 				require.Equal(t, c.err, got.err)
-				require.Equal(t, c.ends, got.at.Sub(begun))
+				require.Equal(t, c.ends, got.at.Sub(start))
 				require.NoError(t, a.Close())
 			})
 		})
@@ -130,7 +130,7 @@ func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
 		l := bucketOf(t, 1, 1, time.Hour)
 		require.True(t, l.TryAcquire(1).Acquired())
 		c, peer := conns(t, ioreader.ConnOptions{Write: l, Read: l})
-		begun := time.Now()
+		start := time.Now()
 		w, r := writing(c, []byte("a")), reading(c, make([]byte, 1))
 		_, err := peer.Write([]byte("a"))
 		require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
 			got := <-done
 			require.ErrorIs(t, got.err, net.ErrClosed)
 			require.ErrorIs(t, got.err, io.ErrClosedPipe)
-			require.Equal(t, begun, got.at)
+			require.Equal(t, start, got.at)
 		}
 		require.Zero(t, l.Statistics().Queued)
 		_ = c.SetDeadline(time.Now().Add(time.Second)) // does not open it again
@@ -150,7 +150,7 @@ func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
 	})
 }
 
-func TestADeadlineEndsWhoWaitsForHisTurn(t *testing.T) {
+func TestADeadlineEndsACallThatWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, peer := conns(t, ioreader.ConnOptions{Write: perSecond(t, 1000)})
 		first := writing(c, []byte("1"))
@@ -163,7 +163,7 @@ func TestADeadlineEndsWhoWaitsForHisTurn(t *testing.T) {
 	})
 }
 
-func TestAConnWithoutLimitsIsWhatIsUnderneath(t *testing.T) {
+func TestAConnWithoutLimitsPassesEverythingOn(t *testing.T) {
 	c, peer := conns(t, ioreader.ConnOptions{})
 	sent := writing(c, pattern(5000))
 	got := make([]byte, 5000)
@@ -235,26 +235,6 @@ func TestFilesGoThroughATCPConn(t *testing.T) {
 	}
 }
 
-func TestTCPIsSplicedToTCP(t *testing.T) {
-	want := pattern(1 << 20)
-	src, from := tcp(t)
-	to, dst := tcp(t)
-	all := drain(dst)
-	sent := writing(src, want)
-	c, err := ioreader.NewConn(from, ioreader.ConnOptions{Read: perSecond(t, 1<<30)})
-	require.NoError(t, err)
-	moved := make(chan int64, 1)
-	go func() {
-		n, _ := io.Copy(to, c)
-		moved <- n
-	}()
-	require.NoError(t, (<-sent).err)
-	require.NoError(t, src.CloseWrite())
-	require.Equal(t, int64(len(want)), <-moved)
-	require.NoError(t, to.Close())
-	require.True(t, bytes.Equal(want, <-all))
-}
-
 func TestATCPConnKeepsItsHalves(t *testing.T) {
 	a, b := tcp(t)
 	c, err := ioreader.NewConn(a, ioreader.ConnOptions{Write: perSecond(t, 1000)})
@@ -285,17 +265,53 @@ func TestAFileIsHandedToReadFromSliceBySlice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under := new(sinking)
 		l := bucketOf(t, 10_000, 1, time.Microsecond) // 1 MB/s
-		begun := time.Now()
+		start := time.Now()
 		n, err := io.Copy(ioreader.NewWriter(t.Context(), struct {
 			io.Writer
 			io.ReaderFrom
 		}{io.Discard, under}, l), fileOf(t, pattern(100_000)))
 		require.NoError(t, err)
 		require.Equal(t, int64(100_000), n)
-		require.Equal(t, 90*time.Millisecond, time.Since(begun))
+		require.Equal(t, 90*time.Millisecond, time.Since(start))
 		for _, size := range under.sizes {
 			require.LessOrEqual(t, size, int64(2500))
 		}
 		require.Zero(t, l.Available())
 	})
+}
+
+// TestDeadlineLiftedAfterPeerClosed: the bytes that a peer sent before it closed can be read, as
+// they can from a TCP connection, although a net.Pipe rejects deadlines from then on.
+func TestDeadlineLiftedAfterPeerClosed(t *testing.T) {
+	for name, lift := range map[string]func(net.Conn) error{
+		"SetReadDeadline": func(c net.Conn) error { return c.SetReadDeadline(time.Time{}) },
+		"SetDeadline":     func(c net.Conn) error { return c.SetDeadline(time.Time{}) },
+		"later":           func(c net.Conn) error { return c.SetDeadline(time.Now().Add(time.Minute)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := bucketOf(t, 1, 1, 10*time.Second)
+				c, peer := conns(t, ioreader.ConnOptions{Read: l})
+				require.True(t, l.TryAcquire(1).Acquired())
+				require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Second)))
+				sent := writing(peer, []byte("a"))
+				_, err := c.Read(make([]byte, 10))
+				require.Equal(t, os.ErrDeadlineExceeded, err)
+				require.NoError(t, (<-sent).err)
+				require.NoError(t, peer.Close())
+
+				require.NoError(t, lift(c))
+				start := time.Now()
+				all, err := io.ReadAll(c)
+				require.NoError(t, err)
+				require.Equal(t, "a", string(all))
+				require.Equal(t, 9*time.Second, time.Since(start))
+				require.NoError(t, c.SetWriteDeadline(time.Now().Add(time.Second)))
+				_, err = c.Write([]byte("b"))
+				require.ErrorIs(t, err, io.ErrClosedPipe)
+				require.NoError(t, c.Close())
+				require.ErrorIs(t, lift(c), io.ErrClosedPipe)
+			})
+		})
+	}
 }

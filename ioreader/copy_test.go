@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -72,7 +71,7 @@ func fileOf(t *testing.T, content []byte) *os.File {
 func TestCopyTakesItsTimeAndTellsHowFarItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []ioreader.Progress
-		begun := time.Now()
+		start := time.Now()
 		n, err := ioreader.Copy(t.Context(), io.Discard, bytes.NewReader(make([]byte, 30_000)), ioreader.CopyOptions{
 			Limiter:    bucketOf(t, 100, 1, 100*time.Microsecond), // 10 kB/s
 			Total:      30_000,
@@ -80,7 +79,7 @@ func TestCopyTakesItsTimeAndTellsHowFarItIs(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, int64(30_000), n)
-		require.Equal(t, 2990*time.Millisecond, time.Since(begun))
+		require.Equal(t, 2990*time.Millisecond, time.Since(start))
 		require.InDelta(t, 30, len(told), 2)
 		for i, p := range told[1 : len(told)-1] {
 			require.GreaterOrEqual(t, p.Elapsed-told[i].Elapsed, 100*time.Millisecond)
@@ -126,7 +125,7 @@ func TestCopyEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// hiding does not tell its deadline, so that nobody takes it for hopeless.
+// hiding hides its deadline, so that no limiter rejects the request early.
 type hiding struct{ context.Context }
 
 func (hiding) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -187,11 +186,17 @@ func TestIOCopyUsesBothEnds(t *testing.T) {
 	}
 }
 
-func TestIOCopyTakesOneError(t *testing.T) {
-	l := tokenBucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	var dst bytes.Buffer
-	n, err := io.Copy(ioreader.NewWriter(t.Context(), &dst, strange{l}), strings.NewReader("0123456789abc"))
-	require.ErrorIs(t, err, core.ErrRejected)
-	require.Equal(t, int64(10), n)
-	require.Equal(t, "0123456789", dst.String())
+func TestALimitedReaderIsCountedDown(t *testing.T) {
+	src := &io.LimitedReader{R: fileOf(t, pattern(1000)), N: 600}
+	dst := fileOf(t, nil)
+	n, err := ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<30)).ReadFrom(src)
+	require.NoError(t, err)
+	require.Equal(t, int64(600), n)
+	require.Zero(t, src.N)
+	var plain bytes.Buffer
+	src.N = 100
+	n, err = ioreader.NewWriter(t.Context(), &plain, nil).ReadFrom(src)
+	require.NoError(t, err)
+	require.Equal(t, int64(100), n)
+	require.Equal(t, pattern(1000)[600:700], plain.Bytes())
 }

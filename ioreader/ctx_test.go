@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// TestContextErrorIsUnchanged: whoever made the context, and wherever the call waits.
+// TestContextErrorIsUnchanged: any context returns its own error, wherever the call waits.
 func TestContextErrorIsUnchanged(t *testing.T) {
 	own := errors.New("an error of its own")
 	for name, wait := range map[string]func(t *testing.T, ctx context.Context, l core.Limiter) error{
@@ -53,11 +53,11 @@ func TestContextErrorIsUnchanged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := semaphore(t, 1)
 				require.True(t, l.TryAcquire(1).Acquired())
-				begun := time.Now()
+				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				require.Equal(t, own, wait(t, testkit.OwnError{Context: ctx, Own: own}, l))
-				require.Equal(t, time.Second, time.Since(begun))
+				require.Equal(t, time.Second, time.Since(start))
 			})
 		})
 	}

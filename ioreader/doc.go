@@ -16,7 +16,7 @@
 // # Which limiter
 //
 // A token bucket bounds the rate in bytes; [PerSecond] returns options that suit a bandwidth. A
-// concurrency limiter bounds how many bytes are being written at once, that is, are inside a Write
+// concurrency limiter bounds how many bytes are being written at a time, that is, are inside a Write
 // of an underlying writer. A [core.Chain] of the two does both. Any number of streams may share a
 // limiter. A nil limiter means no limit.
 //
@@ -24,7 +24,7 @@
 //
 // # How a call ends
 //
-// A call that waits for permits ends at once when its context is done, when the deadline of its
+// A call that waits for permits ends immediately when its context is done, when the deadline of its
 // connection passes, when its stream is closed, and when a limiter of another package rejects it. The error is
 // ctx.Err(), [os.ErrDeadlineExceeded], [io.ErrClosedPipe] (of a connection also [net.ErrClosed]) or
 // the limiter's, in each case unchanged. A call that is inside the underlying stream ends when that
@@ -32,13 +32,13 @@
 // early loses no bytes. A stream can be used again after a rejection, and a connection after its
 // deadline has been moved.
 //
-// A rate limiter rejects a request at once if its permits would come after the context's deadline.
+// A rate limiter rejects a request immediately if its permits would come after the context's deadline.
 // The call then ends before the deadline, with a *[core.RejectedError] that also matches
 // [context.DeadlineExceeded]. The limiter does not know the deadline of a connection.
 //
 // # What a stream holds
 //
-// A Write takes the permits for a slice before it writes the slice, and gives back the permits
+// A Write takes the permits for a slice before it writes the slice, and returns the permits
 // for bytes that the underlying writer did not take. A Read asks for permits after the bytes have
 // arrived, so a stream that is idle, or waits for its peer, holds no permits. If a Read has to end
 // before it gets them, the next Read returns the bytes.
@@ -78,13 +78,13 @@
 //
 // Streams that share a token bucket of [PerSecond], or another one with a period of a millisecond
 // or less, get equal parts of its rate, whatever the sizes of their calls. A window, and a bucket
-// with a longer period, makes many permits available at once. Streams take those as fast as they
+// with a longer period, makes many permits available together. Streams take those as fast as they
 // can, so a stream with small calls gets far fewer. If the parts of a window have to be equal, use
 // a [core.Chain] of a bucket with the same rate and the window, in this order.
 //
 // The limiter serves waiting streams one after the other, so a stream whose calls are
 // smaller than a slice would get fewer bytes at each turn. Therefore, if such a call has waited
-// while other streams were waiting, its turn stays open for 5 ms: later calls of its stream pass at once, up
+// while other streams were waiting, its turn stays open for 5 ms: later calls of its stream pass immediately, up
 // to a slice. The limiter owes their permits, so the streams that wait get theirs later, and the
 // rate is not exceeded by more than one slice at any time.
 //

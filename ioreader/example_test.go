@@ -28,10 +28,10 @@ func ExampleNewWriter() {
 		fmt.Println(err)
 		return
 	}
-	begun := time.Now()
+	start := time.Now()
 	w := ioreader.NewWriter(context.Background(), io.Discard, limiter)
 	n, err := io.Copy(w, strings.NewReader(strings.Repeat("a", 1500)))
-	fmt.Println(n, err, time.Since(begun) >= 40*time.Millisecond) // 1460 bytes pass at once
+	fmt.Println(n, err, time.Since(start) >= 40*time.Millisecond) // 1460 bytes pass at once
 	// Output: 1500 <nil> true
 }
 

@@ -36,7 +36,7 @@ func playStream(t *testing.T, o core.TokenBucketOptions, ops []byte) {
 	under := &scripted{}
 	w := ioreader.NewWriter(t.Context(), under, l)
 	r := ioreader.NewReader(t.Context(), under, l)
-	begun, sent, passed := time.Now(), byte(0), 0
+	start, sent, passed := time.Now(), byte(0), 0
 	most := o.TokenLimit
 	for len(ops) >= 2 && passed < 20_000 {
 		op, arg := ops[0]%6, int(ops[1])
@@ -73,7 +73,7 @@ func playStream(t *testing.T, o core.TokenBucketOptions, ops []byte) {
 			most = max(most, o.TokenLimit)
 			require.NoError(t, l.Update(o))
 		}
-		elapsed := int(time.Since(begun) / time.Millisecond)
+		elapsed := int(time.Since(start) / time.Millisecond)
 		require.LessOrEqual(t, passed, most+elapsed*o.TokensPerPeriod)
 		require.Zero(t, l.Statistics().Queued)
 	}

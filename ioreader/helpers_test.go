@@ -41,7 +41,7 @@ func semaphore(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	return l
 }
 
-// pattern returns n bytes that tell where they stand.
+// pattern returns n bytes that depend on their position.
 func pattern(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -52,16 +52,16 @@ func pattern(n int) []byte {
 
 // meter is a writer that notes when which bytes came.
 type meter struct {
-	begun time.Time
+	start time.Time
 	at    []time.Duration
 	sizes []int
 	total int
 }
 
-func newMeter() *meter { return &meter{begun: time.Now()} }
+func newMeter() *meter { return &meter{start: time.Now()} }
 
 func (m *meter) Write(p []byte) (int, error) {
-	m.at = append(m.at, time.Since(m.begun))
+	m.at = append(m.at, time.Since(m.start))
 	m.sizes = append(m.sizes, len(p))
 	m.total += len(p)
 	return len(p), nil

@@ -5,15 +5,13 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"net"
 	"os"
-	"sync"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -41,9 +39,6 @@ func TestAFileWhoseSizeIsNotTrueIsCopiedWhole(t *testing.T) {
 		for how, send := range map[string]func(dst *os.File, src io.Reader) (int64, error){
 			"Copy": func(dst *os.File, src io.Reader) (int64, error) {
 				return ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{})
-			},
-			"Copy with a limit": func(dst *os.File, src io.Reader) (int64, error) {
-				return ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{Limiter: perSecond(t, 1<<30)})
 			},
 			"Writer": func(dst *os.File, src io.Reader) (int64, error) {
 				return ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<30)).ReadFrom(src)
@@ -73,154 +68,57 @@ func TestAFileWhoseSizeIsNotTrueIsCopiedWhole(t *testing.T) {
 	}
 }
 
-func TestAFileOfTheSystemIsCopiedWhole(t *testing.T) {
-	want, err := os.ReadFile("/proc/version")
-	if err != nil {
-		t.Skip("there is no such file here")
-	}
-	for _, l := range []core.Limiter{nil, perSecond(t, 1<<30)} {
-		src, err := os.Open("/proc/version")
-		require.NoError(t, err)
-		t.Cleanup(func() { src.Close() })
-		a, b := tcp(t)
-		all := drain(b)
-		n, err := ioreader.Copy(t.Context(), a, src, ioreader.CopyOptions{Limiter: l})
-		require.NoError(t, err)
-		require.Equal(t, int64(len(want)), n)
-		require.NoError(t, a.Close())
-		require.Equal(t, string(want), string(<-all))
-	}
-}
+// telling counts the Writes that it gets: an http.ResponseWriter makes of the first, however
+// short, a status of 200.
+type telling struct{ writes int }
 
-// TestStreamsOfOneSemaphoreNeverWaitForEachOther: none holds permits while it asks for
-// others of the same limiter.
-func TestStreamsOfOneSemaphoreNeverWaitForEachOther(t *testing.T) {
-	want := pattern(800)
-	for name, move := range map[string]func(l core.Limiter, dst, src *os.File) error{
-		"Reader to Writer": func(l core.Limiter, dst, src *os.File) error {
-			_, err := io.Copy(ioreader.NewWriter(t.Context(), dst, l), ioreader.NewReader(t.Context(), src, l))
-			return err
-		},
-		"Copy to Writer": func(l core.Limiter, dst, src *os.File) error {
-			_, err := ioreader.Copy(t.Context(), ioreader.NewWriter(t.Context(), dst, l), src, ioreader.CopyOptions{Limiter: l})
-			return err
-		},
-		"Writer to Writer": func(l core.Limiter, dst, src *os.File) error {
-			inner := ioreader.NewWriter(t.Context(), dst, l)
-			between := ioreader.NewWriter(t.Context(), inner, nil)
-			_, err := io.Copy(ioreader.NewWriter(t.Context(), between, l), struct{ io.Reader }{src})
-			return err
-		},
+func TestNothingIsWrittenOfAnEmptyFile(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, src := range map[string]func(t *testing.T) (context.Context, *os.File){
+		"empty": func(t *testing.T) (context.Context, *os.File) { return t.Context(), fileOf(t, nil) },
+		"ended": func(t *testing.T) (context.Context, *os.File) { return ended, fileOf(t, pattern(100)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := semaphore(t, 4)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			var all sync.WaitGroup
-			for range 8 {
-				src, dst := fileOf(t, want), fileOf(t, nil)
-				all.Go(func() {
-					if err := move(l, dst, src); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				all.Wait()
-			}()
-			select {
-			case <-done:
-			case <-ctx.Done():
-				t.Error("they wait for each other")
-				_ = l.Close()
-				<-done
+			ctx, file := src(t)
+			for _, limited := range []bool{false, true} {
+				r := ioreader.NewReader(ctx, file, nil)
+				if limited {
+					r = ioreader.NewReader(ctx, file, perSecond(t, 1000))
+				}
+				w := new(telling)
+				n, err := io.Copy(w, r)
+				require.Zero(t, n)
+				require.Equal(t, ctx.Err(), err)
+				require.Zero(t, w.writes)
 			}
 		})
 	}
 }
 
-// TestATrickleFromTCPToTCPPasses: byte by byte, each with its report, and the context
-// counts.
-func TestATrickleFromTCPToTCPPasses(t *testing.T) {
-	for name, limiter := range map[string]core.Limiter{"unlimited": nil, "limited": perSecond(t, 1<<30)} {
-		t.Run(name, func(t *testing.T) {
-			src, from := tcp(t)
-			to, dst := tcp(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			type result struct {
-				n   int64
-				err error
-			}
-			copied := make(chan result, 1)
-			go func() {
-				n, err := ioreader.Copy(ctx, to, from, ioreader.CopyOptions{Limiter: limiter})
-				copied <- result{n, err}
-			}()
-			for i := range 10 {
-				_, err := src.Write([]byte{byte(i)})
-				require.NoError(t, err)
-				p := make([]byte, 10)
-				n, err := dst.Read(p)
-				require.NoError(t, err)
-				require.Equal(t, []byte{byte(i)}, p[:n])
-			}
-			cancel()
-			_, err := src.Write([]byte{10})
-			require.NoError(t, err)
-			got := <-copied
-			require.Equal(t, context.Canceled, got.err)
-			require.GreaterOrEqual(t, got.n, int64(10))
-		})
-	}
+func (w *telling) Write(p []byte) (int, error) {
+	w.writes++
+	return len(p), nil
 }
 
-func TestAnEndOfATrickleIsSeen(t *testing.T) {
-	src, from := tcp(t)
-	to, dst := tcp(t)
-	all := drain(dst)
-	moved := make(chan int64, 1)
-	go func() {
-		n, err := ioreader.Copy(t.Context(), to, from, ioreader.CopyOptions{})
-		if err != nil {
-			t.Error(err)
-		}
-		moved <- n
-	}()
-	_, err := src.Write([]byte("some text"))
-	require.NoError(t, err)
-	require.NoError(t, src.Close())
-	require.Equal(t, int64(9), <-moved)
-	require.NoError(t, to.Close())
-	require.Equal(t, "some text", string(<-all))
-}
+func (w *telling) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{w}, r) }
 
-func TestUnixConnectionsAreCopied(t *testing.T) {
-	l, err := net.Listen("unix", t.TempDir()+"/socket")
+// A Reader of a file pays for no byte that a WriteTo has left in the file.
+func TestWriteToOfAFilePaysForNothingThatStaysInTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, make([]byte, 100), 0o600))
+	in, err := os.Open(path)
 	require.NoError(t, err)
-	defer l.Close()
-	src, err := net.Dial("unix", l.Addr().String())
+	defer in.Close()
+	out, err := os.Open(path) // not open for writing, so every write fails
 	require.NoError(t, err)
-	from, err := l.Accept()
+	defer out.Close()
+
+	l := bucketOf(t, 1000, 1, time.Hour)
+	n, err := ioreader.NewReader(t.Context(), in, l).WriteTo(out)
+	require.Error(t, err)
+	require.Zero(t, n)
+	at, err := in.Seek(0, 1)
 	require.NoError(t, err)
-	defer from.Close()
-	to, dst := tcp(t)
-	all := drain(dst)
-	want := pattern(300_000)
-	sent := writing(src, want)
-	limiter, moved := perSecond(t, 1<<30), make(chan error, 1)
-	go func() {
-		n, err := ioreader.Copy(t.Context(), to, from, ioreader.CopyOptions{Limiter: limiter})
-		if n != int64(len(want)) {
-			t.Errorf("%d bytes of %d", n, len(want))
-		}
-		moved <- err
-	}()
-	require.NoError(t, (<-sent).err)
-	require.NoError(t, src.Close())
-	require.NoError(t, <-moved)
-	require.NoError(t, to.Close())
-	require.True(t, bytes.Equal(want, <-all))
+	require.EqualValues(t, 1000-at, l.Available(), "%d bytes were read", at)
 }

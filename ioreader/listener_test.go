@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,12 +104,12 @@ func TestListenerLimitsHowFastItAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall()
 		l := listen(t, h, ioreader.ListenerOptions{Accept: bucketOf(t, 2, 1, time.Second)})
-		begun := time.Now()
+		start := time.Now()
 		for i := range 5 {
 			h.dial()
 			got := <-accepting(l)
 			require.NoError(t, got.err)
-			require.Equal(t, time.Duration(max(i-1, 0))*time.Second, got.at.Sub(begun))
+			require.Equal(t, time.Duration(max(i-1, 0))*time.Second, got.at.Sub(start))
 		}
 	})
 }
@@ -131,14 +130,14 @@ func TestAListenerThatClosesEndsItsAccept(t *testing.T) {
 				if options.Accept != nil || options.Conns != nil {
 					client = h.dial()
 				}
-				begun := time.Now()
+				start := time.Now()
 				done := accepting(l)
 				synctest.Wait()
 				require.NoError(t, l.Close())
 				got := <-done
 				require.ErrorIs(t, got.err, net.ErrClosed)
 				require.Nil(t, got.Conn)
-				require.Equal(t, begun, got.at)
+				require.Equal(t, start, got.at)
 				if client != nil {
 					_, err := client.Read(make([]byte, 1))
 					require.Error(t, err, "it was closed")
@@ -184,10 +183,10 @@ func TestARefusedConnectionIsClosedAndAcceptTakesTheNext(t *testing.T) {
 				for range 4 {
 					clients = append(clients, h.dial())
 				}
-				begun := time.Now()
+				start := time.Now()
 				got := <-accepting(l)
 				require.NoError(t, got.err)
-				require.Equal(t, begun, got.at)
+				require.Equal(t, start, got.at)
 				for _, c := range clients[:3] {
 					_, err := c.Read(make([]byte, 1))
 					require.Equal(t, io.EOF, err, "it was closed")
@@ -321,36 +320,6 @@ func TestLimitersThatCannotBeCombined(t *testing.T) {
 	}
 }
 
-func TestAServerOutlastsRefusals(t *testing.T) {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l := listen(t, tcp, ioreader.ListenerOptions{Conns: &limiterOf{refusals: 5, err: errors.New("no error of package net")}})
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	get := func() (string, error) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+tcp.Addr().String(), http.NoBody)
-		require.NoError(t, err)
-		response, err := client.Do(request)
-		if err != nil {
-			return "", err
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		return string(text), err
-	}
-	for range 5 {
-		_, err = get()
-		require.Error(t, err)
-	}
-	text, err := get()
-	require.NoError(t, err)
-	require.Equal(t, "hello", text)
-	require.NoError(t, server.Close())
-	require.Equal(t, http.ErrServerClosed, <-served)
-}
-
 func TestBandwidthIsSharedAndOfEachConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall()
@@ -362,7 +331,7 @@ func TestBandwidthIsSharedAndOfEachConnection(t *testing.T) {
 				return ioreader.ConnOptions{Write: bucketOf(t, 10, 1, 15*time.Millisecond)}, nil // 67 B/s
 			},
 		})
-		begun := time.Now()
+		start := time.Now()
 		var done []<-chan outcome
 		for range 3 {
 			client := h.dial()
@@ -373,15 +342,15 @@ func TestBandwidthIsSharedAndOfEachConnection(t *testing.T) {
 			done = append(done, writing(c, make([]byte, 100)))
 			if len(done) == 1 {
 				require.NoError(t, (<-done[0]).err)
-				require.Equal(t, 90*15*time.Millisecond, time.Since(begun), "alone it has its own bandwidth")
+				require.Equal(t, 90*15*time.Millisecond, time.Since(start), "alone it has its own bandwidth")
 				time.Sleep(time.Second) // what all share is full again
-				begun = time.Now()
+				start = time.Now()
 			}
 		}
 		require.Len(t, given, 3)
 		require.NoError(t, (<-done[1]).err)
 		require.NoError(t, (<-done[2]).err)
-		require.Equal(t, 190*10*time.Millisecond, time.Since(begun), "two share what all have")
+		require.Equal(t, 190*10*time.Millisecond, time.Since(start), "two share what all have")
 	})
 }
 

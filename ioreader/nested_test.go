@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,8 +174,8 @@ func TestStreamsThatCannotBeSeparated(t *testing.T) {
 	require.Equal(t, 1, l.Available())
 }
 
-// TestWhatHidesTheSameLimiterEndsWithItsContext: the streams cannot know that they wait for themselves.
-func TestWhatHidesTheSameLimiterEndsWithItsContext(t *testing.T) {
+// TestAWaitForAHiddenLimiterEndsWithItsContext: the streams cannot know that they wait for themselves.
+func TestAWaitForAHiddenLimiterEndsWithItsContext(t *testing.T) {
 	for name, writer := range map[string]func(ctx context.Context, l core.Limiter) io.Writer{
 		"a bufio.Writer between": func(ctx context.Context, l core.Limiter) io.Writer {
 			return ioreader.NewWriter(ctx, bufio.NewWriterSize(ioreader.NewWriter(ctx, io.Discard, l), 1), l)
@@ -196,55 +196,15 @@ func TestWhatHidesTheSameLimiterEndsWithItsContext(t *testing.T) {
 				l := semaphore(t, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				begun := time.Now()
+				start := time.Now()
 				_, err := writer(ctx, l).Write(make([]byte, 100))
 				require.Equal(t, context.DeadlineExceeded, err)
-				require.Equal(t, time.Minute, time.Since(begun))
+				require.Equal(t, time.Minute, time.Since(start))
 				require.Equal(t, 1, l.Available())
 				time.Sleep(2 * time.Hour)
 			})
 		})
 	}
-}
-
-// TestPerConnOverAWriter is a listener whose connections have a chain of their own limiter and the shared one.
-func TestPerConnOverAWriter(t *testing.T) {
-	const most = 4
-	under, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	shared := semaphore(t, most)
-	l, err := ioreader.NewListener(under, ioreader.ListenerOptions{
-		Write: shared,
-		PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
-			return ioreader.ConnOptions{Write: semaphore(t, 100)}, nil
-		},
-	})
-	require.NoError(t, err)
-	defer l.Close()
-	var got atomic.Int64
-	var client sync.WaitGroup
-	client.Go(func() {
-		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", under.Addr().String())
-		assert.NoError(t, err)
-		defer c.Close()
-		n, err := io.Copy(io.Discard, c)
-		assert.NoError(t, err)
-		got.Store(n)
-	})
-	c, err := l.Accept()
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			_, err := ioreader.NewWriter(t.Context(), c, shared).Write(make([]byte, 100))
-			assert.NoError(t, err)
-		})
-	}
-	all.Wait()
-	require.NoError(t, c.Close())
-	client.Wait()
-	require.EqualValues(t, 800, got.Load())
-	require.Equal(t, most, shared.Available())
 }
 
 // TestWaitingWhateverQueueLimitIs: a limiter without a queue makes no stream fail.
@@ -253,7 +213,7 @@ func TestWaitingWhateverQueueLimitIs(t *testing.T) {
 		rate := tokenBucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Second})
 		held := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8}))
 		both := core.Must(core.Chain(held, core.WithReason(rate, "slow down")))
-		begun := time.Now()
+		start := time.Now()
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -263,7 +223,7 @@ func TestWaitingWhateverQueueLimitIs(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.Equal(t, 39*time.Second, time.Since(begun))
+		require.Equal(t, 39*time.Second, time.Since(start))
 		require.Zero(t, rate.Statistics().Rejected)
 		require.Zero(t, held.Statistics().Rejected)
 		require.Zero(t, both.Statistics().Rejected)
@@ -291,4 +251,21 @@ func TestAConnectionThatNamesItself(t *testing.T) {
 	n, err := w.Write([]byte("abc"))
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
+}
+
+// A Writer around another with the same limiter returns the permits of bytes that were not
+// written, as a single Writer does.
+func TestNestedWritersGiveBackWhatWasNotWritten(t *testing.T) {
+	errSink := errors.New("the sink failed")
+	for _, nested := range []bool{false, true} {
+		l := bucketOf(t, 1000, 1, time.Hour)
+		w := ioreader.NewWriter(t.Context(), &failing{err: errSink}, l)
+		if nested {
+			w = ioreader.NewWriter(t.Context(), w, l)
+		}
+		n, err := w.Write(make([]byte, 100))
+		require.ErrorIs(t, err, errSink)
+		require.Zero(t, n)
+		require.Equal(t, 1000, l.Available(), "nested: %v", nested)
+	}
 }

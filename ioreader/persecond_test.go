@@ -72,17 +72,3 @@ func TestPerSecondOfNothingIsRefusedByTheBucket(t *testing.T) {
 		require.ErrorContains(t, err, "want at least 1")
 	}
 }
-
-func FuzzPerSecond(f *testing.F) {
-	for _, bytes := range []int{0, -5, 1, 999, 1001, 8 << 20, math.MaxInt} {
-		f.Add(bytes)
-	}
-	f.Fuzz(func(t *testing.T, bytes int) {
-		if bytes > 0 {
-			checkPerSecond(t, bytes)
-			return
-		}
-		_, err := core.NewTokenBucket(ioreader.PerSecond(bytes))
-		require.Error(t, err)
-	})
-}

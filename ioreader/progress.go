@@ -9,7 +9,7 @@ import (
 type Progress struct {
 	Bytes     int64         // bytes copied so far
 	Total     int64         // CopyOptions.Total; 0 means unknown
-	Elapsed   time.Duration // time since the copy began
+	Elapsed   time.Duration // time since the copy started
 	Remaining time.Duration // estimated time for the remaining bytes at Rate; 0 means none or unknown
 	Rate      float64       // bytes per second, averaged over about the last second
 }
@@ -23,10 +23,10 @@ const (
 type tracker struct {
 	onProgress func(Progress)
 	total      int64
-	begun      time.Time
+	start      time.Time
 
 	bytes    int64
-	reported time.Duration // time of the last report, since begun
+	reported time.Duration // time of the last report, since start
 	marks    [history]mark
 	next     int // index of the oldest mark, which the next one replaces
 }
@@ -38,17 +38,17 @@ type mark struct {
 }
 
 func newTracker(total int64, onProgress func(Progress)) *tracker {
-	return &tracker{onProgress: onProgress, total: total, begun: time.Now()}
+	return &tracker{onProgress: onProgress, total: total, start: time.Now()}
 }
 
 func (t *tracker) passed(n int) {
 	t.bytes += int64(n)
-	if now := time.Since(t.begun); now-t.reported >= reportEvery {
+	if now := time.Since(t.start); now-t.reported >= reportEvery {
 		t.report(now)
 	}
 }
 
-func (t *tracker) finish() { t.report(time.Since(t.begun)) }
+func (t *tracker) finish() { t.report(time.Since(t.start)) }
 
 func (t *tracker) report(now time.Duration) {
 	oldest := t.marks[t.next]

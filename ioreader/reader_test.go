@@ -40,16 +40,16 @@ func TestReaderIsAReader(t *testing.T) {
 func TestReadTakesItsTimeToTheNanosecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucketOf(t, 100, 1, time.Millisecond)
-		begun := time.Now()
+		start := time.Now()
 		got, err := io.ReadAll(ioreader.NewReader(t.Context(), bytes.NewReader(pattern(1000)), l))
 		require.NoError(t, err)
 		require.Equal(t, pattern(1000), got)
-		require.Equal(t, 900*time.Millisecond, time.Since(begun))
+		require.Equal(t, 900*time.Millisecond, time.Since(start))
 		require.Zero(t, l.Statistics().Rejected)
 	})
 }
 
-func TestWhatIsPaidAndNotReadIsRefunded(t *testing.T) {
+func TestPermitsOfUnreadBytesAreRefunded(t *testing.T) {
 	cause := errors.New("broken")
 	for name, c := range map[string]struct {
 		under io.Reader
@@ -95,7 +95,7 @@ func TestARefusedReadLosesNothing(t *testing.T) {
 	})
 }
 
-func TestReadEndsAtOnce(t *testing.T) {
+func TestReadEndsImmediately(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(r *ioreader.Reader, cancel context.CancelFunc)
 		want error
@@ -111,24 +111,14 @@ func TestReadEndsAtOnce(t *testing.T) {
 				r := ioreader.NewReader(ctx, strings.NewReader("ab"), l)
 				_, err := r.Read(make([]byte, 1))
 				require.NoError(t, err)
-				begun := time.Now()
+				start := time.Now()
 				done := reading(r, make([]byte, 1))
 				synctest.Wait()
 				c.end(r, cancel)
-				require.Equal(t, outcome{0, c.want, begun}, <-done)
+				require.Equal(t, outcome{0, c.want, start}, <-done)
 			})
 		})
 	}
-}
-
-func TestTheEndComesOnceAndStays(t *testing.T) {
-	r := ioreader.NewReader(t.Context(), iotest.DataErrReader(strings.NewReader("text")), semaphore(t, 100))
-	n, err := r.Read(make([]byte, 10))
-	require.Equal(t, 4, n)
-	require.Equal(t, io.EOF, err)
-	n, err = r.Read(make([]byte, 10))
-	require.Zero(t, n)
-	require.Equal(t, io.EOF, err)
 }
 
 func TestAnEmptyReadTakesNothing(t *testing.T) {
@@ -139,36 +129,18 @@ func TestAnEmptyReadTakesNothing(t *testing.T) {
 	require.Equal(t, 1, l.Available())
 }
 
-// TestAWaitLeavesNothingBehindAtTheContext: what is left would keep the bubble from ending.
-func TestAWaitLeavesNothingBehindAtTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := own{t.Context(), make(chan struct{})}
-		w := ioreader.NewWriter(ctx, io.Discard, bucketOf(t, 10, 1, time.Millisecond))
-		_, err := w.Write(make([]byte, 33))
-		require.NoError(t, err)
-	})
-}
-
-// own is a context of somebody's own, that never ends.
-type own struct {
-	context.Context
-	done chan struct{}
-}
-
-func (c own) Done() <-chan struct{} { return c.done }
-
 // The deadline of a Writer does the same.
 func TestWriterDeadline(t *testing.T) {
 	require.Error(t, new(ioreader.Writer).SetWriteDeadline(time.Time{}))
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
-		begun := time.Now()
+		start := time.Now()
 		w := ioreader.NewWriter(t.Context(), io.Discard, l)
-		require.NoError(t, w.SetWriteDeadline(begun.Add(1500*time.Millisecond)))
+		require.NoError(t, w.SetWriteDeadline(start.Add(1500*time.Millisecond)))
 		n, err := w.Write([]byte("abc"))
 		require.Equal(t, os.ErrDeadlineExceeded, err)
 		require.Equal(t, 2, n)
-		require.Equal(t, 1500*time.Millisecond, time.Since(begun))
+		require.Equal(t, 1500*time.Millisecond, time.Since(start))
 		_, err = w.Write([]byte("c"))
 		require.Equal(t, os.ErrDeadlineExceeded, err)
 		require.NoError(t, w.SetWriteDeadline(time.Time{}))
@@ -188,13 +160,13 @@ func TestReaderDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1})
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		r := ioreader.NewReader(t.Context(), strings.NewReader("abc"), l)
-		require.NoError(t, r.SetReadDeadline(begun.Add(500*time.Millisecond)))
+		require.NoError(t, r.SetReadDeadline(start.Add(500*time.Millisecond)))
 		got, err := io.ReadAll(r)
 		require.Equal(t, os.ErrDeadlineExceeded, err)
 		require.Equal(t, "a", string(got))
-		require.Equal(t, 500*time.Millisecond, time.Since(begun))
+		require.Equal(t, 500*time.Millisecond, time.Since(start))
 		require.NoError(t, r.SetReadDeadline(time.Time{}))
 		got, err = io.ReadAll(r)
 		require.NoError(t, err)

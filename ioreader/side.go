@@ -21,7 +21,7 @@ type side struct {
 	turn     wait.Turn
 
 	limiter core.Limiter  // nil: unlimited
-	under   contextWriter // the underlying writer, if it is one; else nil
+	under   contextWriter // the underlying writer if it is one; otherwise nil
 	nested  meter.Nested  // the limiter, over the underlying writer
 	meter   meter.Meter   // asks the limiter, without what the underlying writer asks for itself
 	arrived arrived       // bytes that were read and have no permits yet
@@ -54,29 +54,20 @@ func (s *side) enter() error {
 	}
 	call := source.Begin(s.ctx)
 	defer call.End()
-	return s.explain(source, s.turn.Take(call.Context))
+	return source.Explain(s.ctx, s.turn.Take(call.Context))
 }
 
 // leave ends the call's turn. If the underlying stream panicked, the slice has not been settled, so
-// leave gives it back.
+// leave refunds it.
 func (s *side) leave() {
 	defer s.turn.Leave()
 	s.meter.Settle(0)
 }
 
 // ended returns the error with which calls on this side have to end, or nil.
-func (s *side) ended() error { return s.endedBy(s.deadline.Source()) }
+func (s *side) ended() error { return s.deadline.Source().Ended(s.ctx) }
 
-// endedBy is ended for a call that began with this source.
-func (s *side) endedBy(source *wait.Source) error {
-	if cause := source.Cause(); cause != nil {
-		return cause
-	}
-	return s.ctx.Err()
-}
-
-// pay waits for permits for the next slice of n bytes, and returns the length of the slice. If the
-// deadline has passed, or the context is done, that is the error, whatever the limiter returned. The limiters
+// pay waits for permits for the next slice of n bytes, and returns the length of the slice. The limiters
 // that the underlying writer asks for the same bytes are left to it.
 func (s *side) pay(n int) (int, error) {
 	for {
@@ -86,28 +77,15 @@ func (s *side) pay(n int) (int, error) {
 		if s.meter.Limiter() == nil {
 			return n, s.ended()
 		}
-		source := s.deadline.Source()
-		k, err := s.meter.Take(s.ctx, source, n)
+		k, err := s.meter.Take(s.ctx, s.deadline.Source(), n)
 		if err != nil {
-			return 0, s.explain(source, err)
+			return 0, err
 		}
 		// This request may have created the limiter of a key, which the underlying writer asks too.
 		if changed, err := s.nested.Follow(&s.meter); !changed {
 			return k, err
 		}
 	}
-}
-
-// explain returns the error of a wait that ended with err: the cause of its source or the
-// context's own error, if that has ended, else err.
-func (s *side) explain(source *wait.Source, err error) error {
-	if err == nil {
-		return nil
-	}
-	if ended := s.endedBy(source); ended != nil {
-		return ended
-	}
-	return err
 }
 
 // setDeadline moves the deadline of the waits for permits.
@@ -258,12 +236,9 @@ var _ = meter.Streams(func(w any) (limiters []core.Limiter, under any, ok bool) 
 	switch w := w.(type) {
 	case *Writer:
 		return []core.Limiter{w.side.limiter}, w.w, true
-	case *conn:
-		return []core.Limiter{w.out.limiter}, w.Conn, true
-	case *halfConn:
-		return []core.Limiter{w.out.limiter}, w.Conn, true
-	case *twoWayConn:
-		return []core.Limiter{w.out.limiter}, w.Conn, true
+	case interface{ throttled() *conn }:
+		c := w.throttled()
+		return []core.Limiter{c.out.limiter}, c.Conn, true
 	}
 	return nil, nil, false
 })

@@ -93,7 +93,7 @@ func TestStressPermitsAddUp(t *testing.T) {
 			const all = 1 << 20
 			l := bucketOf(t, all, all/10, time.Second)
 			require.True(t, l.TryAcquire(all).Acquired())
-			begun := time.Now()
+			start := time.Now()
 			var passed [8]int
 			var streams sync.WaitGroup
 			for i := range passed {
@@ -102,7 +102,7 @@ func TestStressPermitsAddUp(t *testing.T) {
 				w := ioreader.NewWriter(t.Context(), under, l)
 				streams.Go(func() {
 					defer w.Close()
-					for time.Since(begun) < 3*time.Second {
+					for time.Since(start) < 3*time.Second {
 						n, _ := w.Write(make([]byte, size))
 						passed[i] += n
 						if n == 0 && under.fails > 10 {
@@ -117,7 +117,7 @@ func TestStressPermitsAddUp(t *testing.T) {
 				total += n
 			}
 			// Every period since the bucket was emptied has brought a tenth of all.
-			came := int(time.Since(begun)/time.Second) * (all / 10)
+			came := int(time.Since(start)/time.Second) * (all / 10)
 			require.InDelta(t, came-total, l.Available(), all/10)
 			// A stream owes at most a sixteenth of what it has paid when it is closed.
 			require.LessOrEqual(t, total, came+came/16)

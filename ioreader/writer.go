@@ -34,7 +34,7 @@ func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 // Write writes p slice by slice, waiting for permits before each slice. It returns the number of
 // bytes written. If that is less than len(p), the error is the underlying writer's, the context's,
 // the limiter's *[core.RejectedError], or [io.ErrClosedPipe] after Close. Permits for bytes that
-// were not written are given back.
+// were not written are refunded.
 func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p, nil) }
 
 // ReadFrom implements [io.ReaderFrom]. It copies r to the underlying writer until io.EOF, for which

@@ -4,16 +4,16 @@
 //
 //	n, err := m.Take(ctx, source, len(p)) // waits for permits for n bytes
 //	n, err = w.Write(p[:n])
-//	m.Settle(n)                           // the others are given back
+//	m.Settle(n)                           // the others are refunded
 //
 // # Fairness
 //
 // A limiter serves its waiters in turn, so streams get equal parts if each takes a whole slice
-// at its turn. The permits of a window come at once, and go to the fastest stream; nothing here
+// at its turn. The permits of a window come together, and go to the fastest stream; nothing here
 // changes that. A call that is smaller than a slice takes only what it needs, because permits that
 // were taken in advance would be held by a stream that may have become idle. If such a call has
 // had to wait and other streams still do, its turn stays open for some milliseconds: the next small
-// calls pass at once, up to a slice, by settling the lease of the turn to more permits. The limiter
+// calls pass immediately, up to a slice, by settling the lease of the turn to more permits. The limiter
 // owes these, so the streams that wait get theirs later, and the rate is not exceeded.
 //
 // Only the turns of core's rate limiters, and of chains and views of nothing else, stay open. The permits
@@ -38,12 +38,11 @@ import (
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
 	bounded bool         // the limiter's QueueLimit applies to the requests
-	rated   bool         // permits come back with time alone, so a turn may stay open
 	slice   slice
 
 	taken int        // bytes of the slice that is not settled; 0 means that there is none
-	lease core.Lease // for the slice, and for what has passed before it in this turn
-	open  time.Time  // when the wait for this turn ended, if others were waiting; else zero
+	lease core.Lease // for the slice, and for the bytes that passed before it in this turn
+	open  time.Time  // when the wait for this turn ended, if others were waiting; otherwise zero
 }
 
 // openTime is how long a turn stays open. A writer of small pieces that does nothing else is back within
@@ -63,7 +62,6 @@ func (m *Meter) Init(l core.Limiter) {
 		return
 	}
 	m.limiter = l
-	m.rated = hold.ReturnsWithTime(l)
 	m.slice.init(l)
 }
 
@@ -87,7 +85,7 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		if m.tryTake(n) {
 			return n, nil
 		}
-		begun := time.Now()
+		start := time.Now()
 		lease, err := m.wait(ctx, s, n)
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 			m.slice.shrink(m.limiter, min(hold.Limit(m.limiter), n-1))
@@ -97,8 +95,8 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 			return 0, err
 		}
 		m.lease, m.taken = lease, n
-		m.slice.observe(m.limiter, lease, n, time.Since(begun))
-		if r, ok := m.limiter.(core.Reporter); ok && m.rated && n < m.slice.size && r.Statistics().Queued > 0 {
+		m.slice.observe(m.limiter, lease, n, time.Since(start))
+		if r, ok := m.limiter.(core.Reporter); ok && m.slice.rated && n < m.slice.size && r.Statistics().Queued > 0 {
 			m.open = time.Now()
 		}
 		return n, nil
@@ -172,9 +170,12 @@ func (m *Meter) end() {
 	m.lease, m.open = core.Lease{}, time.Time{}
 }
 
-// Settle ends the slice, and gives back the permits of the bytes that have not passed. It does nothing
+// Settle ends the slice, and returns the permits of the bytes that have not passed. It does nothing
 // if there is no slice. A limiter that takes back only whole leases gets one back only if no byte has passed.
 func (m *Meter) Settle(passed int) {
+	if m.taken == 0 {
+		return
+	}
 	unused := m.taken - passed
 	m.taken = 0
 	if unused > 0 && m.lease.Acquired() {

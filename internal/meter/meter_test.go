@@ -54,7 +54,7 @@ func TestWhatDoesNotPassIsGivenBack(t *testing.T) {
 	require.Equal(t, 985, l.Available())
 }
 
-// settling notes what is settled.
+// settling records the settlements.
 type settling struct {
 	core.Limiter
 
@@ -150,22 +150,22 @@ func TestATurnStaysOpenForStreamsThatShare(t *testing.T) {
 			synctest.Wait()
 			return served
 		}
-		begun := time.Now()
+		start := time.Now()
 		small.pays(t, 100, 100)
-		small.pays(t, 100, 100) // nobody else waits, so it waits for its own
-		require.Equal(t, 2*time.Millisecond, time.Since(begun))
+		small.pays(t, 100, 100) // no other stream waits, so it waits for its own
+		require.Equal(t, 2*time.Millisecond, time.Since(start))
 
 		waits(1000)
 		others := make(chan (<-chan time.Time), 1)
 		time.AfterFunc(time.Millisecond, func() { others <- waits(1000) })
 		small.pays(t, 100, 100) // behind the one, and before the other
-		require.Equal(t, 13*time.Millisecond, time.Since(begun))
+		require.Equal(t, 13*time.Millisecond, time.Since(start))
 		for range 13 {
 			require.Equal(t, 100, small.pays(t, 100, 100))
 		}
 		small.pays(t, 100, 100) // in its next turn, because not all of it fits into this one
-		require.Equal(t, 37*time.Millisecond, time.Since(begun))
-		require.Equal(t, begun.Add(36*time.Millisecond), <-<-others)
+		require.Equal(t, 37*time.Millisecond, time.Since(start))
+		require.Equal(t, start.Add(36*time.Millisecond), <-<-others)
 
 		time.Sleep(time.Second)
 	})
@@ -183,11 +183,11 @@ func TestATurnIsOpenForAWhile(t *testing.T) {
 		time.AfterFunc(time.Microsecond, func() { _, _ = l.Acquire(t.Context(), 50_000) })
 		synctest.Wait()
 		small.pays(t, 100, 100)
-		begun := time.Now()
+		start := time.Now()
 		require.Equal(t, 500, small.pays(t, 500, 100))
 		time.Sleep(6 * time.Millisecond)
 		small.pays(t, 100, 100)
-		require.Equal(t, 502*time.Millisecond, time.Since(begun))
+		require.Equal(t, 502*time.Millisecond, time.Since(start))
 	})
 }
 

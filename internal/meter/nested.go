@@ -90,12 +90,17 @@ func (n *Nested) Beside(l, other core.Limiter) error {
 // Reduced reports whether Follow has taken something away from the limiter.
 func (n *Nested) Reduced() bool { return n.reduced }
 
-// Follow makes m ask what is left of the limiter without the other limiters, and reports
+// Follow makes m ask the rest of the limiter, without the other limiters, and reports
 // whether that has changed. It changes when a limiter per key is created or evicted.
 func (n *Nested) Follow(m *Meter) (changed bool, err error) {
 	if n.below == nil {
 		return false, nil
 	}
+	return n.followSlow(m)
+}
+
+// followSlow is apart so that Follow is inlined: most streams are over none, and each slice asks twice.
+func (n *Nested) followSlow(m *Meter) (changed bool, err error) {
 	below := n.below()
 	seen := slices.Concat(hold.Roots(n.limiter), below)
 	if n.seen != nil && hold.SameRoots(seen, n.seen) {

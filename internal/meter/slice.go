@@ -27,7 +27,7 @@ const (
 	sliceTime = 2 * time.Millisecond
 
 	// A slice is at most 1/part of the limit, so that several streams can be served from it at
-	// once. While many permits are available, as when a window has just begun, it is 1/part of
+	// once. While many permits are available, as when a window has just started, it is 1/part of
 	// those, if that is more than the rate brings.
 	part = 8
 
@@ -72,7 +72,7 @@ func (s *slice) shrink(l core.Limiter, limit int) {
 func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
 
 // least returns the size of the smallest slice. If a request took all permits of a limiter whose permits are held, it
-// would wait until nobody else has any, so it takes a part of them.
+// would wait until no other stream has any, so it takes a part of them.
 func (s *slice) least(limit int, rated bool) int {
 	if !rated {
 		return 1
