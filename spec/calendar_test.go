@@ -75,7 +75,7 @@ func TestADayAndAWeekWithoutAPlaceHaveALength(t *testing.T) {
 	}
 }
 
-func TestFaultsOfACalendar(t *testing.T) {
+func TestInvalidCalendars(t *testing.T) {
 	for want, l := range map[string]spec.Limit{
 		"spec: Limit.Calendar = day, want none for kind bucket":        {Kind: spec.TokenBucket, Permits: 1, Calendar: core.Daily(nil)},
 		"spec: Limit.Per = 1s, want 0 with a Calendar":                 {Kind: spec.FixedWindow, Permits: 1, Per: time.Second, Calendar: core.Daily(nil)},

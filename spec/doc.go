@@ -6,7 +6,7 @@
 //
 // These are limits:
 //
-//	100/s                              token bucket; begins with 100 permits, one more every 10 ms
+//	100/s                              token bucket; starts with 100 permits, one more every 10 ms
 //	bucket 5000/h burst 100 queue 20
 //	8MiB/s burst 1MiB
 //	fixed 1000/1h
@@ -16,14 +16,14 @@
 //	unlimited
 //	blocked                            rejects everything
 //
-// A limit begins with its kind: bucket, fixed, sliding, concurrency, unlimited or blocked. If there is
+// A limit starts with its kind: bucket, fixed, sliding, concurrency, unlimited or blocked. If there is
 // no kind, it is a bucket. The amount follows, then any of these words, in any order, each at
 // most once:
 //
 //	burst 20        bucket: the number of permits that may be taken at once
 //	segments 6      sliding: the number of steps in which the window slides; default 10
-//	day 15          fixed, by the month: the day on which windows begin; default 1
-//	from sunday     fixed, by the week: the day on which windows begin; default monday
+//	day 15          fixed, by the month: the day on which windows start; default 1
+//	from sunday     fixed, by the week: the day on which windows start; default monday
 //	tz Asia/Tokyo   fixed, by the day, week, month or year: the time zone, UTC, Local or an IANA name
 //	queue 5         kinds with an amount: the number of permits that may wait; default 0
 //	oldest-first    kinds with an amount: the oldest waiting request is served first; the default
@@ -43,7 +43,7 @@
 // The time follows the slash: ns, us, ms, s, m or min, h, d or day, week, their long names and
 // plurals (second, minutes), with or without a whole number before it, or any duration that
 // [time.ParseDuration] accepts, such as 1h30m. In 8m/s the m means mega; in 8/m it means a
-// minute. A day is 24 hours, a week seven of them. Windows begin when the limiter is made.
+// minute. A day is 24 hours, a week seven of them. Windows start when the limiter is created.
 //
 // # The calendar
 //

@@ -71,7 +71,7 @@ func TestBuckets(t *testing.T) {
 		period        time.Duration
 	}
 	for s, want := range map[string]terms{
-		"100/s":                 {100, 1, 10 * time.Millisecond}, // begins with a second's permits
+		"100/s":                 {100, 1, 10 * time.Millisecond}, // starts with a second's permits
 		"100/s burst 1":         {1, 1, 10 * time.Millisecond},
 		"1/s":                   {1, 1, time.Second},
 		"3/s":                   {3, 1, 333333334}, // rounded up
@@ -218,7 +218,7 @@ func TestUpdate(t *testing.T) {
 	require.NoError(t, spec.Limit{}.Update(core.Unlimited()))
 }
 
-// What the text does not say stays: the anchor, and manual replenishment.
+// What the text does not describe stays the same: the anchor, and manual replenishment.
 func TestUpdateKeepsTheRest(t *testing.T) {
 	anchor := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l, err := core.NewFixedWindow(core.FixedWindowOptions{
@@ -231,7 +231,7 @@ func TestUpdateKeepsTheRest(t *testing.T) {
 	}, l.Options())
 }
 
-// embedding is somebody's limiter that is a bucket, too.
+// embedding is a user's limiter that is also a bucket.
 type embedding struct{ *core.TokenBucket }
 
 func TestUpdateOfAnotherKind(t *testing.T) {
@@ -259,8 +259,8 @@ func TestUpdateOfAnotherKind(t *testing.T) {
 	require.ErrorIs(t, parse(t, "1/s burst 9").Update(b), core.ErrClosed)
 }
 
-// Windows begin when the limiter is made.
-func TestWindowsBeginAtCreation(t *testing.T) {
+// Windows start when the limiter is created.
+func TestWindowsStartAtCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.NewTimer(1234567).C
 		l, err := parse(t, "fixed 1/min").New("")

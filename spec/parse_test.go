@@ -316,7 +316,7 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-func TestFaults(t *testing.T) {
+func TestInvalidLimits(t *testing.T) {
 	_, err := spec.Limit{Kind: spec.TokenBucket, Segments: 3, Queue: -1, Order: 9}.New("")
 	for _, want := range []string{
 		"spec: Limit.Permits = 0, want at least 1",

@@ -1,4 +1,4 @@
-// Package burn keeps processors busy, for programs that show what limits do under load. Examples and
+// Package burn keeps CPUs busy, for programs that show what limits do under load. Examples and
 // bench use it: no package in examples/internal could be imported by bench.
 package burn
 
@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// CPU computes as much as one processor can in d if it has nothing else to do. How much
-// that is it measures at the first call, which should be without load.
+// CPU computes as much as one CPU can in d if it has nothing else to do. It measures the
+// speed of the CPU at the first call, which should be without load.
 func CPU(d time.Duration) { hash(int(d.Seconds() * float64(perSecond()))) }
 
-// perSecond returns how many blocks a processor hashes in a second: in the best of some
-// attempts, as others may be using it.
+// perSecond returns how many blocks a CPU hashes in a second: in the best of some
+// attempts, because other goroutines may be using it.
 var perSecond = sync.OnceValue(func() int {
 	const attempts, blocks = 10, 2000
 	best := time.Hour
 	for range attempts {
-		begin := time.Now()
+		start := time.Now()
 		hash(blocks)
-		best = min(best, time.Since(begin))
+		best = min(best, time.Since(start))
 	}
 	return int(blocks / best.Seconds())
 })

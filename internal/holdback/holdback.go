@@ -18,7 +18,7 @@ import (
 type Keys[V any] struct {
 	mu      sync.Mutex // guards the fields below; no other mutex is locked while it is held
 	keys    map[string]*held[V]
-	sweepAt int // the number of keys at which Hold looks for keys whose time is over
+	sweepAt int // the number of keys at which Hold looks for keys that have expired
 }
 
 type held[V any] struct {
@@ -61,7 +61,7 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 
 // Acquire waits until the key is not held back and l, unless it is nil, has granted the permits. It holds no permits
 // while the key is held back. After a hold, each caller continues at a random instant in the first tenth of its
-// length, so that the callers do not all continue at once. If the hold outlasts the deadline of ctx, Acquire returns
+// length, so that the callers do not all continue together. If the hold outlasts the deadline of ctx, Acquire returns
 // a *HeldError[V] immediately; if ctx ends the wait, it returns the error of ctx. The lease of any other error is l's.
 func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permits int) (core.Lease, error) {
 	for {

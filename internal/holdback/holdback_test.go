@@ -69,8 +69,8 @@ func TestHold(t *testing.T) {
 		held(t, &k, "a", 0, "")
 		k.Hold("b", -1, "")
 		held(t, &k, "b", 0, "")
-		k.Hold("a", 1<<63-1, "for ever")
-		held(t, &k, "a", 1<<63-1, "for ever")
+		k.Hold("a", 1<<63-1, "forever")
+		held(t, &k, "a", 1<<63-1, "forever")
 	})
 }
 
@@ -79,12 +79,12 @@ func TestAcquire(t *testing.T) {
 	took := func(ctx context.Context, meanwhile func(*keys)) (time.Duration, error) {
 		var k keys
 		k.Hold("a", time.Second, "busy")
-		begun := time.Now()
+		start := time.Now()
 		if meanwhile != nil {
 			time.AfterFunc(time.Second/2, func() { meanwhile(&k) })
 		}
 		err := wait(ctx, &k, "a")
-		return time.Since(begun), err
+		return time.Since(start), err
 	}
 	for name, test := range map[string]struct {
 		meanwhile  func(*keys)
@@ -137,7 +137,7 @@ func TestCallersAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keys
 		k.Hold("a", time.Minute, "busy")
-		begun := time.Now()
+		start := time.Now()
 		var mu sync.Mutex
 		instants := make(map[time.Duration]bool)
 		var all sync.WaitGroup
@@ -146,7 +146,7 @@ func TestCallersAreSpread(t *testing.T) {
 				assert.NoError(t, wait(t.Context(), &k, "a"))
 				mu.Lock()
 				defer mu.Unlock()
-				instants[time.Since(begun)] = true
+				instants[time.Since(start)] = true
 			})
 		}
 		all.Wait()
@@ -170,12 +170,12 @@ func TestAHoldThatComesDuringAWaitForPermits(t *testing.T) {
 		l.TryAcquire(1)
 		var k keys
 		time.AfterFunc(time.Second/2, func() { k.Hold("a", 10*time.Second, "busy") })
-		begun := time.Now()
+		start := time.Now()
 		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, l.Available()) })
 		lease, err := k.Acquire(t.Context(), "a", l, 1)
 		require.NoError(t, err)
 		require.True(t, lease.Acquired())
-		within(t, time.Since(begun), 10*time.Second+time.Second/2, 10*time.Second)
+		within(t, time.Since(start), 10*time.Second+time.Second/2, 10*time.Second)
 		_, err = k.Acquire(t.Context(), "a", l, 2)
 		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
 	})
@@ -187,7 +187,7 @@ func TestNil(t *testing.T) {
 	require.NoError(t, wait(t.Context(), k, "a"))
 }
 
-// Keys whose time is over take no memory for long: a sweep frees them.
+// Keys that have expired take no memory for long: a sweep frees them.
 func TestKeysAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keys
