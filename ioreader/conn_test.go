@@ -1,7 +1,6 @@
 package ioreader_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -190,49 +189,6 @@ func tcp(tb testing.TB) (a, b *net.TCPConn) {
 	require.NoError(tb, err)
 	tb.Cleanup(func() { dialed.Close(); accepted.Close() })
 	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
-}
-
-func TestFilesGoThroughATCPConn(t *testing.T) {
-	want := pattern(3 << 20)
-	l := perSecond(t, 1<<30)
-	for name, send := range map[string]func(to *net.TCPConn, f *os.File) (int64, error){
-		"Conn": func(to *net.TCPConn, f *os.File) (int64, error) {
-			c, err := ioreader.NewConn(to, ioreader.ConnOptions{Write: l})
-			require.NoError(t, err)
-			return io.Copy(c, f)
-		},
-		"Conn without limits": func(to *net.TCPConn, f *os.File) (int64, error) {
-			c, err := ioreader.NewConn(to, ioreader.ConnOptions{})
-			require.NoError(t, err)
-			return io.Copy(c, f)
-		},
-		"Writer": func(to *net.TCPConn, f *os.File) (int64, error) {
-			return io.Copy(ioreader.NewWriter(t.Context(), to, l), f)
-		},
-		"Reader": func(to *net.TCPConn, f *os.File) (int64, error) {
-			return io.Copy(to, ioreader.NewReader(t.Context(), f, l))
-		},
-		"Copy": func(to *net.TCPConn, f *os.File) (int64, error) {
-			return ioreader.Copy(t.Context(), to, f, ioreader.CopyOptions{Limiter: l})
-		},
-		"part": func(to *net.TCPConn, f *os.File) (int64, error) {
-			w := ioreader.NewWriter(t.Context(), to, l)
-			n, err := io.CopyN(w, f, 1<<20)
-			require.NoError(t, err)
-			m, err := io.Copy(w, f)
-			return n + m, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, b := tcp(t)
-			all := drain(b)
-			n, err := send(a, fileOf(t, want))
-			require.NoError(t, err)
-			require.Equal(t, int64(len(want)), n)
-			require.NoError(t, a.Close())
-			require.True(t, bytes.Equal(want, <-all))
-		})
-	}
 }
 
 func TestATCPConnKeepsItsHalves(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,45 +18,6 @@ import (
 
 	"github.com/sluice-go/sluice/ioreader"
 )
-
-func TestCopyCopies(t *testing.T) {
-	want := pattern(100_000)
-	for name, src := range map[string]io.Reader{
-		"a reader":           bytes.NewReader(want),
-		"a file":             fileOf(t, want),
-		"part of a file":     io.LimitReader(fileOf(t, append(want, "more"...)), 100_000),
-		"byte by byte":       iotest.OneByteReader(bytes.NewReader(want)),
-		"end with the bytes": iotest.DataErrReader(bytes.NewReader(want)),
-	} {
-		for _, buffer := range []int{0, 1, 999, 1 << 20} {
-			var dst bytes.Buffer
-			l := perSecond(t, 1<<30)
-			n, err := ioreader.Copy(t.Context(), &dst, src, ioreader.CopyOptions{Limiter: l, BufferSize: buffer})
-			require.NoError(t, err, name)
-			require.Equal(t, int64(len(want)), n, name)
-			require.Equal(t, want, dst.Bytes(), name)
-			s, ok := src.(io.Seeker)
-			if !ok {
-				break
-			}
-			_, err = s.Seek(0, io.SeekStart)
-			require.NoError(t, err)
-		}
-	}
-}
-
-func TestCopyFromFileToFile(t *testing.T) {
-	want := pattern(3 << 20)
-	src, dst := fileOf(t, want), fileOf(t, nil)
-	_, err := src.Seek(5, io.SeekStart)
-	require.NoError(t, err)
-	n, err := ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{Limiter: perSecond(t, 1<<30)})
-	require.NoError(t, err)
-	require.Equal(t, int64(len(want)-5), n)
-	got, err := os.ReadFile(dst.Name())
-	require.NoError(t, err)
-	require.Equal(t, want[5:], got)
-}
 
 // fileOf returns an open file of these bytes.
 func fileOf(t *testing.T, content []byte) *os.File {
@@ -155,37 +117,6 @@ func TestCopyRefusesBadArguments(t *testing.T) {
 	require.Equal(t, context.Canceled, err)
 }
 
-func TestIOCopyUsesBothEnds(t *testing.T) {
-	want := pattern(200_000)
-	l := perSecond(t, 1<<30)
-	for name, move := range map[string]func(dst io.Writer, src io.Reader) (int64, error){
-		"WriteTo": func(dst io.Writer, src io.Reader) (int64, error) {
-			return io.Copy(dst, ioreader.NewReader(t.Context(), src, l))
-		},
-		"ReadFrom": func(dst io.Writer, src io.Reader) (int64, error) {
-			return io.Copy(ioreader.NewWriter(t.Context(), dst, l), src)
-		},
-		"both": func(dst io.Writer, src io.Reader) (int64, error) {
-			return io.Copy(ioreader.NewWriter(t.Context(), dst, l), ioreader.NewReader(t.Context(), src, l))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var dst bytes.Buffer
-			n, err := move(&dst, bytes.NewReader(want))
-			require.NoError(t, err)
-			require.Equal(t, int64(len(want)), n)
-			require.Equal(t, want, dst.Bytes())
-			src, file := fileOf(t, want), fileOf(t, nil)
-			n, err = move(file, src)
-			require.NoError(t, err)
-			require.Equal(t, int64(len(want)), n)
-			got, err := os.ReadFile(file.Name())
-			require.NoError(t, err)
-			require.Equal(t, want, got)
-		})
-	}
-}
-
 func TestALimitedReaderIsCountedDown(t *testing.T) {
 	src := &io.LimitedReader{R: fileOf(t, pattern(1000)), N: 600}
 	dst := fileOf(t, nil)
@@ -199,4 +130,98 @@ func TestALimitedReaderIsCountedDown(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(100), n)
 	require.Equal(t, pattern(1000)[600:700], plain.Bytes())
+}
+
+// TestEveryByteIsCopied copies each kind of source to each kind of destination, in each way.
+func TestEveryByteIsCopied(t *testing.T) {
+	want := pattern(300_000)
+	l := perSecond(t, 1<<30)
+	sources := map[string]func(t *testing.T) io.Reader{
+		"bytes":          func(*testing.T) io.Reader { return bytes.NewReader(want) },
+		"halves and end": func(*testing.T) io.Reader { return iotest.DataErrReader(iotest.HalfReader(bytes.NewReader(want))) },
+		"file":           func(t *testing.T) io.Reader { return fileOf(t, want) },
+		"part of a file": func(t *testing.T) io.Reader { return io.LimitReader(fileOf(t, append(want, "more"...)), 300_000) },
+		"rest of a file": func(t *testing.T) io.Reader {
+			f := fileOf(t, append([]byte("first"), want...))
+			_, err := f.Seek(5, io.SeekStart)
+			require.NoError(t, err)
+			return f
+		},
+		"file of unknown size":   func(t *testing.T) io.Reader { return sizeless{fileOf(t, want), 0} },
+		"file that seems small":  func(t *testing.T) io.Reader { return sizeless{fileOf(t, want), 4096} },
+		"file that seems larger": func(t *testing.T) io.Reader { return sizeless{fileOf(t, want), 1 << 20} },
+	}
+	destinations := map[string]func(t *testing.T) (dst io.Writer, content func() []byte){
+		"buffer": func(*testing.T) (io.Writer, func() []byte) {
+			var b bytes.Buffer
+			return &b, b.Bytes
+		},
+		"file": func(t *testing.T) (io.Writer, func() []byte) {
+			f := fileOf(t, nil)
+			return f, func() []byte {
+				content, err := os.ReadFile(f.Name())
+				require.NoError(t, err)
+				return content
+			}
+		},
+		"TCP": func(t *testing.T) (io.Writer, func() []byte) {
+			a, b := tcp(t)
+			all := drain(b)
+			return a, func() []byte {
+				require.NoError(t, a.Close())
+				return <-all
+			}
+		},
+	}
+	conn := func(t *testing.T, dst io.Writer, o ioreader.ConnOptions) io.Writer {
+		if c, ok := dst.(net.Conn); ok {
+			limited, err := ioreader.NewConn(c, o)
+			require.NoError(t, err)
+			return limited
+		}
+		return ioreader.NewWriter(t.Context(), dst, o.Write)
+	}
+	ways := map[string]func(t *testing.T, dst io.Writer, src io.Reader) (int64, error){
+		"Copy": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{Limiter: l})
+		},
+		"Copy, unlimited, by a small buffer": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{BufferSize: 999})
+		},
+		"WriteTo": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return io.Copy(dst, ioreader.NewReader(t.Context(), src, l))
+		},
+		"ReadFrom": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return io.Copy(ioreader.NewWriter(t.Context(), dst, l), src)
+		},
+		"both": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return io.Copy(ioreader.NewWriter(t.Context(), dst, l), ioreader.NewReader(t.Context(), src, l))
+		},
+		"two parts": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			w := ioreader.NewWriter(t.Context(), dst, l)
+			n, err := io.CopyN(w, src, 100_000)
+			require.NoError(t, err)
+			m, err := io.Copy(w, src)
+			return n + m, err
+		},
+		"connection": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return io.Copy(conn(t, dst, ioreader.ConnOptions{Write: l}), src)
+		},
+		"connection without limits": func(t *testing.T, dst io.Writer, src io.Reader) (int64, error) {
+			return io.Copy(conn(t, dst, ioreader.ConnOptions{}), src)
+		},
+	}
+	for from, source := range sources {
+		for to, destination := range destinations {
+			for how, move := range ways {
+				t.Run(from+" to "+to+" by "+how, func(t *testing.T) {
+					dst, content := destination(t)
+					n, err := move(t, dst, source(t))
+					require.NoError(t, err)
+					require.Equal(t, int64(len(want)), n)
+					require.True(t, bytes.Equal(want, content()))
+				})
+			}
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package ioreader_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"io/fs"
@@ -32,41 +31,6 @@ type sized struct {
 }
 
 func (s sized) Size() int64 { return s.size }
-
-func TestAFileWhoseSizeIsNotTrueIsCopiedWhole(t *testing.T) {
-	want := pattern(100_000)
-	for name, size := range map[string]int64{"none": 0, "too small": 4096, "too large": 1 << 20} {
-		for how, send := range map[string]func(dst *os.File, src io.Reader) (int64, error){
-			"Copy": func(dst *os.File, src io.Reader) (int64, error) {
-				return ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{})
-			},
-			"Writer": func(dst *os.File, src io.Reader) (int64, error) {
-				return ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<30)).ReadFrom(src)
-			},
-			"Reader": func(dst *os.File, src io.Reader) (int64, error) {
-				return ioreader.NewReader(t.Context(), src, perSecond(t, 1<<30)).WriteTo(dst)
-			},
-			"part": func(dst *os.File, src io.Reader) (int64, error) {
-				w := ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<30))
-				n, err := w.ReadFrom(io.LimitReader(src, 60_000))
-				require.NoError(t, err)
-				require.Equal(t, int64(60_000), n)
-				m, err := w.ReadFrom(src)
-				return n + m, err
-			},
-		} {
-			t.Run(name+"/"+how, func(t *testing.T) {
-				dst := fileOf(t, nil)
-				n, err := send(dst, sizeless{fileOf(t, want), size})
-				require.NoError(t, err)
-				require.Equal(t, int64(len(want)), n)
-				got, err := os.ReadFile(dst.Name())
-				require.NoError(t, err)
-				require.True(t, bytes.Equal(want, got))
-			})
-		}
-	}
-}
 
 // telling counts the Writes that it gets: an http.ResponseWriter makes of the first, however
 // short, a status of 200.

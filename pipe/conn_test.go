@@ -193,16 +193,6 @@ func TestADeadlineIsNotTheLimitersToRefuse(t *testing.T) {
 	}
 }
 
-func TestConnErrorsOfTheLimiter(t *testing.T) {
-	t.Parallel()
-	a, b := conns(t, pipe.Options{WriteLimiter: strange{concurrency(t, 4, 0)}}, pipe.Options{})
-	n, err := a.Write([]byte("abcdef"))
-	assert.Equal(t, 4, n)
-	var rejected *core.RejectedError
-	assert.ErrorAs(t, err, &rejected)
-	reads(t, b, 9, "abcd")
-}
-
 // A read deadline that has passed can be lifted after the peer has closed: as with TCP, what the peer wrote
 // before can be read, and then comes EOF.
 func TestAReadDeadlineIsLiftedAfterThePeerClosed(t *testing.T) {

@@ -32,23 +32,6 @@ func TestBufferedBytesHoldLeases(t *testing.T) {
 	available(t, l, 10)
 }
 
-func TestSeveralPipesShareABudget(t *testing.T) {
-	t.Parallel()
-	l := concurrency(t, 10, 0)
-	r1, w1 := newPipe(t, pipe.Options{WriteLimiter: l})
-	r2, w2 := newPipe(t, pipe.Options{WriteLimiter: l})
-	writes(t, w1, "1234567")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	n, err := w2.WriteContext(ctx, []byte("abcd"))
-	assert.Equal(t, 3, n)
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, r1.Close())
-	writes(t, w2, "abcd")
-	require.NoError(t, r2.Close())
-	available(t, l, 10)
-}
-
 func TestClosingTheReaderReleasesTheLeases(t *testing.T) {
 	t.Parallel()
 	l := concurrency(t, 10, 0)
