@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/holdback"
+	"github.com/sluice-go/sluice/internal/backoff"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
@@ -51,7 +51,7 @@ type ClientOptions struct {
 // and several connections can share one.
 type Client struct {
 	options ClientOptions
-	held    *holdback.Keys[*status.Status] // by server and method; nil without HonorRetryAfter
+	held    *backoff.Keys[*status.Status] // by server and method; nil without HonorRetryAfter
 }
 
 // NewClient returns a Client with these options, or an error that lists all invalid options.
@@ -65,7 +65,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	o.Limiter = policy.Present(o.Limiter)
 	c := &Client{options: o}
 	if o.HonorRetryAfter {
-		c.held = new(holdback.Keys[*status.Status])
+		c.held = new(backoff.Keys[*status.Status])
 	}
 	return c, nil
 }
@@ -169,7 +169,7 @@ func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*a
 
 // rejected returns the error of a call that is held back, or that the client's own limiter did not grant.
 func rejected(ctx context.Context, lease core.Lease, err error) error {
-	var held *holdback.HeldError[*status.Status]
+	var held *backoff.HeldError[*status.Status]
 	if errors.As(err, &held) {
 		return heldBack(held)
 	}
@@ -195,7 +195,7 @@ func (a *attempt) end(err error) {
 }
 
 // heldBack returns the error of a call whose deadline is before the end of the hold.
-func heldBack(held *holdback.HeldError[*status.Status]) error {
+func heldBack(held *backoff.HeldError[*status.Status]) error {
 	left := held.Rejected.RetryAfter
 	s := status.New(held.Why.Code(), fmt.Sprintf("%s %v longer, beyond the deadline: %s", held.Rejected.Reason, left, held.Why.Message()))
 	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(left)}); err == nil {

@@ -76,5 +76,5 @@
 // also the context of the next handler's request, and is allocated together with the copy of the
 // request. A wrapper that rejects marks the admission around it, which then refunds its permits. The
 // multipart form is copied back, because net/http must find it in the request that it created.
-// internal/holdback remembers which keys a server has asked to wait.
+// internal/backoff remembers which keys a server has asked to wait.
 package httplimit

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/holdback"
+	"github.com/sluice-go/sluice/internal/backoff"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
@@ -68,8 +68,8 @@ const defaultMaxRetryAfter = time.Minute
 // Transport is an [http.RoundTripper] that takes a permit for each request, and waits for as long as
 // servers ask. Use [NewTransport] to create one. It is safe for concurrent use.
 type Transport struct {
-	o    TransportOptions         // with the defaults
-	held *holdback.Keys[struct{}] // nil without HonorRetryAfter
+	o    TransportOptions        // with the defaults
+	held *backoff.Keys[struct{}] // nil without HonorRetryAfter
 }
 
 // NewTransport returns a Transport, or an error that lists all invalid options.
@@ -99,7 +99,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	}
 	t := &Transport{o: o}
 	if o.HonorRetryAfter {
-		t.held = new(holdback.Keys[struct{}])
+		t.held = new(backoff.Keys[struct{}])
 	}
 	return t, nil
 }
@@ -133,7 +133,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		next = again
 		a.drain()
 		if t.held == nil { // then the response holds back only this request
-			held = new(holdback.Keys[struct{}])
+			held = new(backoff.Keys[struct{}])
 			held.Hold("", a.retryAfter, struct{}{})
 		}
 	}
@@ -157,7 +157,7 @@ func (t *Transport) receive(r *http.Request, a *attempt, sent int) (response *ht
 }
 
 // send makes one attempt with r, which is the caller's request or a copy with its body from the beginning.
-func (t *Transport) send(original, r *http.Request, held *holdback.Keys[struct{}]) (*attempt, error) {
+func (t *Transport) send(original, r *http.Request, held *backoff.Keys[struct{}]) (*attempt, error) {
 	a, key := &attempt{transport: t}, ""
 	if t.o.HonorRetryAfter {
 		key = t.o.Key(r)
@@ -165,7 +165,7 @@ func (t *Transport) send(original, r *http.Request, held *holdback.Keys[struct{}
 	_, err := policy.Start(r.Context(), &a.Attempt, r, t.o.Limiter, t.o.Permits, held, key)
 	if err != nil {
 		closeBody(r.Body)
-		var tooLong *holdback.HeldError[struct{}]
+		var tooLong *backoff.HeldError[struct{}]
 		if errors.As(err, &tooLong) {
 			return nil, tooLong.Rejected
 		}

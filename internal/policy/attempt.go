@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/holdback"
+	"github.com/sluice-go/sluice/internal/backoff"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -20,7 +20,7 @@ type Attempt struct {
 // Start waits until the key is not held back and l has granted a the permits that r costs: 1 if cost is nil. The
 // request is not limited if l is nil or its cost is 0 or less. The lease of an error is l's.
 func Start[R, V any](ctx context.Context, a *Attempt, r R, l partition.Limiter[R], cost func(R) int,
-	held *holdback.Keys[V], key string,
+	held *backoff.Keys[V], key string,
 ) (core.Lease, error) {
 	permits := 1
 	if cost != nil {

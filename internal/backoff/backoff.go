@@ -1,6 +1,6 @@
-// Package holdback delays a client's requests for as long as a server asks, and takes permits for them. Its only
+// Package backoff delays a client's requests for as long as a server asks, and takes permits for them. Its only
 // timers are those of waiting callers, and it starts no goroutines.
-package holdback
+package backoff
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Keys are keys that are held back, each with a reason. The zero Keys holds back no key; it is safe for concurrent
-// use. A nil *Keys never holds back a key.
+// Keys are keys that are on hold, each with a reason. The zero Keys has no key on hold; it is safe for concurrent
+// use. A nil *Keys never has one.
 type Keys[V any] struct {
 	mu      sync.Mutex // guards the fields below; no other mutex is locked while it is held
 	keys    map[string]*held[V]
@@ -30,8 +30,8 @@ type held[V any] struct {
 
 const minSweepAt = 64
 
-// Hold holds the key back for d from now. It replaces an earlier Hold of the key; if d is 0 or less, the key is no
-// longer held back.
+// Hold puts the key on hold for d from now. It replaces an earlier Hold of the key; if d is 0 or less, it ends the
+// hold.
 func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 	now := time.Now()
 	k.mu.Lock()
@@ -59,8 +59,8 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 	k.keys[key] = &held[V]{until: now.Add(d), length: d, why: why}
 }
 
-// Acquire waits until the key is not held back and l, unless it is nil, has granted the permits. It holds no permits
-// while the key is held back. After a hold, each caller continues at a random instant in the first tenth of its
+// Acquire waits until the key is not on hold and l, unless it is nil, has granted the permits. It holds no permits
+// while the key is on hold. After a hold, each caller continues at a random instant in the first tenth of its
 // length, so that the callers do not all continue together. If the hold outlasts the deadline of ctx, Acquire returns
 // a *HeldError[V] immediately; if ctx ends the wait, it returns the error of ctx. The lease of any other error is l's.
 func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permits int) (core.Lease, error) {
@@ -75,7 +75,7 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 		if lease, err = backdoor.Checked(l, lease, err); err != nil {
 			return lease, err
 		}
-		// During the wait for permits, a response to another request may have held the key back.
+		// During the wait for permits, a response to another request may have put the key on hold.
 		if h, _, _ := k.watch(key); h == nil {
 			return lease, nil
 		}
@@ -83,7 +83,7 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 	}
 }
 
-// HeldError is the error of a request that would be held back beyond its deadline.
+// HeldError is the error of a request whose hold would outlast its deadline.
 type HeldError[V any] struct {
 	Rejected *core.RejectedError // RetryAfter is the rest of the hold
 	Why      V
@@ -92,7 +92,7 @@ type HeldError[V any] struct {
 func (e *HeldError[V]) Error() string { return e.Rejected.Error() }
 func (e *HeldError[V]) Unwrap() error { return e.Rejected }
 
-// wait returns nil once the key is not held back.
+// wait returns nil once the key is not on hold.
 func (k *Keys[V]) wait(ctx context.Context, key string, permits int) error {
 	for {
 		h, left, moved := k.watch(key)
@@ -127,7 +127,7 @@ func spread(ctx context.Context, left, length time.Duration) (d, rest time.Durat
 }
 
 // watch returns the hold of the key, the rest of its time, and a channel that is closed when another Hold replaces it;
-// nil if the key is not held back.
+// nil if the key is not on hold.
 func (k *Keys[V]) watch(key string) (h *held[V], left time.Duration, moved <-chan struct{}) {
 	if k == nil {
 		return nil, 0, nil

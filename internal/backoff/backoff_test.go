@@ -1,4 +1,4 @@
-package holdback_test
+package backoff_test
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/holdback"
+	"github.com/sluice-go/sluice/internal/backoff"
 )
 
-// keys are held back for reasons in words.
-type keys = holdback.Keys[string]
+// keys have reasons in words.
+type keys = backoff.Keys[string]
 
 // wait waits for the key, without a limiter.
 func wait(ctx context.Context, k *keys, key string) error {
@@ -26,7 +26,7 @@ func wait(ctx context.Context, k *keys, key string) error {
 	return err
 }
 
-// held asserts for how long the key is held back, and why; 0: it is not.
+// held asserts for how long the key is on hold, and why. 0 means that it is not.
 func held(t *testing.T, k *keys, key string, want time.Duration, wantWhy string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
@@ -36,7 +36,7 @@ func held(t *testing.T, k *keys, key string, want time.Duration, wantWhy string)
 		require.NoError(t, err)
 		return
 	}
-	rejection := new(holdback.HeldError[string])
+	rejection := new(backoff.HeldError[string])
 	require.ErrorAs(t, err, &rejection)
 	require.Equal(t, want, rejection.Rejected.RetryAfter)
 	require.Equal(t, wantWhy, rejection.Why)
@@ -75,7 +75,7 @@ func TestHold(t *testing.T) {
 }
 
 func TestAcquire(t *testing.T) {
-	// took returns how long a wait took that began when the key was held back for a second.
+	// took returns how long a wait takes that starts when the key is put on hold for a second.
 	took := func(ctx context.Context, meanwhile func(*keys)) (time.Duration, error) {
 		var k keys
 		k.Hold("a", time.Second, "busy")
@@ -93,7 +93,7 @@ func TestAcquire(t *testing.T) {
 		"to its end":    {nil, time.Second, time.Second},
 		"moved later":   {func(k *keys) { k.Hold("a", time.Minute, "busy") }, time.Minute + time.Second/2, time.Minute},
 		"moved earlier": {func(k *keys) { k.Hold("a", time.Millisecond, "busy") }, time.Second/2 + time.Millisecond, time.Millisecond},
-		"let go":        {func(k *keys) { k.Hold("a", 0, "") }, time.Second / 2, 0},
+		"ended":         {func(k *keys) { k.Hold("a", 0, "") }, time.Second / 2, 0},
 		"another key":   {func(k *keys) { k.Hold("b", time.Hour, "busy") }, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestCallersAreSpread(t *testing.T) {
 	})
 }
 
-// What was granted while another answer came is given back, and taken anew after the hold.
+// Permits that were granted while another response came are returned, and taken again after the hold.
 func TestAHoldThatComesDuringAWaitForPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := core.NewTokenBucket(core.PerSecond(1, 1))
@@ -181,7 +181,7 @@ func TestAHoldThatComesDuringAWaitForPermits(t *testing.T) {
 	})
 }
 
-// A nil Keys holds nothing back.
+// A nil Keys has no key on hold.
 func TestNil(t *testing.T) {
 	var k *keys
 	require.NoError(t, wait(t.Context(), k, "a"))
@@ -195,7 +195,7 @@ func TestKeysAreForgotten(t *testing.T) {
 			k.Hold(fmt.Sprint("short ", i), time.Second, "busy")
 			time.Sleep(time.Millisecond)
 		}
-		require.LessOrEqual(t, k.Len(), 3000) // 1,000 of them are held back
+		require.LessOrEqual(t, k.Len(), 3000) // 1,000 of them are on hold
 	})
 }
 

@@ -1,4 +1,4 @@
-package holdback
+package backoff
 
 // Len returns how many keys take memory.
 func (k *Keys[V]) Len() int {

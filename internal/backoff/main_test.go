@@ -1,4 +1,4 @@
-package holdback_test
+package backoff_test
 
 import (
 	"testing"
