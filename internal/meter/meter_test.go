@@ -2,6 +2,7 @@ package meter_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -45,13 +46,40 @@ func (s *stream) pays(t *testing.T, want, passed int) int {
 	return n
 }
 
-func TestWhatDoesNotPassIsGivenBack(t *testing.T) {
+func TestUnusedPermitsAreRefunded(t *testing.T) {
 	l := bucket(t, 1000, 1, time.Hour)
 	s := newStream(l)
 	require.Equal(t, 20, s.pays(t, 20, 15))
 	require.Equal(t, 985, l.Available())
 	require.Equal(t, 20, s.pays(t, 20, 0))
 	require.Equal(t, 985, l.Available())
+	require.Equal(t, 20, s.pays(t, 20, 19))
+	require.Equal(t, 966, l.Available())
+}
+
+// A limit that is lowered far below the slice is obeyed after one request that exceeds it.
+func TestALimitThatShrinks(t *testing.T) {
+	l := &exceeding{ConcurrencyLimiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8000}))}
+	s := newStream(l)
+	s.pays(t, 1000, 1000)
+	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 8}))
+	require.Equal(t, 1, s.pays(t, 1000, 1))
+	require.Equal(t, 1, l.exceeded)
+}
+
+// exceeding counts the requests for more than the limit.
+type exceeding struct {
+	*core.ConcurrencyLimiter
+
+	exceeded int
+}
+
+func (e *exceeding) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	l, err := e.ConcurrencyLimiter.Acquire(ctx, n)
+	if errors.Is(err, core.ErrPermitsExceedLimit) {
+		e.exceeded++
+	}
+	return l, err
 }
 
 // settling records the settlements.
@@ -91,7 +119,7 @@ func (r *refunding) Acquire(_ context.Context, n int) (core.Lease, error) {
 
 func (r *refunding) Refund(core.Lease) { r.refunds++ }
 
-func TestALimiterThatIsNoSettler(t *testing.T) {
+func TestALimiterWithoutSettle(t *testing.T) {
 	l := &refunding{Limiter: core.Unlimited()}
 	s := newStream(l)
 	s.pays(t, 20, 15) // it keeps what the bytes took, and more
