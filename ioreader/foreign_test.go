@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// embedding overrides what it embeds.
+// embedding overrides a method of the limiter that it embeds.
 type embedding struct{ *core.TokenBucket }
 
 func (e embedding) Acquire(ctx context.Context, n int) (core.Lease, error) {

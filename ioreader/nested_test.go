@@ -81,7 +81,7 @@ func underneath(t *testing.T, ctx context.Context, sink io.Writer, l core.Limite
 	}
 }
 
-// wrapped is a connection that says what is underneath, as a *tls.Conn does.
+// wrapped is a connection that returns the underlying one, as a *tls.Conn does.
 type wrapped struct{ net.Conn }
 
 func (w wrapped) NetConn() net.Conn { return w.Conn }

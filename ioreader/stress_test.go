@@ -85,7 +85,7 @@ func stressOne(t *testing.T, l core.Limiter, size int, write bool, end int, afte
 }
 
 // TestStressPermitsAddUp has small and large writers share a bucket whose tokens never
-// come back, so that what is settled and owed must leave what was not used.
+// come back, so the settlements and debts must leave exactly the unused permits.
 func TestStressPermitsAddUp(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -113,7 +113,7 @@ func TestStreamsOfOneLimiterNeverBufferMore(t *testing.T) {
 	}
 }
 
-// TestReadersOfOneLimiter has permits of the read side released at once, so nothing is left at the end.
+// TestReadersOfOneLimiter checks that the permits of the read side are released immediately, so all are back at the end.
 func TestReadersOfOneLimiter(t *testing.T) {
 	t.Parallel()
 	for name := range budgets(t, concurrency(t, 64, math.MaxInt)) {

@@ -236,7 +236,7 @@ func TestDeadlinesOfClosedConns(t *testing.T) {
 }
 
 // TestALargeWriteMeetsAReadThatEnds: at the instant at which a waiting Read ends, a Write that
-// fits into the buffer begins, and does not wait for that Read.
+// fits into the buffer starts, and does not wait for that Read.
 func TestALargeWriteMeetsAReadThatEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -141,7 +141,7 @@ func ExampleWriter_Write() {
 func ExampleWriter_WriteContext() {
 	l, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 4})
 	_, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second/2)
 	defer cancel()
 	n, err := w.WriteContext(ctx, []byte("hello"))
 	fmt.Println(n, err)

@@ -44,7 +44,7 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// model has what was written and not read.
+// model has the bytes that were written and not read.
 type model struct {
 	t     *testing.T
 	limit int

@@ -239,7 +239,7 @@ func TestAThrottledReadEndsImmediately(t *testing.T) {
 					assert.Equal(t, context.Canceled, err)
 				}()
 				synctest.Wait()
-				require.NoError(t, w.Close()) // what is buffered can still be read
+				require.NoError(t, w.Close()) // the buffered bytes can still be read
 				synctest.Wait()
 				cancel()
 				synctest.Wait()
@@ -348,7 +348,7 @@ func TestAChainBoundsMemoryAndRate(t *testing.T) {
 }
 
 // TestALargeWriteInSlicesReachesAWaitingReader has a writer throttled in the midst of
-// filling a reader's buffer: the reader gets what is there.
+// filling a reader's buffer: the reader gets the bytes that have arrived.
 func TestALargeWriteInSlicesReachesAWaitingReader(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"bucket", "chain"} {

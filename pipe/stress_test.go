@@ -136,7 +136,7 @@ func impatient(t *testing.T, rng *rand.Rand) (context.Context, context.CancelFun
 
 func gaveUp(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// TestStressWritesStayTogether has many write at once.
+// TestStressWritesStayTogether has many concurrent Writes.
 func TestStressWritesStayTogether(t *testing.T) {
 	t.Parallel()
 	for name, options := range stressOptions(t) {
@@ -247,7 +247,7 @@ func TestStressClose(t *testing.T) {
 				if closeReader {
 					assert.GreaterOrEqual(t, written, read)
 				} else {
-					assert.Equal(t, written, read, "what was written before the end was read")
+					assert.Equal(t, written, read, "all bytes that were written before the end were read")
 				}
 				allBack(t, held)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// periods are the times that may be windows of the calendar.
+// periods are the times that may be calendar windows.
 var periods = map[string]calendar.Unit{
 	"day": calendar.Day, "days": calendar.Day, "week": calendar.Week, "weeks": calendar.Week,
 	"month": calendar.Month, "months": calendar.Month, "year": calendar.Year, "years": calendar.Year,
@@ -112,7 +112,7 @@ func zone(name string) (*time.Location, error) {
 	return first.(*time.Location), nil
 }
 
-// validCalendar returns what is wrong with the calendar; "" if nothing is.
+// validCalendar returns which calendar would be valid, for an error; "" if the calendar is valid.
 func (l Limit) validCalendar() (want string) {
 	c := calendar.Calendar(l.Calendar)
 	switch {
@@ -139,7 +139,7 @@ func (l Limit) named() error {
 	return fmt.Errorf("spec: Limit.Calendar = %v, want a time zone with an IANA name", l.Calendar)
 }
 
-// sameZone reports whether two locations have the same clock, now and at the beginning of each month of
+// sameZone reports whether two locations have the same clock, at the start of each month of
 // 150 years. The zero location is UTC.
 func sameZone(a, b *time.Location) bool {
 	if a == nil {

@@ -47,14 +47,14 @@
 //
 // # The calendar
 //
-// Fixed windows may be those of the calendar: see [core.Calendar]. A month and a year always are, in
+// Fixed windows may be calendar windows: see [core.Calendar]. A month and a year always are, in
 // UTC if there is no tz. A day is if there is a tz, and a week if there is a tz or a from:
 //
 //	fixed 1M/year
 //	fixed 1000/month
 //	fixed 500/week from sunday
 //	fixed 100/day tz America/Los_Angeles
-//	fixed 100/day                           24 hours, from when the limiter is made
+//	fixed 100/day                           24 hours, from the creation of the limiter
 //
 // Such a window is one day, week, month or year, written in full and without a number: 100/day tz UTC,
 // not 100/d tz UTC or 100/1day tz UTC.
@@ -62,18 +62,18 @@
 // # Buckets
 //
 // A bucket without a burst holds the permits of its amount: 100/s grants 100 requests at once,
-// so that a page with twenty parts loads without rejections. Write "burst 1" to space requests
+// so a page with twenty parts loads without rejections. Write "burst 1" to space requests
 // evenly. An amount with a B is a number of bytes, which come evenly: without a burst the
 // bucket holds the bytes of 10 ms, but at least 1,460, the payload of a packet.
 //
 // If the period of a single permit is a microsecond or more, permits come one at a time, at
 // that period rounded up to the nanosecond. Otherwise they come several at a time, at the
 // shortest period of whole nanoseconds, up to a millisecond, that makes the rate exact. If
-// there is none, they come once a millisecond, their number rounded down. If more permits than
-// the burst would come at once, the burst comes at once, at the period that the rate gives, rounded
+// there is none, they come once a millisecond, their number rounded down. If that number is
+// more than the burst, a whole burst comes at a time, at the period of the rate rounded
 // up. Rounding never makes the rate higher.
 //
 // Bytes come as those of ioreader.PerSecond do, at least once a millisecond, or one at a time below 1000
-// bytes a second. The rate is exact to within a millionth. If more bytes than the burst would come at once,
-// an eighth of the burst, at least 1, comes at once, and the rate is not exceeded.
+// bytes a second. The rate is exact to within a millionth. If more bytes than the burst would come at a time,
+// an eighth of the burst, at least 1, comes at a time, and the rate is not exceeded.
 package spec

@@ -195,7 +195,7 @@ func FuzzBucket(f *testing.F) {
 	})
 }
 
-// Update changes a limiter of the kind in place: what is taken stays taken, the name stays.
+// Update changes a limiter of the kind in place. Permits that are taken stay taken, and the name stays.
 func TestUpdate(t *testing.T) {
 	for before, after := range map[string]string{
 		"10/s burst 3":      "20/s burst 2 queue 1",

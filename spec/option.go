@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// option is a word that may follow the amount, with a number or, for windows of the calendar, another value.
+// option is a word that may follow the amount, with a number or, for calendar windows, another value.
 type option struct {
 	word    string
 	kinds   []Kind
@@ -20,7 +20,7 @@ type option struct {
 	calendar *calendarOption
 }
 
-// calendarOption is the part of an option that only words for windows of the calendar have.
+// calendarOption is the part of an option that only words for calendar windows have.
 type calendarOption struct {
 	unit    calendar.Unit // the only one that may have it; None: all
 	example string        // the word with a value

@@ -230,7 +230,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The text interfaces, as flags and JSON use them. An error leaves what was there.
+// The text interfaces, as flags and JSON use them. An error leaves the value unchanged.
 func TestText(t *testing.T) {
 	type config struct {
 		Limit spec.Limit

@@ -199,8 +199,8 @@ func TestATurnStaysOpenForStreamsThatShare(t *testing.T) {
 	})
 }
 
-// TestATurnIsOpenForAWhile: a stream that has been idle waits for a new turn, and what has not passed in a turn is
-// given back.
+// TestATurnIsOpenForAWhile: a stream that has been idle waits for a new turn, and the permits of bytes that do not pass in
+// a turn are refunded.
 func TestATurnIsOpenForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t, 100_000, 1, 10*time.Microsecond)
