@@ -50,75 +50,50 @@ func TestDialerLimitsHowManyAreOpen(t *testing.T) {
 	})
 }
 
-func TestADialEnds(t *testing.T) {
-	cause := errors.New("cause")
-	none, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "places", PermitLimit: 1})
-	require.NoError(t, err)
-	full := none.TryAcquire(1)
-	defer full.Release()
-	_, err = ioreader.NewDialer(nil, ioreader.DialerOptions{})
+func TestADialThatFailsHoldsNothing(t *testing.T) {
+	_, err := ioreader.NewDialer(nil, ioreader.DialerOptions{})
 	require.ErrorContains(t, err, "nil DialFunc")
-	t.Run("with the rejection of Conns", func(t *testing.T) {
-		dial, peers := dialing(t, ioreader.DialerOptions{Conns: strange{none}})
-		c, err := dial(t.Context(), "tcp", "anywhere")
-		var rejected *core.RejectedError
-		require.ErrorAs(t, err, &rejected)
-		require.Equal(t, "places", rejected.Limiter)
-		require.Nil(t, c)
-		require.Empty(t, peers)
-	})
-	t.Run("with a careless refusal", func(t *testing.T) {
-		dial, _ := dialing(t, ioreader.DialerOptions{Conns: &limiterOf{refusals: 1, careless: true}})
-		_, err := dial(t.Context(), "tcp", "anywhere")
-		require.ErrorIs(t, err, core.ErrRejected)
-	})
-	t.Run("when its context does", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			places := semaphore(t, 1)
-			require.True(t, places.TryAcquire(1).Acquired())
-			dial, _ := dialing(t, ioreader.DialerOptions{Conns: places})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			start := time.Now()
-			_, err := dial(ctx, "tcp", "anywhere")
-			require.Equal(t, context.DeadlineExceeded, err)
-			require.Equal(t, time.Second, time.Since(start))
-		})
-	})
-	t.Run("with PerConn's error", func(t *testing.T) {
-		places := semaphore(t, 1)
-		dial, peers := dialing(t, ioreader.DialerOptions{Conns: places, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
-			return ioreader.ConnOptions{}, cause
-		}})
-		c, err := dial(t.Context(), "tcp", "anywhere")
-		require.Equal(t, cause, err)
-		require.Nil(t, c)
-		require.Equal(t, 1, places.Available())
-		_, err = (<-peers).Read(make([]byte, 1))
-		require.Equal(t, io.EOF, err, "it was closed")
-	})
-	for name, under := range map[string]ioreader.DialFunc{
-		"with the error underneath": func(context.Context, string, string) (net.Conn, error) { return nil, cause },
-		"with nothing underneath":   func(context.Context, string, string) (net.Conn, error) { return nil, nil },
+	full := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "places", PermitLimit: 1}))
+	require.True(t, full.TryAcquire(1).Acquired())
+	dial, peers := dialing(t, ioreader.DialerOptions{Conns: strange{full}})
+	_, err = dial(t.Context(), "tcp", "anywhere")
+	var rejected *core.RejectedError
+	require.ErrorAs(t, err, &rejected)
+	require.Equal(t, "places", rejected.Limiter)
+	require.Empty(t, peers, "it did not dial")
+
+	cause := errors.New("cause")
+	for name, c := range map[string]struct {
+		dial    ioreader.DialFunc
+		perConn func(net.Conn) (ioreader.ConnOptions, error)
+	}{
+		"dial fails":        {dial: func(context.Context, string, string) (net.Conn, error) { return nil, cause }},
+		"dial returns none": {dial: func(context.Context, string, string) (net.Conn, error) { return nil, nil }},
+		"PerConn fails":     {perConn: func(net.Conn) (ioreader.ConnOptions, error) { return ioreader.ConnOptions{}, cause }},
+		"PerConn panics":    {perConn: func(net.Conn) (ioreader.ConnOptions, error) { panic(cause) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			places := semaphore(t, 1)
-			dial, err := ioreader.NewDialer(under, ioreader.DialerOptions{Conns: places})
-			require.NoError(t, err)
-			c, err := dial(t.Context(), "tcp", "anywhere")
-			require.Error(t, err)
-			require.Nil(t, c)
+			o := ioreader.DialerOptions{Conns: places, PerConn: c.perConn}
+			dial, peers := dialing(t, o)
+			if c.dial != nil {
+				dial = core.Must(ioreader.NewDialer(c.dial, o))
+			}
+			func() {
+				defer func() {
+					if v := recover(); v != nil {
+						require.Equal(t, cause, v)
+					}
+				}()
+				conn, err := dial(t.Context(), "tcp", "anywhere")
+				require.Error(t, err)
+				require.Nil(t, conn)
+			}()
 			require.Equal(t, 1, places.Available())
+			if c.perConn != nil {
+				_, err := (<-peers).Read(make([]byte, 1))
+				require.Equal(t, io.EOF, err, "it was closed")
+			}
 		})
 	}
-	t.Run("in a panic", func(t *testing.T) {
-		places := semaphore(t, 1)
-		dial, peers := dialing(t, ioreader.DialerOptions{Conns: places, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
-			panic("no")
-		}})
-		require.Panics(t, func() { _, _ = dial(t.Context(), "tcp", "anywhere") })
-		require.Equal(t, 1, places.Available())
-		_, err := (<-peers).Read(make([]byte, 1))
-		require.Equal(t, io.EOF, err)
-	})
 }

@@ -156,7 +156,6 @@ func TestARefusedConnectionIsClosedAndAcceptTakesTheNext(t *testing.T) {
 		"Accept":                func(o *ioreader.ListenerOptions, l *limiterOf) { o.Accept = l },
 		"Conns with any error":  func(o *ioreader.ListenerOptions, l *limiterOf) { o.Conns, l.err = l, down },
 		"Accept with any error": func(o *ioreader.ListenerOptions, l *limiterOf) { o.Accept, l.err = l, down },
-		"Conns without one":     func(o *ioreader.ListenerOptions, l *limiterOf) { o.Conns, l.careless = l, true },
 		"PerConn": func(o *ioreader.ListenerOptions, l *limiterOf) {
 			o.PerConn = func(net.Conn) (ioreader.ConnOptions, error) {
 				_, err := l.Acquire(t.Context(), 1)
@@ -211,7 +210,6 @@ func TestARefusedConnectionIsClosedAndAcceptTakesTheNext(t *testing.T) {
 type limiterOf struct {
 	refusals int
 	err      error // nil: a rejection
-	careless bool  // it says so in the lease only
 }
 
 func (l *limiterOf) TryAcquire(permits int) core.Lease {
@@ -224,10 +222,7 @@ func (l *limiterOf) TryAcquire(permits int) core.Lease {
 
 func (l *limiterOf) Acquire(_ context.Context, permits int) (core.Lease, error) {
 	lease := l.TryAcquire(permits)
-	switch {
-	case lease.Acquired() || l.careless:
-		return lease, nil
-	case l.err != nil:
+	if !lease.Acquired() && l.err != nil {
 		return core.Fail(l.err), l.err
 	}
 	return lease, lease.Err()
@@ -290,33 +285,20 @@ func TestPerConnMayReturnWhatAllShare(t *testing.T) {
 // TestLimitersThatCannotBeCombined: the mistake concerns every connection, so Accept returns it.
 func TestLimitersThatCannotBeCombined(t *testing.T) {
 	shared := perSecond(t, 1000)
-	chain, err := core.Chain(perSecond(t, 100), shared)
-	require.NoError(t, err)
-	for name, o := range map[string]ioreader.ListenerOptions{
-		"Read": {Read: shared, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
-			return ioreader.ConnOptions{Read: chain}, nil
-		}},
-		"Write": {Write: shared, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
-			return ioreader.ConnOptions{Write: chain}, nil
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				places, h := semaphore(t, 1), newHall()
-				o.Conns = places
-				l := listen(t, h, o)
-				client := h.dial()
-				done := accepting(l)
-				synctest.Wait()
-				require.NoError(t, l.Close())
-				got := <-done
-				require.ErrorContains(t, got.err, "PerConn returned a "+name+" limiter")
-				require.ErrorContains(t, got.err, "asks the same limiter")
-				require.Equal(t, 1, places.Available())
-				_, err := client.Read(make([]byte, 1))
-				require.Equal(t, io.EOF, err)
-			})
+	chain := core.Must(core.Chain(perSecond(t, 100), shared))
+	for name, own := range map[string]ioreader.ConnOptions{"Read": {Read: chain}, "Write": {Write: chain}} {
+		places, h := semaphore(t, 1), newHall()
+		l := listen(t, h, ioreader.ListenerOptions{
+			Read: shared, Write: shared, Conns: places,
+			PerConn: func(net.Conn) (ioreader.ConnOptions, error) { return own, nil },
 		})
+		client := h.dial()
+		_, err := l.Accept()
+		require.ErrorContains(t, err, "PerConn returned a "+name+" limiter")
+		require.ErrorContains(t, err, "asks the same limiter")
+		require.Equal(t, 1, places.Available())
+		_, err = client.Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err)
 	}
 }
 

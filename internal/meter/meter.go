@@ -155,7 +155,7 @@ func (m *Meter) tryTake(n int) bool {
 	case m.slice.skip > 0:
 		m.slice.skip--
 	default:
-		m.slice.observe(m.limiter, lease, n, atOnce)
+		m.slice.observe(m.limiter, lease, n, noWait)
 	}
 	return true
 }

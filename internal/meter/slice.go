@@ -84,8 +84,8 @@ func (s *slice) least(limit int, rated bool) int {
 	return smallest
 }
 
-// atOnce is the wait of a request whose permits were available.
-const atOnce time.Duration = -1
+// noWait is the wait of a request whose permits were available.
+const noWait time.Duration = -1
 
 // observe adapts the slice to the lease of n bytes and to the time that the request has waited.
 func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
@@ -94,7 +94,7 @@ func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Dur
 		o.limit = min(o.limit, limit)
 	}
 	o.rated = rated(lease, o.limit)
-	if waited == atOnce && o.rated > 0 {
+	if waited == noWait && o.rated > 0 {
 		o.left = l.Available()
 	}
 	if !s.rated && !s.known {
@@ -104,7 +104,7 @@ func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Dur
 	o.least = s.least(o.limit, o.rated > 0)
 	s.size = o.next()
 	s.skip = 0
-	if waited == atOnce && (o.rated == 0 || o.rated >= ceiling(o.limit)) {
+	if waited == noWait && (o.rated == 0 || o.rated >= ceiling(o.limit)) {
 		s.skip = skipped // it does not depend on what is available
 	}
 }
@@ -113,7 +113,7 @@ func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Dur
 type observation struct {
 	size   int           // of the slice
 	asked  int           // bytes that the request was for
-	waited time.Duration // or atOnce
+	waited time.Duration // or noWait
 	limit  int           // math.MaxInt: unknown
 	rated  int           // bytes that come in sliceTime at the rate of the lease; 0: it reports none
 	left   int           // permits available now, of a request whose permits were available
@@ -124,7 +124,7 @@ type observation struct {
 // not known, or half or twice as many as now if neither is. Permits that are available pass faster than
 // the rate.
 func (o observation) next() int {
-	next, wait := o.size, o.waited > atOnce
+	next, wait := o.size, o.waited > noWait
 	switch {
 	case o.rated == 0 && (!wait || o.limit < math.MaxInt):
 		next = largest

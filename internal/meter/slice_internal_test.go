@@ -15,19 +15,19 @@ func TestSlice(t *testing.T) {
 		observation
 		want int
 	}{
-		// Available at once.
-		"no rate, a limit":           {observation{size: 4096, asked: 4096, waited: atOnce, limit: 80_000}, 10_000},
-		"no rate, a small limit":     {observation{size: 4096, asked: 4096, waited: atOnce, limit: 4}, 1},
-		"no rate, no limit":          {observation{size: 4096, asked: 4096, waited: atOnce, limit: unknown}, largest},
-		"a rate":                     {observation{size: 4096, asked: 4096, waited: atOnce, limit: 1e6, rated: 2000}, 2000},
-		"a rate and much available":  {observation{size: 2000, asked: 2000, waited: atOnce, limit: 1e6, rated: 2000, left: 80_000}, 10_000},
-		"a rate and all available":   {observation{size: 2000, asked: 2000, waited: atOnce, limit: 1e6, rated: 2000, left: 1e6}, largest},
-		"a rate and less available":  {observation{size: 9000, asked: 9000, waited: atOnce, limit: 1e6, rated: 2000, left: 8000}, 2000},
-		"a rate and a smaller limit": {observation{size: 4096, asked: 4096, waited: atOnce, limit: 16_000, rated: 2000, left: 8000}, 2000},
-		"a low rate":                 {observation{size: 4096, asked: 4096, waited: atOnce, limit: 1e6, rated: 20, least: packet}, packet},
-		"a limit of half a packet":   {observation{size: 4096, asked: 4096, waited: atOnce, limit: 730, rated: 2, least: 730}, 730},
-		"permits that are held":      {observation{size: 4096, asked: 4096, waited: atOnce, limit: 800, rated: 2, left: 400, least: 50}, 50},
-		"a high rate":                {observation{size: 4096, asked: 4096, waited: atOnce, limit: unknown, rated: math.MaxInt}, largest},
+		// Available without a wait.
+		"no rate, a limit":           {observation{size: 4096, asked: 4096, waited: noWait, limit: 80_000}, 10_000},
+		"no rate, a small limit":     {observation{size: 4096, asked: 4096, waited: noWait, limit: 4}, 1},
+		"no rate, no limit":          {observation{size: 4096, asked: 4096, waited: noWait, limit: unknown}, largest},
+		"a rate":                     {observation{size: 4096, asked: 4096, waited: noWait, limit: 1e6, rated: 2000}, 2000},
+		"a rate and much available":  {observation{size: 2000, asked: 2000, waited: noWait, limit: 1e6, rated: 2000, left: 80_000}, 10_000},
+		"a rate and all available":   {observation{size: 2000, asked: 2000, waited: noWait, limit: 1e6, rated: 2000, left: 1e6}, largest},
+		"a rate and less available":  {observation{size: 9000, asked: 9000, waited: noWait, limit: 1e6, rated: 2000, left: 8000}, 2000},
+		"a rate and a smaller limit": {observation{size: 4096, asked: 4096, waited: noWait, limit: 16_000, rated: 2000, left: 8000}, 2000},
+		"a low rate":                 {observation{size: 4096, asked: 4096, waited: noWait, limit: 1e6, rated: 20, least: packet}, packet},
+		"a limit of half a packet":   {observation{size: 4096, asked: 4096, waited: noWait, limit: 730, rated: 2, least: 730}, 730},
+		"permits that are held":      {observation{size: 4096, asked: 4096, waited: noWait, limit: 800, rated: 2, left: 400, least: 50}, 50},
+		"a high rate":                {observation{size: 4096, asked: 4096, waited: noWait, limit: unknown, rated: math.MaxInt}, largest},
 
 		// After a wait, of a limiter whose rate is credible: in the time of the wait it has brought at least
 		// an eighth of what was asked for.
