@@ -14,7 +14,7 @@ import (
 // code returns how a descriptor is answered.
 func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
 	switch {
-	case v.rule == nil, v.terms.unlimited, v.terms.shadow, v.terms.quota, v.givesHits && v.outcome == rejected:
+	case v.rule == nil, v.config.unlimited, v.config.shadow, v.config.quota, v.givesHits && v.outcome == rejected:
 	case v.outcome == rejected, v.outcome == unanswered && !d.domain.failOpen:
 		return ratelimit.RateLimitResponse_OVER_LIMIT
 	}
@@ -48,13 +48,13 @@ func (v *visit) fill(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatu
 	switch {
 	case v.rule == nil:
 		return
-	case v.terms.unlimited:
+	case v.config.unlimited:
 		s.LimitRemaining = math.MaxUint32
 		return
 	case v.outcome == free && !v.givesHits:
 		return
 	}
-	if s.CurrentLimit = v.terms.current; s.CurrentLimit == nil {
+	if s.CurrentLimit = v.config.current; s.CurrentLimit == nil {
 		s.CurrentLimit = v.limit.current("")
 	}
 	s.LimitRemaining = saturated(uint64(max(v.remains, 0)))
@@ -98,14 +98,14 @@ func (d *decision) dynamicMetadata() *structpb.Struct {
 		if v.rule == nil {
 			continue
 		}
-		if v.terms.quota {
+		if v.config.quota {
 			fields["quotaModeEnabled"] = structpb.NewBoolValue(true)
 			if v.outcome == rejected {
 				violations = append(violations, structpb.NewNumberValue(float64(i)))
 			}
 		}
 		if v.outcome != rejected {
-			merge(passed, v.terms.metadata)
+			merge(passed, v.config.metadata)
 		}
 	}
 	if len(violations) > 0 {

@@ -26,7 +26,7 @@ type decision struct {
 // visit is a descriptor while it is decided.
 type visit struct {
 	rule      *rule // nil if no rule applies
-	terms     *terms
+	config    *ruleConfig
 	limit     allowance
 	name      string // with values, for the counts; "" means the rule's
 	key       key
@@ -61,8 +61,8 @@ func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
 		return
 	}
 	v.rule = d.live[n.rule]
-	v.terms = v.rule.terms.Load()
-	v.limit = v.terms.limit
+	v.config = v.rule.config.Load()
+	v.limit = v.config.limit
 	parts := n.rule.valueParts
 	v.key = keyOf(len(parts), func(i int) string { return entries[parts[i]].GetValue() })
 	v.name = n.rule.nameFor(entries)
@@ -75,7 +75,7 @@ func (v *visit) overrideLimit(d *domain, descriptor *envoy.RateLimitDescriptor, 
 		writeText(&b, e.GetKey())
 		writeText(&b, e.GetValue())
 	}
-	v.rule, v.terms, v.limit = d.override, d.override.terms.Load(), l
+	v.rule, v.config, v.limit = d.override, d.override.config.Load(), l
 	v.key = key{values: policy.Key(b.String()), override: overrideOf(l)}
 }
 
@@ -125,10 +125,10 @@ func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string
 }
 
 // asks reports whether a limiter decides about the descriptor.
-func (v *visit) asks() bool { return v.rule != nil && !v.terms.unlimited && !v.limit.bans() }
+func (v *visit) asks() bool { return v.rule != nil && !v.config.unlimited && !v.limit.bans() }
 
 // enforced reports whether the descriptor can reject the request.
-func (v *visit) enforced() bool { return !v.terms.shadow && !v.terms.quota && !v.givesHits }
+func (v *visit) enforced() bool { return !v.config.shadow && !v.config.quota && !v.givesHits }
 
 // decide takes the hits of all descriptors, or of none. If ctx is done it takes none and returns ctx's error. With a store
 // it returns within the service's Timeout.
@@ -170,103 +170,78 @@ type chore struct {
 // finish gives back what is not to be kept, and takes what is left of limits. left is the error of a client that has left.
 func (d *decision) finish(ctx context.Context, left error) {
 	var chores []chore
-	var lanes [][]int // each chore is on its own
-	now := time.Now()
 	for i := len(d.visits) - 1; i >= 0; i-- {
 		v := &d.visits[i]
 		var do func() time.Duration
 		switch {
 		case left == nil:
-			do = v.finish(d, now)
+			do = v.finish(d)
 		case v.outcome == granted && !v.givesHits:
 			do = v.take.refund
 		}
-		switch {
-		case do == nil:
-		case d.service.stored():
-			lanes = append(lanes, []int{len(chores)})
+		if do != nil {
 			chores = append(chores, chore{v, do})
-		default:
-			chore{v, do}.done(do())
 		}
 	}
-	together(ctx, lanes, func(i int) time.Duration { return chores[i].do() },
-		func(i int, reset time.Duration) { chores[i].done(reset) }, func(int, time.Duration) {})
-}
-
-func (c chore) done(reset time.Duration) {
-	if reset > 0 {
-		c.of.reset = reset
+	done := func(i int, reset time.Duration) {
+		if reset > 0 {
+			chores[i].of.reset = reset
+		}
+	}
+	if d.service.stored() {
+		together(ctx, len(chores), func(i int) time.Duration { return chores[i].do() }, done, func(int, time.Duration) {})
+		return
+	}
+	for i, c := range chores {
+		done(i, c.do())
 	}
 }
 
-// lookForClient is after how many descriptors a decision in memory looks whether the client is still there.
-const lookForClient = 256
+// pollEvery is after how many descriptors a decision in memory looks whether the client is still there.
+const pollEvery = 256
 
-// ask asks the limiters of all descriptors: in memory one after the other, and at a store all at once, so that a request
-// takes one round trip.
+// ask asks the limiters of all descriptors: in memory one after the other, and at a store several concurrently, so that a
+// request takes one round trip.
 func (d *decision) ask(ctx context.Context) {
-	var all []int
+	var stored []*visit
 	for i := range d.visits {
 		v := &d.visits[i]
 		switch {
-		case v.rule != nil && !v.terms.unlimited && v.limit.bans():
+		case v.rule != nil && !v.config.unlimited && v.limit.bans():
 			v.outcome = rejected
 		case !v.asks():
 		case d.service.stored():
-			all = append(all, i)
-		case i%lookForClient == 0 && ctx.Err() != nil:
+			v.outcome = unanswered // until there is a reply
+			stored = append(stored, v)
+		case i%pollEvery == 0 && ctx.Err() != nil:
 			return
 		default:
-			v.decided(d, v.rule.tryAcquire(v.key, v.permits())) //nolint:contextcheck // it does not wait
+			v.decided(d, v.tryAcquire())
 		}
 	}
-	if len(all) == 1 {
-		v := &d.visits[all[0]]
-		v.decided(d, v.rule.tryAcquire(v.key, v.permits())) //nolint:contextcheck // as below
+	if len(stored) == 1 {
+		stored[0].decided(d, stored[0].tryAcquire())
 		return
 	}
-	d.askStore(ctx, all)
-}
-
-// askStore asks about several descriptors. Those of one limiter are asked in their order.
-func (d *decision) askStore(ctx context.Context, all []int) {
-	type limiter struct {
-		rule *rule
-		key  key
-	}
-	var lanes [][]int
-	laneOf := make(map[limiter]int, len(all))
-	for _, i := range all {
-		v := &d.visits[i]
-		v.outcome = unanswered // until there is an answer
-		at := limiter{v.rule, v.key}
-		lane, ok := laneOf[at]
-		if !ok {
-			lane = len(lanes)
-			laneOf[at], lanes = lane, append(lanes, nil)
-		}
-		lanes[lane] = append(lanes[lane], i)
-	}
-	together(ctx, lanes, func(i int) take {
+	together(ctx, len(stored), func(i int) take {
 		if ctx.Err() != nil {
 			return take{}
 		}
-		v := &d.visits[i]
-		return v.rule.tryAcquire(v.key, v.permits()) //nolint:contextcheck // a call of the store may be for many requests
+		return stored[i].tryAcquire()
 	}, func(i int, t take) {
 		if t.from != nil {
-			d.visits[i].decided(d, t)
+			stored[i].decided(d, t)
 		}
 	}, func(_ int, t take) { t.refund() })
 }
 
-// permits returns the permits to ask for: none if hits are returned, which only looks.
-func (v *visit) permits() int {
+// tryAcquire asks the limiter. It asks for no permits if hits are returned, which only looks.
+func (v *visit) tryAcquire() take {
+	n := number(v.hits)
 	if v.givesHits {
-		return 0
+		n = 0
 	}
-	return number(v.hits)
+	return v.rule.tryAcquire(v.key, n)
 }
 
 func number(hits uint64) int { return int(min(hits, math.MaxInt)) }
@@ -293,7 +268,7 @@ func (v *visit) decided(d *decision, t take) {
 }
 
 // finish counts how the descriptor was decided, and returns the chore that is left, or nil.
-func (v *visit) finish(d *decision, now time.Time) (do func() time.Duration) {
+func (v *visit) finish(d *decision) (do func() time.Duration) {
 	if v.rule == nil {
 		return nil
 	}
@@ -302,7 +277,7 @@ func (v *visit) finish(d *decision, now time.Time) (do func() time.Duration) {
 		c = v.rule.countsOf(v.name)
 	}
 	switch {
-	case v.terms.unlimited:
+	case v.config.unlimited:
 		c.granted.Add(v.hits)
 	case v.outcome == unanswered:
 		c.unanswered.Add(1)
@@ -321,7 +296,7 @@ func (v *visit) finish(d *decision, now time.Time) (do func() time.Duration) {
 	case v.outcome == granted:
 		c.granted.Add(v.hits)
 	case v.outcome == rejected:
-		if v.terms.shadow || v.terms.quota {
+		if v.config.shadow || v.config.quota {
 			c.shadowed.Add(v.hits)
 			d.service.logShadowed(v)
 		} else {
@@ -331,8 +306,8 @@ func (v *visit) finish(d *decision, now time.Time) (do func() time.Duration) {
 			v.remains, do = 0, v.take.drain
 		}
 	}
-	if left := v.limit.untilEnd(now); left > 0 && v.outcome != free && v.reset <= 0 {
-		v.reset = left
+	if v.outcome != free && v.reset <= 0 {
+		v.reset = v.limit.untilEnd()
 	}
 	return do
 }

@@ -223,18 +223,15 @@ func (l allowance) update(to limiter, name string) error {
 }
 
 // untilEnd returns the time until the current window of a unit ends, or 0 if the limit is one of package spec.
-func (l allowance) untilEnd(now time.Time) time.Duration {
+func (l allowance) untilEnd() time.Duration {
 	if l.Unit == 0 {
 		return 0
 	}
-	if c := l.calendar(); c != (core.Calendar{}) {
-		_, end := c.Bounds(now)
-		return end.Sub(now)
+	l.Requests = max(l.Requests, 1)
+	window, err := l.local("")
+	if err != nil {
+		return 0
 	}
-	length := longestOf[l.Unit] * time.Duration(l.Multiplier)
-	passed := now.Sub(anchorOf(l.Unit)) % length
-	if passed < 0 {
-		passed += length
-	}
-	return length - passed
+	reset, _ := core.ResetAfter.From(window.TryAcquire(1))
+	return reset
 }

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
@@ -29,13 +27,11 @@ type rule struct {
 	storeAs string // what the names of its limiters on the store begin with
 	counts  counts
 
-	made       time.Time
-	fullUntil  atomic.Int64 // since made: there is no room for new keys until then
 	overflowed atomic.Uint64
 
-	terms atomic.Pointer[terms]
-	own   *limiters
-	rest  *limiters // of groups of the other keys
+	config atomic.Pointer[ruleConfig]
+	own    *limiters
+	rest   *limiters // of groups of the other keys
 
 	detailsLen atomic.Int64
 	details    sync.Map // from names with values, as detailed_metric and value_to_metric want them, to *counts
@@ -72,14 +68,6 @@ func (k key) storeAs() string {
 	return name
 }
 
-// terms are what may change about a rule.
-type terms struct {
-	*ruleConfig
-
-	current *ratelimit.RateLimitResponse_RateLimit
-	byLimit bool // an override's: the limit is in the key
-}
-
 // counts are the hits of a rule since it exists, by what was decided about them; a look, of 0 hits, is none.
 type counts struct {
 	granted, rejected atomic.Uint64
@@ -90,18 +78,15 @@ type counts struct {
 
 const (
 	groups = 1024 // of the keys for which there is no room: enough that a crowd of keys does not lock out all others
-
-	// lookForRoom is how often a rule looks for room while there is none: each look visits several keys.
-	lookForRoom = time.Millisecond
 )
 
 // newRule returns a rule that has no limiters yet.
-func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions, byLimit bool) (*rule, error) {
-	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared, made: time.Now()}
+func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions) (*rule, error) {
+	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared}
 	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
-	r.terms.Store(newTerms(c, byLimit))
+	r.config.Store(c)
 	most := groups
-	if byLimit {
+	if c.byLimit {
 		most = max(groups, min(keys, 16*groups)) // of each limit
 	}
 	var err error
@@ -109,14 +94,6 @@ func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOpti
 		r.rest, err = r.keyed(most)
 	}
 	return r, err
-}
-
-func newTerms(c *ruleConfig, byLimit bool) *terms {
-	t := &terms{ruleConfig: c, byLimit: byLimit}
-	if !c.unlimited && !byLimit {
-		t.current = c.limit.current(c.limitName)
-	}
-	return t
 }
 
 func (r *rule) keyed(most int) (*limiters, error) {
@@ -128,10 +105,10 @@ func (r *rule) keyed(most int) (*limiters, error) {
 	})
 }
 
-// update applies new terms of the same kind to live limiters and later ones.
-func (r *rule) update(t *terms) {
-	changed := r.terms.Load().limit != t.limit
-	r.terms.Store(t)
+// update applies a configuration of the same kind to live limiters and later ones.
+func (r *rule) update(c *ruleConfig) {
+	changed := r.config.Load().limit != c.limit
+	r.config.Store(c)
 	if changed {
 		for f := range r.all {
 			f.catchUp()
@@ -151,11 +128,11 @@ func (r *rule) all(yield func(*follower) bool) {
 }
 
 // limitOf returns the limit of a key.
-func (t *terms) limitOf(k key) allowance {
-	if t.byLimit {
+func (rc *ruleConfig) limitOf(k key) allowance {
+	if rc.byLimit {
 		return allowance{Requests: k.override.requests, Multiplier: k.override.multiplier, Unit: k.override.unit}
 	}
-	return t.limit
+	return rc.limit
 }
 
 // groupOf returns the key of the group that a key is in.
@@ -167,8 +144,8 @@ func groupOf(k key) key {
 
 // follow makes a limiter for a key.
 func (r *rule) follow(k key) (*follower, error) {
-	t := r.terms.Load()
-	limit := t.limitOf(k)
+	config := r.config.Load()
+	limit := config.limitOf(k)
 	shared := r.shared
 	if shared.Store != nil {
 		shared.Key = r.storeAs + k.storeAs()
@@ -181,7 +158,7 @@ func (r *rule) follow(k key) (*follower, error) {
 		return nil, err
 	}
 	f := &follower{limiter: l, rule: r, key: k}
-	f.terms.Store(t)
+	f.config.Store(config)
 	return f, nil
 }
 
@@ -194,13 +171,8 @@ type take struct {
 
 // tryAcquire takes permits for a key.
 func (r *rule) tryAcquire(k key, n int) take {
-	now := time.Since(r.made)
-	if _, live := r.own.Get(k); live || int64(now) >= r.fullUntil.Load() {
-		l := r.own.TryAcquire(k, n)
-		if !noRoom(l) {
-			return take{l, r.own, k}
-		}
-		r.fullUntil.Store(int64(now + lookForRoom))
+	if l := r.own.TryAcquire(k, n); !noRoom(l) {
+		return take{l, r.own, k}
 	}
 	r.overflowed.Add(1)
 	k = groupOf(k)
@@ -267,14 +239,14 @@ func (r *rule) close() {
 	_ = r.rest.Close()
 }
 
-// follower is a limiter that follows the terms of its rule, also if they change while it is made.
+// follower is a limiter that follows the configuration of its rule, also if that changes while it is made.
 type follower struct {
 	limiter
 
-	rule  *rule
-	key   key
-	mu    sync.Mutex // one update at a time
-	terms atomic.Pointer[terms]
+	rule   *rule
+	key    key
+	mu     sync.Mutex // one update at a time
+	config atomic.Pointer[ruleConfig]
 }
 
 // TryAcquire takes permits by the current limit.
@@ -284,15 +256,15 @@ func (f *follower) TryAcquire(permits int) core.Lease {
 }
 
 func (f *follower) catchUp() {
-	if f.terms.Load() == f.rule.terms.Load() {
+	if f.config.Load() == f.rule.config.Load() {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was, is := f.terms.Load(), f.rule.terms.Load()
+	was, is := f.config.Load(), f.rule.config.Load()
 	if l := is.limitOf(f.key); l != was.limitOf(f.key) {
 		// The kind is the same and the limit is valid, so the only error left is that the limiter is closed.
 		_ = l.update(f.limiter, f.rule.domain)
 	}
-	f.terms.Store(is)
+	f.config.Store(is)
 }

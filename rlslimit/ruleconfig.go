@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
@@ -18,6 +19,8 @@ type ruleConfig struct {
 	name       string // key1_value1.subkey1, as the reference has it
 	id         string // the same, but different for different paths, with what decides which requests share a limiter
 	limit      allowance
+	byLimit    bool                                   // an override's: the limit is in the key
+	current    *ratelimit.RateLimitResponse_RateLimit // the limit as responses have it; nil if it is unlimited or in the key
 	unlimited  bool
 	limitName  string
 	replaces   []string
@@ -102,4 +105,7 @@ func (rc *ruleConfig) describe(path []entry) {
 		id.WriteByte('/')
 	}
 	rc.id = id.String() + rc.limit.kind().String()
+	if !rc.unlimited {
+		rc.current = rc.limit.current(rc.limitName)
+	}
 }

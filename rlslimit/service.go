@@ -110,7 +110,7 @@ func New(o Options) (*Service, error) {
 		if o.Shared.Timeout == 0 {
 			s.options.Shared.Timeout = defaultTimeout
 		}
-		s.options.Shared.Store = &store{Store: o.Shared.Store, timeout: s.options.Shared.Timeout, answered: s.usable, base: time.Now()}
+		s.options.Shared.Store = &watchedStore{o.Shared.Store, s.usable}
 	}
 	if err := s.Update(o.Config); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (s *Service) Update(c Config) error {
 	}
 	known := make(map[string]*rule)
 	for _, r := range before.rules {
-		known[r.domain+"\x00"+r.terms.Load().id] = r
+		known[r.domain+"\x00"+r.config.Load().id] = r
 	}
 	next := &state{domains: make(map[string]*domain, len(c.domains))}
 	var updates []func()
@@ -145,14 +145,14 @@ func (s *Service) Update(c Config) error {
 			r := known[config.name+"\x00"+rc.id]
 			if r == nil {
 				var err error
-				if r, err = newRule(config.name, rc, config.keys, s.options.Shared, rc == overrides); err != nil {
+				if r, err = newRule(config.name, rc, config.keys, s.options.Shared); err != nil {
 					return err
 				}
 				if err := r.check(); err != nil {
 					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
 				}
 			} else if rc != overrides {
-				updates = append(updates, func() { r.update(newTerms(rc, false)) })
+				updates = append(updates, func() { r.update(rc) })
 			}
 			next.rules = append(next.rules, r)
 			if d.live[rc] = r; rc == overrides {
@@ -175,12 +175,11 @@ func (s *Service) Update(c Config) error {
 }
 
 // overrides stands for the limits that come with requests.
-var overrides = &ruleConfig{name: "override", id: "override", limit: allowance{Unit: second, Multiplier: 1}}
+var overrides = &ruleConfig{name: "override", id: "override", byLimit: true, limit: allowance{Unit: second, Multiplier: 1}}
 
 // check makes a limiter, to find out now whether the limit is valid.
 func (r *rule) check() error {
-	t := r.terms.Load()
-	if t.unlimited || t.byLimit || t.limit.bans() {
+	if c := r.config.Load(); c.unlimited || c.byLimit || c.limit.bans() {
 		return nil
 	}
 	f, err := r.follow(key{})
@@ -259,14 +258,14 @@ func (s *Service) usable() {
 // logShadowed logs, once a second per rule, that a request is over the limit and passes.
 func (s *Service) logShadowed(v *visit) {
 	if l := s.options.Logger; l != nil && v.rule.mayLog() {
-		l.Info("over the limit, and let through", slog.String("domain", v.rule.domain), slog.String("rule", v.terms.name))
+		l.Info("over the limit, and let through", slog.String("domain", v.rule.domain), slog.String("rule", v.config.name))
 	}
 }
 
 // find finds the rule of each descriptor.
 func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) error {
 	for i, descriptor := range req.GetDescriptors() {
-		if err := ctx.Err(); err != nil && i%lookForClient == 0 {
+		if err := ctx.Err(); err != nil && i%pollEvery == 0 {
 			return status.FromContextError(err).Err()
 		}
 		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
@@ -302,14 +301,14 @@ func hitsOf(req *ratelimit.RateLimitRequest, descriptor *envoy.RateLimitDescript
 // replace leaves out the limits that others replace.
 func (d *decision) replace() {
 	var replaced map[string]bool
-	var seen map[*terms]bool // many descriptors may have one rule
+	var seen map[*ruleConfig]bool // many descriptors may have one rule
 	for i := range d.visits {
-		t := d.visits[i].terms
+		t := d.visits[i].config
 		if t == nil || len(t.replaces) == 0 || seen[t] {
 			continue
 		}
 		if replaced == nil {
-			replaced, seen = make(map[string]bool), make(map[*terms]bool)
+			replaced, seen = make(map[string]bool), make(map[*ruleConfig]bool)
 		}
 		seen[t] = true
 		for _, name := range t.replaces {
@@ -320,7 +319,7 @@ func (d *decision) replace() {
 		return
 	}
 	for i := range d.visits {
-		if v := &d.visits[i]; v.terms != nil && !v.terms.unlimited && v.terms.limitName != "" && replaced[v.terms.limitName] {
+		if v := &d.visits[i]; v.config != nil && !v.config.unlimited && v.config.limitName != "" && replaced[v.config.limitName] {
 			*v = visit{hits: v.hits}
 		}
 	}

@@ -50,16 +50,16 @@ func (s *Service) Rules() []Rule {
 }
 
 func (r *rule) report() Rule {
-	t := r.terms.Load()
+	c := r.config.Load()
 	own, rest := r.own.Counts(), r.rest.Counts()
 	report := Rule{
-		Domain: r.domain, Name: t.name, Shadow: t.shadow || t.quota, Counts: r.counts.load(),
+		Domain: r.domain, Name: c.name, Shadow: c.shadow || c.quota, Counts: r.counts.load(),
 		Keys: own.Live + rest.Live, Overflowed: r.overflowed.Load(),
 	}
-	if !t.byLimit {
-		report.Limit = t.limit.String()
+	if !c.byLimit {
+		report.Limit = c.limit.String()
 	}
-	if len(t.valueParts) == 0 && !t.byLimit {
+	if len(c.valueParts) == 0 && !c.byLimit {
 		if l, ok := r.own.Get(key{}); ok && r.shared.Store == nil {
 			if reporter, ok := l.(core.Reporter); ok {
 				s := reporter.Statistics()
@@ -93,13 +93,13 @@ func (s *Service) Reset(ctx context.Context, name string, values ...string) (int
 	n := 0
 	wrong := fmt.Errorf("%w: %q", ErrNoRule, name)
 	for _, r := range st.rules {
-		t := r.terms.Load()
-		if r.domain+"/"+t.name != name {
+		c := r.config.Load()
+		if r.domain+"/"+c.name != name {
 			continue
 		}
-		if len(values) > 0 && (t.byLimit || len(values) != len(t.valueParts)) {
+		if len(values) > 0 && (c.byLimit || len(values) != len(c.valueParts)) {
 			if wrong != nil {
-				wrong = fmt.Errorf("rlslimit: %d values for a rule that has %d", len(values), len(t.valueParts))
+				wrong = fmt.Errorf("rlslimit: %d values for a rule that has %d", len(values), len(c.valueParts))
 			}
 			continue
 		}

@@ -5,34 +5,28 @@ import (
 	"sync/atomic"
 )
 
-// mostTogether is how many questions of one request are at the store at once. A client of Redis shares connections and
-// pipelines among them.
-const mostTogether = 64
+// maxTogether is how many calls of the store one request has in flight. A Redis client shares connections and pipelines among
+// them.
+const maxTogether = 64
 
-// together calls do with each number of the lanes: with those of a lane one after the other, and with those of different lanes at
-// once. It returns when all calls have returned, or ctx is done. It calls in for each result that came in time. For the others
-// it calls late, on another goroutine, which ends as soon as they have returned.
-func together[T any](ctx context.Context, lanes [][]int, do func(int) T, in, late func(int, T)) {
+// together calls do(0), …, do(n-1), several of them concurrently. It returns when all calls have returned, or ctx is done. It
+// calls in for each result that came in time. For the others it calls late, on another goroutine, which ends as soon as they
+// have returned.
+func together[T any](ctx context.Context, n int, do func(int) T, in, late func(int, T)) {
 	type result struct {
 		i int
 		v T
 	}
-	n := 0
-	for _, lane := range lanes {
-		n += len(lane)
-	}
 	results := make(chan result, n)
 	var next atomic.Int64
-	for range min(len(lanes), mostTogether) {
+	for range min(n, maxTogether) {
 		go func() {
-			for at := next.Add(1) - 1; at < int64(len(lanes)); at = next.Add(1) - 1 {
-				for _, i := range lanes[at] {
-					results <- result{i, do(i)}
-				}
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				results <- result{i, do(i)}
 			}
 		}()
 	}
-	for ; n > 0; n-- {
+	for left := n; left > 0; left-- {
 		select {
 		case r := <-results:
 			in(r.i, r.v)
@@ -46,7 +40,7 @@ func together[T any](ctx context.Context, lanes [][]int, do func(int) T, in, lat
 		default:
 		}
 		go func() {
-			for range n {
+			for range left {
 				r := <-results
 				late(r.i, r.v)
 			}
