@@ -87,12 +87,14 @@ func TestConcurrencyKeepsTheRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Min, o.Max = 5, 5
-			limitertest.Run(t, limitertest.Config{New: func() core.Limiter { return newConcurrency(t, o) }, Limit: 5})
+			limitertest.Run(t, limitertest.Config{
+				New: func() core.Limiter { return newConcurrency(t, o) }, Limit: 5, QueueLimit: o.QueueLimit, QueueOrder: o.QueueOrder,
+			})
 		})
 	}
 	t.Run("limit of one", func(t *testing.T) {
 		o := adaptive.Options{Max: 1, QueueLimit: 4}
-		limitertest.Run(t, limitertest.Config{New: func() core.Limiter { return newConcurrency(t, o) }, Limit: 1})
+		limitertest.Run(t, limitertest.Config{New: func() core.Limiter { return newConcurrency(t, o) }, Limit: 1, QueueLimit: 4})
 	})
 }
 

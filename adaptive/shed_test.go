@@ -92,7 +92,7 @@ func TestShedKeepsTheRules(t *testing.T) {
 					return s
 				},
 				Done:  func(l core.Limiter) { gauges.Delete(l) },
-				Limit: math.MaxInt,
+				Limit: math.MaxInt, QueueLimit: o.QueueLimit, QueueOrder: o.QueueOrder,
 				Gate: func(l core.Limiter, open bool) {
 					found, _ := gauges.Load(l)
 					g := found.(*gauge)

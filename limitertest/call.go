@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// call is an Acquire under way.
+// call is an Acquire that has been started.
 type call struct {
 	s      *subject
 	n      int
@@ -19,9 +19,16 @@ type call struct {
 	lease core.Lease
 	err   error
 	at    time.Time
+
+	// Of a play: how the call ends, unless the model has it wait.
+	want   error
+	reason string // core's phrase for a rejection
 }
 
-// acquires begins an Acquire and returns when it has returned, or waits.
+// expect has the model say that the call ends, with an error or with a grant.
+func (c *call) expect(err error) { c.want = err }
+
+// acquires starts an Acquire and returns when it has returned, or waits.
 func (s *subject) acquires(n int) *call { return s.acquiresWithin(n, 0) }
 
 // waiter is acquires for a request that has to wait, or there is no point in going on.
@@ -33,13 +40,13 @@ func (s *subject) waiter(n int, when string) *call {
 
 // acquiresWithin is acquires with a deadline from now; 0: none.
 func (s *subject) acquiresWithin(n int, limit time.Duration) *call {
-	c := s.begin(n, limit)
+	c := s.start(n, limit)
 	s.synchronize()
 	return c
 }
 
-// begin begins an Acquire.
-func (s *subject) begin(n int, limit time.Duration) *call {
+// start starts an Acquire.
+func (s *subject) start(n int, limit time.Duration) *call {
 	c := &call{s: s, n: n, ended: make(chan struct{})}
 	var ctx context.Context
 	if limit > 0 {
@@ -64,12 +71,21 @@ func (s *subject) begin(n int, limit time.Duration) *call {
 // acquiresNow is an Acquire that must return at once, on the rule's goroutine: in real time nothing else shows that.
 func (s *subject) acquiresNow(ctx context.Context, n int, when string) *call {
 	c := &call{s: s, n: n, ended: make(chan struct{})}
-	begin := time.Now()
+	start := time.Now()
 	c.lease, c.err = s.l.Acquire(ctx, n)
+	c.at = time.Now()
 	close(c.ended)
 	s.leases = append(s.leases, c.lease)
-	s.atOnce(begin, "Acquire(%d) %s", n, when)
+	s.atOnce(start, "Acquire(%d) %s", n, when)
 	return c
+}
+
+// fill makes the empty queue full, with as few waiters as can be, and returns them.
+func (s *subject) fill() (waiters []*call) {
+	for free := s.QueueLimit; free > 0; free -= s.Limit {
+		waiters = append(waiters, s.waiter(min(free, s.Limit), "with room in the queue"))
+	}
+	return waiters
 }
 
 // waits reports whether the call has not returned.
@@ -102,14 +118,14 @@ func (c *call) String() string {
 // mustWait wants the call to wait, or there is no point in going on.
 func (c *call) mustWait(when string) {
 	if !c.waits() {
-		c.s.stopf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
+		c.s.fatalf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
 	}
 }
 
 // wantWait wants the call to wait.
 func (c *call) wantWait(when string) {
 	if !c.waits() {
-		c.s.faultf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
+		c.s.errorf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
 	}
 }
 
@@ -117,16 +133,16 @@ func (c *call) wantWait(when string) {
 func (c *call) wantGrant(when string) {
 	switch {
 	case !c.granted():
-		c.s.faultf("Acquire(%d) %s %v, want it granted", c.n, when, c)
+		c.s.errorf("Acquire(%d) %s %v, want it granted", c.n, when, c)
 	case !c.lease.Acquired() || c.lease.Permits() != c.n:
-		c.s.faultf("Acquire(%d) %s returned no error with a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
+		c.s.errorf("Acquire(%d) %s returned no error with a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
 	}
 }
 
 // wantReject wants the call to have been rejected.
 func (c *call) wantReject(when string) {
 	if !c.rejected() {
-		c.s.faultf("Acquire(%d) %s %v, want core.ErrRejected", c.n, when, c)
+		c.s.errorf("Acquire(%d) %s %v, want core.ErrRejected", c.n, when, c)
 		return
 	}
 	c.s.matches(c.lease, c.err, "Acquire, rejected "+when)
@@ -135,7 +151,7 @@ func (c *call) wantReject(when string) {
 // wantError wants the call to have ended with that very error.
 func (c *call) wantError(want error, when string) {
 	if c.waits() || c.err != want { //nolint:errorlint // unchanged is the rule
-		c.s.faultf("Acquire(%d) %s %v, want: %v", c.n, when, c, want)
+		c.s.errorf("Acquire(%d) %s %v, want: %v", c.n, when, c, want)
 		return
 	}
 	c.s.matches(c.lease, c.err, "Acquire "+when)
@@ -144,10 +160,10 @@ func (c *call) wantError(want error, when string) {
 // matches wants the lease that was returned with an error to have that error.
 func (s *subject) matches(l core.Lease, err error, what string) {
 	if l.Acquired() || l.Permits() != 0 {
-		s.faultf("%s: the lease with the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())
+		s.errorf("%s: the lease with the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())
 	}
 	if !same(l.Err(), err) {
-		s.faultf("%s: the lease's Err() is %q, and the error with it %q, want the same error", what, l.Err(), err)
+		s.errorf("%s: the lease's Err() is %q, and the error with it %q, want the same error", what, l.Err(), err)
 	}
 }
 

@@ -10,9 +10,9 @@ func clockGoesBack(s *subject) {
 	s.has(s.Limit, "of a new limiter, where the clock has gone back")
 	l := s.empties()
 	if d, ok := core.RetryAfter.From(s.refused(1, "with nothing available")); ok && d > s.Refill {
-		s.faultf("RetryAfter where the clock has gone back: %v, though all is back after %v", d, s.Refill)
+		s.errorf("RetryAfter where the clock has gone back: %v, though all is back after %v", d, s.Refill)
 	}
-	if s.queue > 0 && !s.Manual {
+	if s.QueueLimit > 0 && !s.Manual {
 		c := s.waiter(1, "with nothing available")
 		l.Release()
 		s.pass(s.Refill)

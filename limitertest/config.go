@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // NoQueue is the [Config].QueueLimit of a limiter in which no request may wait.
-const NoQueue = -1
+const NoQueue = 0
 
-// Config describes the limiter under test. New and Limit are required. Run finds out most
-// fields that are left zero by trying a limiter, and checks fields that are set against the
-// limiter's behavior, so set what you know.
+// Config describes the limiter under test. New and Limit are required. The rules check the limiter
+// against the other fields: set QueueLimit if requests may wait, and Refill if permits come back
+// with time.
 type Config struct {
 	// New returns a new limiter with all its permits available. It is called several times,
 	// each time in the bubble in which the limiter is used, and must not return the same
@@ -38,14 +40,12 @@ type Config struct {
 	// nil, the limiter never rejects.
 	Gate func(l core.Limiter, open bool)
 
-	// QueueLimit is the number of permits that may wait. [NoQueue] means that there is no queue, and
-	// math.MaxInt that it is unbounded. If QueueLimit is 0, Run finds out QueueLimit and QueueOrder,
-	// and ignores the QueueOrder given here.
+	// QueueLimit is the number of permits that may wait. 0, which is [NoQueue], means that there is
+	// no queue, and math.MaxInt that it is unbounded.
 	QueueLimit int
 
-	// QueueOrder is the order in which waiters are served. If Run finds out QueueLimit, it takes
-	// [core.FairShare] from a limiter whose method QueueOrder returns it; otherwise set it together
-	// with QueueLimit. Either way, the rules about flows tell whether the limiter keeps it.
+	// QueueOrder is the order in which waiters are served. A limiter with a method QueueOrder must
+	// report it. For [core.FairShare], rules about flows check that the limiter keeps it.
 	QueueOrder core.QueueOrder
 
 	// Update changes the permit limit of a limiter in use, and nothing else, and returns what
@@ -56,7 +56,7 @@ type Config struct {
 	// once: exactly that long then, and at most that long after any other use. For a bucket it
 	// is the period times limit/tokens, rounded up to whole periods; for a window it is the
 	// window's length, unless the grid has an anchor. 0 means that permits do not come back with
-	// time, or that Run finds out; Manual and Holds are then ignored.
+	// time; Manual and Holds are then ignored.
 	Refill time.Duration
 
 	// Manual reports whether permits come back only in TryReplenish, when they are due.
@@ -89,8 +89,8 @@ type Config struct {
 	Roams bool
 
 	// RealTime runs all rules outside a bubble, for a limiter that needs a real network. Rules
-	// about exact times and about waiting are skipped, Run finds out nothing by itself, and no
-	// permit may come back with time while a rule runs: make Refill an hour, for example.
+	// about exact times and about waiting are skipped, and no permit may come back with time
+	// while a rule runs: make Refill an hour, for example.
 	RealTime bool
 
 	// Skip names rules that are not checked, by the names of their subtests. An unknown name
@@ -112,8 +112,8 @@ func (c Config) validate() error {
 	if c.Limit < 1 {
 		invalid("Limit", c.Limit, "at least 1")
 	}
-	if c.QueueLimit < NoQueue {
-		invalid("QueueLimit", c.QueueLimit, "at least -1")
+	if c.QueueLimit < 0 {
+		invalid("QueueLimit", c.QueueLimit, "at least 0")
 	}
 	if c.QueueOrder > core.FairShare {
 		invalid("QueueOrder", c.QueueOrder, "oldest-first, newest-first or fair-share")
@@ -140,12 +140,34 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// facts is everything that the rules need to know: what Config says, what was found out, and
-// what a new limiter implements.
+// facts is everything that the rules need to know: what Config says, and what a new limiter
+// implements.
 type facts struct {
 	Config
-	queue  int        // permits that may wait
 	offers Interfaces // but for those in Lacks
+	cores  bool       // the limiters of package core decide
+}
+
+// facts returns the config with the optional interfaces of a limiter that New returns.
+func (c Config) facts(t *testing.T) (*facts, []ruleError) {
+	t.Helper()
+	c.Manual = c.Manual && c.Refill > 0
+	c.Holds = c.Holds || c.Refill == 0
+	f := &facts{Config: c}
+	r := rule{name: "config", check: func(s *subject) {
+		f.offers = interfacesOf(s.l) &^ f.Lacks
+		f.cores = !slices.ContainsFunc(backdoor.Core[core.Lease]().Roots(s.l), func(root any) bool { return !isCores(root) })
+	}}
+	return f, r.errors(t, f)
+}
+
+// isCores reports whether a limiter is one of package core's.
+func isCores(limiter any) bool {
+	switch limiter.(type) {
+	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
+		return true
+	}
+	return false
 }
 
 // is reports whether the limiters have all of the interfaces.
@@ -161,7 +183,7 @@ func (f *facts) grain() time.Duration { return max(f.Grain, 1) }
 func (f *facts) piece() int { return (f.Limit-1)/3 + 1 }
 
 // unbounded reports whether the queue is too long to be filled.
-func (f *facts) unbounded() bool { return f.queue/f.Limit >= maxWaiters }
+func (f *facts) unbounded() bool { return f.QueueLimit/f.Limit >= maxWaiters }
 
 // maxWaiters is how many waiters a rule makes at most.
 const maxWaiters = 250

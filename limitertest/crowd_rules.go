@@ -44,7 +44,7 @@ func manyAtOnce(s *subject) {
 	}
 	s.leases = append(s.leases, leases...)
 	if got, want := len(leases), s.Limit/n; got != want {
-		s.faultf("%d goroutines took %d permits each, as long as there were: %d grants, want %d of %d permits", crowd, n, got, want, s.Limit)
+		s.errorf("%d goroutines took %d permits each, as long as there were: %d grants, want %d of %d permits", crowd, n, got, want, s.Limit)
 	}
 	s.has(s.Limit%n, "after many took what there was")
 }
@@ -74,7 +74,7 @@ func neverMoreHeld(s *subject) {
 	}
 	wg.Wait()
 	if m := most.Load(); m > int64(s.Limit) {
-		s.faultf("%d goroutines held %d permits at once, want %d at most", crowd, m, s.Limit)
+		s.errorf("%d goroutines held %d permits at once, want %d at most", crowd, m, s.Limit)
 	}
 	s.refill()
 	s.has(s.Limit, "after all leases were released")
@@ -106,7 +106,7 @@ func releaseComesBefore(s *subject) {
 	}
 	wg.Wait()
 	if g := grants.Load(); g == 0 || g != int64(sum) {
-		s.faultf("%d goroutines added 1 under a lease of all permits, %d times in all: %d", crowd, g, sum)
+		s.errorf("%d goroutines added 1 under a lease of all permits, %d times in all: %d", crowd, g, sum)
 	}
 }
 
@@ -121,7 +121,7 @@ func countsOnlyGrow(s *subject) {
 		defer mu.Unlock()
 		st, _ := s.counts()
 		if st.Granted < last.Granted || st.Rejected < last.Rejected {
-			s.faultf("Statistics went from %v to %v, want Granted and Rejected to grow alone", last, st)
+			s.errorf("Statistics went from %v to %v, want Granted and Rejected to grow alone", last, st)
 		}
 		last = st
 	}

@@ -17,13 +17,21 @@
 // A limiter needs no more than the interface. The optional interfaces of core, and io.Closer,
 // are checked if it implements them.
 //
-// Each rule is a subtest with the rule's name, and runs in its own testing/synctest bubble:
+// Most rules are checked by plays: random sequences of calls, with a model beside the limiter
+// that predicts by plain arithmetic which requests are granted, rejected or wait, and what is
+// available. The first difference is an error of the rule that the call was about. The other
+// rules, such as those about times and about callers at the same time, are checked one by one.
+//
+// Each rule is a subtest with the rule's name. Plays and rules run in testing/synctest bubbles:
 // times are checked to the nanosecond, and waiting takes no real time. A wait that never ends
 // is reported as a failure; it does not hang the test. A rule that does not apply to the
 // limiter is skipped, and the skip message says why.
 //
-// A limiter that differs from those of core says how in its [Config]:
+// A limiter that differs from one that rejects at its limit, and whose leases hold permits until
+// they are released, describes that in its [Config]:
 //
+//   - Requests may wait: set QueueLimit, and QueueOrder if they are not served oldest first.
+//   - Its permits come back with time: set Refill.
 //   - It asks a server: start the server in New, stop it in Done, and connect to it in memory,
 //     with net.Pipe for example. Both functions run in the rule's bubble, in which a goroutine
 //     that waits for a real socket stops the clock. If the server's clock is coarser than a
@@ -31,7 +39,7 @@
 //     server cannot run in memory, set RealTime.
 //   - Its limit changes by itself: fix it at Limit.
 //   - It grants everything until it is overloaded: set Limit to math.MaxInt, and Gate to a
-//     function that begins and ends an overload.
+//     function that starts and ends an overload.
 //   - Its limit can be changed: set Update.
 //   - It may be made under one clock and used under another, as the limiters of core may: set
 //     Roams.

@@ -21,37 +21,23 @@ type Verdict struct {
 }
 
 // Judge returns the verdict of one rule, for tests that want it broken.
-func Judge(t *testing.T, c Config, name string) Verdict {
+func Judge(t *testing.T, c Config, name string) (v Verdict) {
 	t.Helper()
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
-	}
-	f, faults := c.find(t)
-	if len(faults) > 0 {
-		return Verdict{Faults: faults}
 	}
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
 	if i < 0 {
 		t.Fatalf("no rule %q", name)
 	}
-	if why := rules[i].skipped(f); why != "" {
-		return Verdict{Skipped: why}
+	e, errs := c.examine(t)
+	if len(errs) == 0 {
+		v.Skipped, errs = e.judge(t, rules[i])
 	}
-	return Verdict{Faults: rules[i].faults(t, f)}
-}
-
-// Found returns what is found out of what a config leaves out.
-func Found(t *testing.T, c Config) Config {
-	t.Helper()
-	f, faults := c.find(t)
-	for _, err := range faults {
-		t.Error(err)
+	for _, err := range errs {
+		v.Faults = append(v.Faults, err)
 	}
-	found := f.Config
-	if found.QueueLimit = f.queue; f.queue == 0 {
-		found.QueueLimit = NoQueue
-	}
-	return found
+	return v
 }
 
 // Validate returns what is wrong with a config.

@@ -6,7 +6,7 @@ import "github.com/sluice-go/sluice/core"
 const maxInLine = 6
 
 // inLine returns how many requests of each of two flows wait.
-func (s *subject) inLine() int { return min(maxInLine, s.queue/(2*s.piece())) }
+func (s *subject) inLine() int { return min(maxInLine, s.QueueLimit/(2*s.piece())) }
 
 // acquiresAs is acquires for a flow.
 func (s *subject) acquiresAs(f core.Flow, n int) *call {
@@ -53,7 +53,7 @@ func flowsGetShares(s *subject) {
 			}
 			v, w := max(weights[0], 1), max(weights[1], 1)
 			if d := x*w - y*v; d > v+w || d < -v-w {
-				s.faultf("two flows of weights %d and %d, the first came earlier: %d and %d requests were granted, want their numbers by weight to differ by one of each at most", v, w, x, y)
+				s.errorf("two flows of weights %d and %d, the first came earlier: %d and %d requests were granted, want their numbers by weight to differ by one of each at most", v, w, x, y)
 				return
 			}
 		}
@@ -75,7 +75,7 @@ func prioritiesComeFirst(s *subject) {
 	for range 4 * inLine {
 		s.restock()
 		if h, l := granted(high), granted(low); l > 0 && h < inLine {
-			s.faultf("%d requests of priority -1 were granted while %d of priority 1 waited", l, inLine-h)
+			s.errorf("%d requests of priority -1 were granted while %d of priority 1 waited", l, inLine-h)
 			return
 		}
 	}
@@ -87,7 +87,7 @@ func prioritiesComeFirst(s *subject) {
 // orderIsSaid wants a limiter that reports its order to report the one that it was made with.
 func orderIsSaid(s *subject) {
 	l, ok := s.l.(interface{ QueueOrder() core.QueueOrder })
-	if ok && s.queue > 0 && l.QueueOrder() != s.QueueOrder {
-		s.faultf("QueueOrder() is %v, but the limiter is said to be %v", l.QueueOrder(), s.QueueOrder)
+	if ok && s.QueueLimit > 0 && l.QueueOrder() != s.QueueOrder {
+		s.errorf("QueueOrder() is %v, but the limiter is said to be %v", l.QueueOrder(), s.QueueOrder)
 	}
 }

@@ -2,6 +2,7 @@ package limitertest_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -363,9 +364,15 @@ func (l *ledger) settledLocked(lease core.Lease, n int, at time.Time) core.Lease
 	return l.leaseLocked(n, at, metadata)
 }
 
-func (l *ledger) update(limit int) {
+func (l *ledger) update(limit int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return core.ErrClosed
+	case limit < 1:
+		return errors.New("a limit is at least 1")
+	}
 	l.advanceLocked()
 	if l.faults.updatePaysDebt {
 		l.out = min(l.out, l.limit)
@@ -374,7 +381,17 @@ func (l *ledger) update(limit int) {
 		l.out = max(l.out+limit-l.limit, 0)
 	}
 	l.limit = limit
+	l.queue = slices.DeleteFunc(l.queue, func(a *applicant) bool {
+		if a.permits <= limit {
+			return false
+		}
+		a.lease = core.Fail(core.ErrPermitsExceedLimit)
+		l.stats.Queued -= a.permits
+		close(a.decided)
+		return true
+	})
 	l.serveLocked()
+	return nil
 }
 
 func (l *ledger) reset() {

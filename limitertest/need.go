@@ -12,13 +12,8 @@ const (
 	pair                       // a limit of 2 at least
 	queued                     // requests may wait
 	bounded                    // a queue that can be full
-	queueless                  // no request may wait
-	room2                      // 2 permits may wait
-	room3                      // 3 permits may wait
 	long                       // as many may wait as the limit is
-	short                      // not as many
 	beyond                     // more may wait than the limit is
-	contest                    // two may wait that are not both served at once
 	oldest                     // the oldest is served first, of one flow
 	newest                     // the newest is served first
 	fair                       // flows get their shares, and there is room for them
@@ -28,6 +23,7 @@ const (
 	held                       // permits stay taken until released
 	unheld                     // they do not
 	updates                    // Config.Update
+	cores                      // the limiters of package core decide
 	roams                      // Config.Roams
 )
 
@@ -42,24 +38,20 @@ func (n need) unmet(f *facts) string {
 		{finite, !f.unlimited(), "the limiter is unlimited"},
 		{drains, !f.unlimited() || f.Gate != nil, "the limiter is unlimited"},
 		{pair, f.Limit >= 2, "needs a limit of 2 at least"},
-		{queued, f.queue > 0, "the limiter has no queue"},
+		{queued, f.QueueLimit > 0, "the limiter has no queue"},
 		{bounded, !f.unbounded(), "the queue is too long to be filled"},
-		{queueless, f.queue == 0, "the limiter has a queue"},
-		{room2, f.queue >= 2, "needs a queue of 2 permits at least"},
-		{room3, f.queue >= 3, "needs a queue of 3 permits at least"},
-		{long, f.queue >= f.Limit, "needs a queue of the limit at least"},
-		{short, f.queue < f.Limit, "needs a queue below the limit"},
-		{beyond, f.queue > f.Limit, "needs a queue above the limit"},
-		{contest, f.Holds && f.queue >= 2 || f.queue > f.Limit, "needs a queue above the limit, or leases that hold permits and a queue of 2"},
+		{long, f.QueueLimit >= f.Limit, "needs a queue of the limit at least"},
+		{beyond, f.QueueLimit > f.Limit, "needs a queue above the limit"},
 		{oldest, f.QueueOrder != core.NewestFirst, "the limiter serves the newest first"},
 		{newest, f.QueueOrder == core.NewestFirst, "the limiter does not serve the newest first"},
-		{fair, f.QueueOrder == core.FairShare && f.queue/f.piece() >= 2, "the order is not fair-share, or the queue is too short to tell"},
+		{fair, f.QueueOrder == core.FairShare && f.QueueLimit/f.piece() >= 2, "the order is not fair-share, or the queue is too short to tell"},
 		{timed, f.Refill > 0, "permits do not come back with time"},
 		{automatic, f.Refill > 0 && !f.Manual, "permits do not come back by themselves"},
 		{manual, f.Manual, "the limiter is not replenished by hand"},
 		{held, f.Holds && (!f.RealTime || f.Refill == 0), "leases hold nothing, or what they hold comes back in real time"},
 		{unheld, !f.Holds, "leases hold permits"},
 		{updates, f.Update != nil, "there is no Config.Update"},
+		{cores, f.cores, "the limiter is not one of package core, nor a view of one"},
 		{roams, f.Roams, "Config.Roams is not set"},
 	} {
 		if n&c.need != 0 && !c.met {

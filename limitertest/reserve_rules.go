@@ -10,10 +10,10 @@ import (
 
 // reserve calls Reserve, which must return at once.
 func (s *subject) reserve(n int) core.Lease {
-	begin := time.Now()
+	start := time.Now()
 	l := s.l.(core.Reserver).Reserve(n)
 	s.leases = append(s.leases, l)
-	s.atOnce(begin, "Reserve(%d)", n)
+	s.atOnce(start, "Reserve(%d)", n)
 	return l
 }
 
@@ -22,13 +22,13 @@ func (s *subject) reserves(n int, when string) (core.Lease, time.Duration) {
 	l := s.reserve(n)
 	switch {
 	case !l.Acquired():
-		s.stopf("Reserve(%d) %s: refused (%v), want a lease", n, when, l.Err())
+		s.fatalf("Reserve(%d) %s: refused (%v), want a lease", n, when, l.Err())
 	case l.Permits() != n:
-		s.stopf("Reserve(%d) %s: a lease of %d permits", n, when, l.Permits())
+		s.fatalf("Reserve(%d) %s: a lease of %d permits", n, when, l.Permits())
 	}
 	d, ok := core.Delay.From(l)
 	if ok == s.Manual || d < 0 {
-		s.stopf("Delay of Reserve(%d) %s: %v (there: %v), want one unless Config.Manual is set", n, when, d, ok)
+		s.fatalf("Delay of Reserve(%d) %s: %v (there: %v), want one unless Config.Manual is set", n, when, d, ok)
 	}
 	return l, d
 }
@@ -39,7 +39,7 @@ func reservesNow(s *subject) {
 	for _, n := range []int{s.Limit - s.Limit/2, s.Limit / 2} {
 		left := s.l.Available()
 		if _, d := s.reserves(n, "of available permits"); d != 0 {
-			s.faultf("Delay of Reserve(%d) of available permits: %v, want 0", n, d)
+			s.errorf("Delay of Reserve(%d) of available permits: %v, want 0", n, d)
 		}
 		s.has(left-n, "after permits were reserved that were there")
 		if left == n {
@@ -50,15 +50,15 @@ func reservesNow(s *subject) {
 		s.counted(before, 2, 0, "two calls of Reserve")
 	}
 	if err := s.reserve(-1).Err(); !errors.Is(err, core.ErrNegativePermits) {
-		s.faultf("Reserve(-1): %v, want core.ErrNegativePermits", err)
+		s.errorf("Reserve(-1): %v, want core.ErrNegativePermits", err)
 	}
 	if err := s.reserve(s.Limit + 1).Err(); !errors.Is(err, core.ErrPermitsExceedLimit) {
-		s.faultf("Reserve(%d): %v, want core.ErrPermitsExceedLimit", s.Limit+1, err)
+		s.errorf("Reserve(%d): %v, want core.ErrPermitsExceedLimit", s.Limit+1, err)
 	}
 	if c, ok := s.l.(io.Closer); ok && s.is(Closer) {
 		_ = c.Close()
 		if err := s.reserve(1).Err(); !errors.Is(err, core.ErrClosed) {
-			s.faultf("Reserve(1) after Close: %v, want core.ErrClosed", err)
+			s.errorf("Reserve(1) after Close: %v, want core.ErrClosed", err)
 		}
 	}
 }
@@ -67,22 +67,22 @@ func reservesNow(s *subject) {
 // RetryAfter, and 0 permits to reserve nothing.
 func delayIsExact(s *subject) {
 	for _, n := range []int{1, s.Limit, 0} {
-		if n > s.queue {
+		if n > s.QueueLimit {
 			continue
 		}
 		s.renew()
 		s.spends()
 		want := s.retryAfter(s.refused(n, "with nothing available"), "a failed try")
 		if _, d := s.reserves(n, "with nothing available"); d != want {
-			s.faultf("Delay of Reserve(%d) with nothing available: %v, want the RetryAfter of a try, %v", n, d, want)
+			s.errorf("Delay of Reserve(%d) with nothing available: %v, want the RetryAfter of a try, %v", n, d, want)
 		}
 		s.queues(n, "with a reservation")
-		if s.queue < n+1 || s.QueueOrder != core.OldestFirst {
+		if s.QueueLimit < n+1 || s.QueueOrder != core.OldestFirst {
 			continue
 		}
 		want = s.retryAfter(s.refused(1, "behind a reservation"), "a failed try")
 		if _, d := s.reserves(1, "behind a reservation"); d != want {
-			s.faultf("Delay of Reserve(1) behind a reservation of %d: %v, want the RetryAfter of a try, %v", n, d, want)
+			s.errorf("Delay of Reserve(1) behind a reservation of %d: %v, want the RetryAfter of a try, %v", n, d, want)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func reservationsWaitInLine(s *subject) {
 	c.mustWait("just before the permits of a reservation ahead of it come")
 	s.pass(s.grain())
 	if left := s.l.Available(); left >= s.Limit-1 {
-		s.faultf("Available() when the permits of a reservation for all have come: %d, want them taken", left)
+		s.errorf("Available() when the permits of a reservation for all have come: %d, want them taken", left)
 	}
 	s.pass(s.Refill)
 	c.wantGrant("behind a reservation whose permits have come")
@@ -112,17 +112,17 @@ func reservationsWaitInLine(s *subject) {
 // reservationsFillTheQueue wants reservations to count in the queue as waiters do.
 func reservationsFillTheQueue(s *subject) {
 	s.spends()
-	for n := s.queue; n > 0; {
+	for n := s.QueueLimit; n > 0; {
 		k := min(n, s.Limit)
 		s.reserves(k, "with room in the queue")
 		n -= k
 	}
 	l := s.reserve(1)
 	if err := l.Err(); l.Acquired() || !errors.Is(err, core.ErrRejected) {
-		s.faultf("Reserve(1) with a full queue: acquired %v, %v, want core.ErrRejected", l.Acquired(), err)
+		s.errorf("Reserve(1) with a full queue: acquired %v, %v, want core.ErrRejected", l.Acquired(), err)
 	}
 	if d, ok := core.Delay.From(l); ok {
-		s.faultf("Delay of a rejection: %v, want none", d)
+		s.errorf("Delay of a rejection: %v, want none", d)
 	}
 	const when = "with a queue that is full of reservations"
 	s.acquiresNow(s.ctx, 1, when).wantReject(when)

@@ -2,7 +2,6 @@ package limitertest
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -14,8 +13,8 @@ import (
 )
 
 // Run checks the limiters that c.New returns, each rule in a subtest. First the subtest
-// "config" finds out what c leaves out; if that fails, no rule is checked. An invalid Config
-// fails the test at once, with all its faults.
+// "config" makes a limiter; if that fails, no rule is checked. An invalid Config fails the test,
+// with all its errors.
 //
 // If the limiter's waiters block on a mutex, instead of a channel or a sync.Cond, the bubble
 // hangs, and Run with it.
@@ -24,74 +23,104 @@ func Run(t *testing.T, c Config) {
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
 	}
-	var f *facts
+	var e *examination
 	if !t.Run("config", func(t *testing.T) {
-		var faults []error
-		f, faults = c.find(t)
-		report(t, faults)
+		var errs []ruleError
+		e, errs = c.examine(t)
+		report(t, errs)
 	}) {
 		return
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
-			if why := r.skipped(f); why != "" {
-				t.Skip(why)
+			skipped, errs := e.judge(t, r)
+			if skipped != "" {
+				t.Skip(skipped)
 			}
-			report(t, r.faults(t, f))
+			report(t, errs)
 		})
 	}
 }
 
-func report(t *testing.T, faults []error) {
+func report(t *testing.T, errs []ruleError) {
 	t.Helper()
-	for _, err := range faults {
+	for _, err := range errs {
 		t.Error(err)
 	}
 }
 
-// rule is one property that every limiter must have.
+// rule is one property that every limiter must have. The plays notice a limiter that breaks it,
+// or check does, or both do.
 type rule struct {
 	name       string
-	needs      need
+	needs      need // of check
 	interfaces Interfaces
 	check      func(*subject)
 }
 
-// skipped returns why the rule is not checked, "" if it is.
-func (r rule) skipped(f *facts) string {
-	if slices.Contains(f.Skip, r.name) {
-		return "Config.Skip"
-	}
-	if why := r.needs.unmet(f); why != "" {
-		return why
-	}
-	return r.interfaces.missing(f)
+// examination is what is known of the limiters once the plays have ended.
+type examination struct {
+	*facts
+	played []ruleError
+	met    map[string]bool // rules that the plays were about
 }
 
-// faults checks the rule, in a bubble if it can be, and returns how it is broken.
-func (r rule) faults(t *testing.T, f *facts) []error {
+// examine makes a limiter and runs the plays.
+func (c Config) examine(t *testing.T) (*examination, []ruleError) {
 	t.Helper()
+	f, errs := c.facts(t)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	played, met := f.playAll(t)
+	return &examination{f, played, met}, nil
+}
+
+// judge returns why the rule does not apply, or how the limiters break it.
+func (e *examination) judge(t *testing.T, r rule) (skipped string, errs []ruleError) {
+	t.Helper()
+	if slices.Contains(e.Skip, r.name) {
+		return "Config.Skip", nil
+	}
+	for _, err := range e.played {
+		if err.rule == r.name {
+			errs = append(errs, err)
+		}
+	}
+	why := "the limiter is never in such a state"
+	if r.check != nil {
+		if why = r.needs.unmet(e.facts); why == "" {
+			why = r.interfaces.missing(e.facts)
+		}
+		if why == "" {
+			return "", append(errs, r.errors(t, e.facts)...)
+		}
+	}
+	if !e.met[r.name] {
+		return why, nil
+	}
+	return "", errs
+}
+
+// errors checks the rule, in a bubble if it can be, and returns how it is broken.
+func (r rule) errors(t *testing.T, f *facts) (errs []ruleError) {
+	t.Helper()
+	s := &subject{facts: f, rule: r.name}
 	if f.RealTime {
-		return examine(t.Context(), f, r.check)
+		return s.examine(t.Context(), r.check)
 	}
 	if r.needs&roams != 0 {
-		f = f.roaming()
+		s.facts = f.roaming()
 	}
-	return inBubble(t, func(ctx context.Context) []error { return examine(ctx, f, r.check) })
-}
-
-// inBubble returns what check returns in a bubble. A goroutine that stays blocked in it
-// is a fault.
-func inBubble(t *testing.T, check func(context.Context) []error) (faults []error) {
-	t.Helper()
 	defer func() {
 		// synctest panics, on this goroutine, if a goroutine of the bubble can't end.
-		if p := recover(); p != nil && len(faults) == 0 {
-			faults = append(faults, fmt.Errorf("goroutines stay blocked, though contexts are cancelled and the limiter is closed if it can be: %v", p))
+		if p := recover(); p != nil && len(errs) == 0 {
+			s.errorf("goroutines stay blocked, though contexts are canceled and the limiter is closed if it can be: %v", p)
+			errs = s.errs
 		}
 	}()
-	synctest.Test(t, func(t *testing.T) { faults = check(t.Context()) })
-	return faults
+	synctest.Test(t, func(t *testing.T) { errs = s.examine(t.Context(), r.check) })
+	return errs
 }
 
 // roaming returns the facts with a New whose first limiter is made here, outside the bubble.
@@ -116,12 +145,12 @@ func (f *facts) patience() time.Duration {
 	return time.Minute + refills*f.Refill
 }
 
-// examine runs check on a subject, and ensures that it ends.
-func examine(ctx context.Context, f *facts, check func(*subject)) []error {
+// examine runs check on a limiter, and ensures that it ends.
+func (s *subject) examine(ctx context.Context, check func(*subject)) []ruleError {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &subject{facts: f, ctx: ctx}
-	done, patience := make(chan struct{}), f.patience() // check may find out more of f
+	s.ctx = ctx
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer s.end()
@@ -129,10 +158,10 @@ func examine(ctx context.Context, f *facts, check func(*subject)) []error {
 		s.renew()
 		check(s)
 	}()
-	s.watch(done, patience)
+	s.watch(done, s.patience())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.faults)
+	return slices.Clone(s.errs)
 }
 
 // watch waits until done, or until a call takes longer than it ever should.
@@ -146,17 +175,17 @@ func (s *subject) watch(done <-chan struct{}, patience time.Duration) {
 			return
 		case <-limit.C:
 			if passes%2 == 0 && passes == s.passes.Load() {
-				s.faultf("a call does not return")
+				s.errorf("a call does not return")
 				return
 			}
 		}
 	}
 }
 
-// panicked turns a panic of the limiter into a fault; p is what recover returned.
+// panicked turns a panic of the limiter into an error; p is what recover returned.
 func (s *subject) panicked(p any) {
 	if p != nil {
-		s.faultf("panic: %v\n%s", p, debug.Stack())
+		s.errorf("panic: %v\n%s", p, debug.Stack())
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/limitertest"
 )
@@ -105,9 +103,6 @@ func eachLimiter(t *testing.T, f func(*testing.T, limitertest.Config)) {
 							Limit: limit, QueueLimit: queue, QueueOrder: order, Refill: k.refill, Manual: manual,
 							Update: update, Roams: true,
 						}
-						if queue == 0 {
-							c.QueueLimit = limitertest.NoQueue
-						}
 						f(t, c)
 					})
 				}
@@ -120,27 +115,8 @@ func TestBuiltInLimitersConform(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, c limitertest.Config) { limitertest.Run(t, c) })
 }
 
-// What is left out is found out, and is what would have been said.
-func TestFindsOutWhatIsNotSaid(t *testing.T) {
-	eachLimiter(t, func(t *testing.T, said limitertest.Config) {
-		found := limitertest.Found(t, limitertest.Config{New: said.New, Limit: said.Limit})
-		require.Equal(t, said.QueueLimit, found.QueueLimit)
-		if said.QueueLimit > 0 && said.QueueOrder != core.FairShare { // of one flow it is oldest first
-			require.Equal(t, said.QueueOrder, found.QueueOrder)
-		}
-		if said.Manual { // by whole periods, and 100 ns are no multiple of 14
-			require.GreaterOrEqual(t, found.Refill, said.Refill)
-			require.Less(t, found.Refill, said.Refill+said.Refill/7)
-		} else {
-			require.Equal(t, said.Refill, found.Refill)
-		}
-		require.Equal(t, said.Manual, found.Manual)
-		require.Equal(t, said.Refill == 0, found.Holds)
-	})
-}
-
 func TestLimitOfOneConforms(t *testing.T) {
-	limitertest.Run(t, limitertest.Config{Limit: 1, New: func() core.Limiter {
+	limitertest.Run(t, limitertest.Config{Limit: 1, QueueLimit: 3, New: func() core.Limiter {
 		return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 3}))
 	}})
 }
@@ -153,13 +129,13 @@ func TestHugeLimitConforms(t *testing.T) {
 
 func TestFastLimitersConform(t *testing.T) {
 	for name, c := range map[string]limitertest.Config{
-		"a token each nanosecond": {Limit: limit, New: func() core.Limiter {
+		"a token each nanosecond": {Limit: limit, QueueLimit: 9, Refill: limit, New: func() core.Limiter {
 			return must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1, QueueLimit: 9}))
 		}},
-		"a window of a nanosecond": {Limit: limit, New: func() core.Limiter {
+		"a window of a nanosecond": {Limit: limit, QueueLimit: 9, Refill: 1, New: func() core.Limiter {
 			return must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: limit, Window: 1, QueueLimit: 9}))
 		}},
-		"a segment for each nanosecond": {Limit: limit, New: func() core.Limiter {
+		"a segment for each nanosecond": {Limit: limit, QueueLimit: 9, Refill: time.Second, New: func() core.Limiter {
 			return must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 1e9, QueueLimit: 9}))
 		}},
 	} {
@@ -239,7 +215,10 @@ func TestChainOfBothKindsConforms(t *testing.T) {
 				},
 			} {
 				t.Run(fmt.Sprintf("%s/%v/queue=%d", name, order, queue), func(t *testing.T) {
-					c := limitertest.Config{New: chain, Limit: limit}
+					c := limitertest.Config{New: chain, Limit: limit, QueueLimit: queue, QueueOrder: order, Refill: time.Minute, Holds: true}
+					if name == "slots first" {
+						c.Refill = 30 * time.Second
+					}
 					if name == "slots last" {
 						// All who waited for the window ask for a slot at once, in any order.
 						c.Skip = []string{"the queue is served in order", "serving stops at the first that does not fit"}
@@ -270,13 +249,13 @@ func TestCustomLimitersConform(t *testing.T) {
 	t.Run("semaphore", func(t *testing.T) {
 		for _, queue := range []int{0, 1, 3, 2*limit + 1} {
 			limitertest.Run(t, limitertest.Config{
-				New: func() core.Limiter { return newSemaphore(limit, queue) }, Limit: limit,
+				New: func() core.Limiter { return newSemaphore(limit, queue) }, Limit: limit, QueueLimit: queue,
 			})
 		}
 	})
 	t.Run("quota", func(t *testing.T) {
 		limitertest.Run(t, limitertest.Config{
-			New: func() core.Limiter { return newQuota(limit, time.Minute) }, Limit: limit,
+			New: func() core.Limiter { return newQuota(limit, time.Minute) }, Limit: limit, Refill: time.Minute,
 		})
 	})
 	t.Run("chain", func(t *testing.T) {

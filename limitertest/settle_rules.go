@@ -2,9 +2,7 @@ package limitertest
 
 import (
 	"math"
-	"math/rand/v2"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,10 +11,10 @@ import (
 
 // settle calls Settle, whatever the lease, and wants it to return at once.
 func (s *subject) settle(l core.Lease, n int) core.Lease {
-	begin := time.Now()
+	start := time.Now()
 	got := s.l.(core.Settler).Settle(l, n)
 	s.leases = append(s.leases, got)
-	s.atOnce(begin, "Settle to %d", n)
+	s.atOnce(start, "Settle to %d", n)
 	return got
 }
 
@@ -26,12 +24,12 @@ func (s *subject) settles(l core.Lease, n int) core.Lease {
 	got := s.settle(l, n)
 	switch want := max(n, 0); {
 	case !got.Acquired():
-		s.stopf("Settle of %d permits to %d: not acquired (%v), want a lease of %d", l.Permits(), n, got.Err(), want)
+		s.fatalf("Settle of %d permits to %d: not acquired (%v), want a lease of %d", l.Permits(), n, got.Err(), want)
 	case got.Permits() != want:
-		s.stopf("Settle of %d permits to %d: a lease of %d, want %d", l.Permits(), n, got.Permits(), want)
+		s.fatalf("Settle of %d permits to %d: a lease of %d, want %d", l.Permits(), n, got.Permits(), want)
 	}
 	if after := metadataOf(got); !reflect.DeepEqual(after, before) {
-		s.faultf("Settle of %d permits to %d: metadata %v, want that of the lease before, %v", l.Permits(), n, after, before)
+		s.errorf("Settle of %d permits to %d: metadata %v, want that of the lease before, %v", l.Permits(), n, after, before)
 	}
 	return got
 }
@@ -58,7 +56,7 @@ func (s *subject) comesBack(l core.Lease, n int, what string) {
 	got := s.settle(l, n)
 	alike := got.Acquired() == l.Acquired() && got.Permits() == l.Permits() && reflect.DeepEqual(metadataOf(got), metadataOf(l))
 	if !alike || l.Err() != nil && !same(got.Err(), l.Err()) {
-		s.faultf("Settle of %s to %d: %v, want it back as it is, %v", what, n, got, l)
+		s.errorf("Settle of %s to %d: %v, want it back as it is, %v", what, n, got, l)
 	}
 }
 
@@ -68,121 +66,6 @@ func more(n, by int) int {
 		return math.MaxInt
 	}
 	return n + by
-}
-
-// settleReplaces wants the new lease to have the settled number of permits, and the metadata of the
-// old one.
-func settleReplaces(s *subject) {
-	for _, n := range []int{0, 1, 2, 5} {
-		s.renew()
-		l := s.takes(min(2, s.Limit)).With(copied.With(7))
-		s.settles(l, n)
-	}
-}
-
-// settleLess wants permits that were not used to come back, and never more than these.
-func settleLess(s *subject) {
-	for _, n := range []int{s.Limit - s.Limit/2 - 1, 0, -1, math.MinInt} {
-		s.renew()
-		k, a, _ := s.half()
-		s.settles(a, n)
-		s.has(k-max(n, 0), "after a lease was settled for less")
-	}
-	if s.RealTime {
-		return
-	}
-	s.renew()
-	_, a, _ := s.half()
-	s.restock()
-	s.settle(a, 0)
-	s.has(s.Limit, "after a lease was settled whose permits had come back")
-	s.empties()
-}
-
-func lateSettle(s *subject) {
-	s.givesBackOnce(func(l core.Lease) { s.settle(l, 0) }, "settlement for nothing")
-}
-
-// settleServes wants a settlement for less to serve a waiter that fits, at once.
-func settleServes(s *subject) {
-	l := s.empties()
-	c := s.waiter(1, "with nothing available")
-	s.settles(l, s.Limit-1)
-	s.synchronize()
-	c.wantGrant("after a lease was settled for less")
-	s.has(0, "after a waiter was served")
-}
-
-// settleAddsUp wants the available permits, at one instant, to be the limit less the permits of all
-// leases, and 0 while there is a debt.
-func settleAddsUp(s *subject) {
-	const steps = 100
-	random := rand.New(rand.NewPCG(1, 2))
-	var leases []core.Lease
-	out := 0
-	for range steps {
-		free := min(max(s.Limit-out, 0), 20)
-		if i := random.IntN(len(leases) + 1); i == len(leases) && free > 0 {
-			n := 1 + random.IntN(free)
-			leases = append(leases, s.takes(n))
-			out += n
-		} else if i < len(leases) {
-			n := random.IntN(min(s.Limit, 20) + 3)
-			out += n - leases[i].Permits()
-			leases[i] = s.settles(leases[i], n)
-			if n == 0 {
-				leases = slices.Delete(leases, i, i+1)
-			}
-		}
-		if want := max(s.Limit-out, 0); s.l.Available() != want {
-			s.stopf("Available() with %d of %d taken: %d, want %d", out, s.Limit, s.l.Available(), want)
-		}
-	}
-	for _, l := range leases {
-		s.settles(l, 0)
-	}
-	s.has(s.Limit, "after all leases were settled for nothing")
-}
-
-// settleCountsNothing wants Settle to change no statistic, because it is no decision.
-func settleCountsNothing(s *subject) {
-	l := s.takes(1)
-	before, _ := s.counts()
-	for _, n := range []int{2, 3, 1, 0} {
-		l = s.settles(l, n)
-	}
-	s.counted(before, 0, 0, "settling")
-}
-
-// spentLease wants a lease that was settled, and its copies, to do nothing any more.
-func spentLease(s *subject) {
-	k := s.Limit - s.Limit/2
-	for _, n := range []int{k - 1, more(k, 1), more(s.Limit, k)} {
-		if n == 0 {
-			continue
-		}
-		s.renew()
-		_, a, _ := s.half()
-		settled := s.settles(a, n)
-		available := s.l.Available()
-		for _, spent := range []core.Lease{a, a.With(copied.With(1))} {
-			spent.Release()
-			if s.is(Refunder) {
-				s.l.(core.Refunder).Refund(spent)
-			}
-			for _, again := range []int{0, 1, more(s.Limit, 9)} {
-				s.comesBack(spent, again, "a spent lease")
-			}
-			s.has(available, "after a spent lease was released, refunded and settled again")
-		}
-		s.settles(settled, 0)
-		if s.RealTime {
-			continue // a refund that comes later need not give back everything
-		}
-		s.has(k, "after the lease that replaces a spent one was settled for nothing")
-		settled.Release()
-		s.has(k, "after a lease was settled for nothing, and released")
-	}
 }
 
 // settledOnce wants a lease to be settled once, whichever copy is settled, on whatever goroutine.
@@ -201,13 +84,13 @@ func settledOnce(s *subject) {
 			switch {
 			case g.Permits() == 1: // it came too late
 			case won.Acquired():
-				s.stopf("%d goroutines settled one lease, for %d and for %d, want one of them to win", crowd, won.Permits(), g.Permits())
+				s.fatalf("%d goroutines settled one lease, for %d and for %d, want one of them to win", crowd, won.Permits(), g.Permits())
 			default:
 				won = g
 			}
 		}
 		if !won.Acquired() {
-			s.stopf("%d goroutines settled one lease, want one of them to win", crowd)
+			s.fatalf("%d goroutines settled one lease, want one of them to win", crowd)
 		}
 		s.has(max(s.Limit-won.Permits(), 0), "after a lease was settled by many")
 		if s.RealTime {
@@ -220,7 +103,10 @@ func settledOnce(s *subject) {
 
 // settleOfOthers wants Settle to return what is no live grant of this limiter as it is.
 func settleOfOthers(s *subject) {
-	k, a, _ := s.half()
+	k, a := s.Limit-s.Limit/2, s.takes(s.Limit-s.Limit/2)
+	if s.Limit > k {
+		s.takes(s.Limit - k)
+	}
 	refused := s.refused(1, "with nothing available")
 	s.settles(a, 0)
 	released := false
@@ -238,26 +124,95 @@ func settleOfOthers(s *subject) {
 		s.has(k, "after what this limiter did not grant was settled")
 	}
 	if got := other.Available(); got != left {
-		s.faultf("Available() of another limiter whose lease was settled here: %d, want %d", got, left)
+		s.errorf("Available() of another limiter whose lease was settled here: %d, want %d", got, left)
 	}
 	theirs.Release()
 	foreign.Release()
 	if !released {
-		s.faultf("a lease that another limiter made does not release any more, after it was settled here")
+		s.errorf("a lease that another limiter made does not release any more, after it was settled here")
 	}
 }
 
-// settleAfterClose wants Settle to work after Close, as Release does.
-func settleAfterClose(s *subject) {
-	if s.Refill > 0 {
-		return
+// debtIsBounded wants no settlement to be too large, and no sum of them.
+func debtIsBounded(s *subject) {
+	owes := func(when string) {
+		s.has(0, when)
+		l := s.refused(1, when)
+		if d, ok := core.RetryAfter.From(l); ok && d <= 0 {
+			s.errorf("RetryAfter %s: %v, want more than 0", when, d)
+		}
 	}
-	l := s.empties()
-	s.closes()
-	l = s.settles(l, more(s.Limit, 1))
-	s.has(0, "after Close, and a debt")
-	l = s.settles(l, 1)
-	s.has(s.Limit-1, "after Close, and a settlement for 1")
+	a, b := s.takes(min(1, s.Limit-1)), s.takes(1)
+	b = s.settles(b, math.MaxInt)
+	owes("after a lease was settled for math.MaxInt")
+	if s.Limit > 1 {
+		s.settles(a, math.MaxInt)
+		owes("after two leases were settled for math.MaxInt")
+	}
+	s.settles(b, 1)
+	if got := s.l.Available(); got < 0 || got >= s.Limit {
+		s.errorf("Available() after a lease was settled for math.MaxInt, then for 1: %d, want less than %d", got, s.Limit)
+	}
+}
+
+// updateKeepsDebt wants a larger limit to pay no more of a debt than it makes room for.
+func updateKeepsDebt(s *subject) {
+	l := s.settles(s.empties(), more(s.Limit, 3))
+	var retry time.Duration
+	if s.Refill > 0 && !s.Manual {
+		retry = s.retryAfter(s.refused(1, "with a debt"), "a failed try with a debt")
+	}
+	s.updates(s.Limit + 1)
+	s.has(0, "after an Update, with a larger debt")
+	again := s.refused(1, "after an Update, with a larger debt")
+	if retry > 0 {
+		if d := s.retryAfter(again, "a failed try with a debt"); d != retry {
+			s.errorf("RetryAfter with a debt after an Update: %v, before: %v, want the same", d, retry)
+		}
+	}
 	l.Release()
-	s.has(s.Limit, "after Close, and the release of all leases")
+	if s.Refill == 0 {
+		s.has(s.Limit+1, "after an Update, and the release of a debt")
+	}
+}
+
+// retryAfterDebt wants RetryAfter to include the debt, whether it is made with the grant or later.
+func retryAfterDebt(s *subject) {
+	owe := func(debt int) (retry time.Duration, l core.Lease) {
+		s.renew()
+		s.settles(s.empties(), more(s.Limit, debt))
+		s.release()
+		l = s.refused(1, "with a debt")
+		return s.retryAfter(l, "a failed try with a debt"), l
+	}
+	last, l := owe(0)
+	reset, knows := core.ResetAfter.From(l)
+	knows = knows && reset == s.Refill // else it is that of one limiter of several
+	for _, debt := range []int{1, s.Limit} {
+		d, l := owe(debt)
+		if d < last {
+			s.errorf("RetryAfter with a debt of %d: %v, with a smaller one %v", debt, d, last)
+		}
+		if debt == s.Limit && d <= s.Refill-s.grain() {
+			s.errorf("RetryAfter with a debt of %d: %v, though as many come back after %v", debt, d, s.Refill)
+		}
+		last = d
+		s.exact(1, d)
+		if reset, ok := core.ResetAfter.From(l); ok && knows {
+			owe(debt)
+			s.pass(reset - s.grain())
+			if got := s.l.Available(); got >= s.Limit {
+				s.errorf("Available() just before ResetAfter, with a debt of %d: %d, want less than %d", debt, got, s.Limit)
+			}
+			s.pass(s.grain())
+			s.has(s.Limit, "after ResetAfter, with a debt")
+		}
+	}
+	s.renew()
+	l = s.takes(1)
+	s.pass(s.Refill/3 + 1)
+	s.settles(l, more(s.l.Available(), 2)) // whether the first has come back or not
+	s.has(0, "after a late debt")
+	s.release()
+	s.exact(1, s.retryAfter(s.refused(1, "with a late debt"), "a failed try with a late debt"))
 }

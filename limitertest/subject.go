@@ -22,27 +22,45 @@ type subject struct {
 	ctx context.Context // of the rule
 
 	l      core.Limiter
-	asked  core.Limiter // calls go there; nil: to l
-	made   time.Time    // no later than l was
-	leases []core.Lease // taken, perhaps released
-	calls  []*call      // begun, perhaps ended
+	asked  core.Limiter  // calls go there; nil: to l
+	made   time.Time     // no later than l was
+	leases []core.Lease  // taken, perhaps released
+	calls  []*call       // started, perhaps ended
+	window time.Duration // of the leases, once one has reported it
+
+	rule string          // what the next calls are about
+	met  map[string]bool // the rules that there were calls about
 
 	passes atomic.Int64 // odd: time passes on purpose
 
-	mu     sync.Mutex
-	faults []error
+	mu   sync.Mutex
+	errs []ruleError
 }
 
-// faultf notes that the rule is broken, and how.
-func (s *subject) faultf(format string, args ...any) {
+// ruleError is an error of a limiter, and the rule that it breaks.
+type ruleError struct {
+	rule string
+	error
+}
+
+// about sets the rule that the next calls are about.
+func (s *subject) about(rule string) {
+	s.rule = rule
+	if s.met != nil {
+		s.met[rule] = true
+	}
+}
+
+// errorf notes that the rule is broken, and how.
+func (s *subject) errorf(format string, args ...any) {
 	s.mu.Lock()
-	s.faults = append(s.faults, fmt.Errorf(format, args...))
+	s.errs = append(s.errs, ruleError{s.rule, fmt.Errorf(format, args...)})
 	s.mu.Unlock()
 }
 
-// stopf is faultf for a fault after which the rule cannot go on.
-func (s *subject) stopf(format string, args ...any) {
-	s.faultf(format, args...)
+// fatalf is errorf for an error after which the rule cannot go on.
+func (s *subject) fatalf(format string, args ...any) {
+	s.errorf(format, args...)
 	runtime.Goexit()
 }
 
@@ -52,7 +70,7 @@ func (s *subject) renew() {
 	s.asked = nil
 	s.made = time.Now()
 	if s.l = s.New(); s.l == nil {
-		s.stopf("Config.New returned nil")
+		s.fatalf("Config.New returned nil")
 	}
 }
 
@@ -71,7 +89,7 @@ func (s *subject) clear() {
 		s.synchronize()
 	}
 	if slices.ContainsFunc(s.calls, (*call).waits) {
-		s.pass(time.Millisecond) // some may need no more than time
+		s.pass(time.Minute) // a limiter may look for the end of a context from time to time
 	}
 	s.release()
 	s.leases, s.calls = nil, nil
@@ -88,7 +106,7 @@ func (s *subject) leave(l core.Limiter) {
 	}
 	if c, ok := l.(io.Closer); ok && s.Lacks&Closer == 0 {
 		if err := c.Close(); err != nil {
-			s.faultf("Close: %v", err)
+			s.errorf("Close: %v", err)
 		}
 	}
 }
@@ -126,7 +144,7 @@ func (s *subject) refill() {
 func (s *subject) replenish() bool {
 	r, ok := s.l.(core.Replenisher)
 	if !ok {
-		s.stopf("Config.Manual is set, but the limiter is no core.Replenisher")
+		s.fatalf("Config.Manual is set, but the limiter is no core.Replenisher")
 	}
 	back := r.TryReplenish()
 	s.synchronize()
@@ -160,9 +178,9 @@ func (s *subject) takes(n int) core.Lease {
 	l := s.l.TryAcquire(n)
 	switch {
 	case !l.Acquired():
-		s.stopf("TryAcquire(%d), available %d of %d: refused (%v), want a grant", n, s.l.Available(), s.Limit, l.Err())
+		s.fatalf("TryAcquire(%d), available %d of %d: refused (%v), want a grant", n, s.l.Available(), s.Limit, l.Err())
 	case l.Permits() != n:
-		s.stopf("TryAcquire(%d): a lease of %d permits", n, l.Permits())
+		s.fatalf("TryAcquire(%d): a lease of %d permits", n, l.Permits())
 	}
 	s.leases = append(s.leases, l)
 	return l
@@ -184,9 +202,9 @@ func (s *subject) spends() {
 }
 
 // atOnce wants what began at an instant to have taken no time.
-func (s *subject) atOnce(begin time.Time, format string, args ...any) {
-	if took := time.Since(begin); took > 0 && !s.RealTime {
-		s.faultf("%s took %v, want it to return at once", fmt.Sprintf(format, args...), took)
+func (s *subject) atOnce(start time.Time, format string, args ...any) {
+	if took := time.Since(start); took > 0 && !s.RealTime {
+		s.errorf("%s took %v, want it to return at once", fmt.Sprintf(format, args...), took)
 	}
 }
 
@@ -204,9 +222,9 @@ func (s *subject) refused(n int, when string) core.Lease {
 	s.leases = append(s.leases, l)
 	switch err := l.Err(); {
 	case l.Acquired():
-		s.stopf("TryAcquire(%d) %s: granted, want a rejection", n, when)
+		s.fatalf("TryAcquire(%d) %s: granted, want a rejection", n, when)
 	case !errors.Is(err, core.ErrRejected):
-		s.faultf("TryAcquire(%d) %s: %v, want an error that is core.ErrRejected", n, when, err)
+		s.errorf("TryAcquire(%d) %s: %v, want an error that is core.ErrRejected", n, when, err)
 	}
 	return l
 }
@@ -214,7 +232,7 @@ func (s *subject) refused(n int, when string) core.Lease {
 // has wants that many permits to be available.
 func (s *subject) has(want int, when string) {
 	if got := s.l.Available(); got != want {
-		s.faultf("Available() %s: %d, want %d", when, got, want)
+		s.errorf("Available() %s: %d, want %d", when, got, want)
 	}
 }
 
@@ -233,20 +251,35 @@ func (s *subject) counted(before core.Statistics, granted, rejected uint64, what
 		return
 	}
 	if g, r := after.Granted-before.Granted, after.Rejected-before.Rejected; g != granted || r != rejected {
-		s.faultf("%s: Granted grew by %d and Rejected by %d, want %d and %d", what, g, r, granted, rejected)
+		s.errorf("%s: Granted grew by %d and Rejected by %d, want %d and %d", what, g, r, granted, rejected)
 	}
 }
 
 // queues wants that many permits to be waiting.
 func (s *subject) queues(want int, when string) {
 	if st, ok := s.counts(); ok && st.Queued != want {
-		s.faultf("Statistics().Queued %s: %d, want %d", when, st.Queued, want)
+		s.fatalf("Statistics().Queued %s: %d, want %d", when, st.Queued, want)
 	}
 }
 
-// done returns a context that is cancelled.
+// done returns a context that is canceled.
 func (s *subject) done() context.Context {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	cancel(errors.New("a cause that must not come back"))
 	return ctx
+}
+
+// closes wants Close to return nil.
+func (s *subject) closes() {
+	if err := s.l.(io.Closer).Close(); err != nil {
+		s.errorf("Close: %v, want nil", err)
+	}
+}
+
+// updates changes the limit, and wants that to work.
+func (s *subject) updates(limit int) {
+	if err := s.Update(s.l, limit); err != nil {
+		s.fatalf("Update to a limit of %d: %v, want nil", limit, err)
+	}
+	s.synchronize()
 }

@@ -22,7 +22,7 @@ func TestFailing(t *testing.T) {
 		t.Skip("run by TestRunFailsTheTest")
 	}
 	t.Run("broken", func(t *testing.T) {
-		limitertest.Run(t, limitertest.Config{Limit: limit, New: mutated(slots, func(m *mutant) {
+		limitertest.Run(t, limitertest.Config{Limit: limit, QueueLimit: queue, New: mutated(slots, func(m *mutant) {
 			m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(max(n, 0)) }
 		})})
 	})
@@ -61,10 +61,10 @@ func TestRunFailsTheTest(t *testing.T) {
 }
 
 func TestConfigReportsAllFaults(t *testing.T) {
-	c := limitertest.Config{QueueLimit: -2, QueueOrder: 7, Refill: -1, Grain: -1, Lag: -1, Lacks: 256, Gate: func(core.Limiter, bool) {}, Skip: []string{"the weather"}}
+	c := limitertest.Config{QueueLimit: -1, QueueOrder: 7, Refill: -1, Grain: -1, Lag: -1, Lacks: 256, Gate: func(core.Limiter, bool) {}, Skip: []string{"the weather"}}
 	require.EqualError(t, c.Validate(), `limitertest: Config.New = <nil>, want a function
 limitertest: Config.Limit = 0, want at least 1
-limitertest: Config.QueueLimit = -2, want at least -1
+limitertest: Config.QueueLimit = -1, want at least 0
 limitertest: Config.QueueOrder = QueueOrder(7), want oldest-first, newest-first or fair-share
 limitertest: Config.Limit = 0, want math.MaxInt where there is a Gate
 limitertest: Config.Refill = -1ns, want at least 0
@@ -100,7 +100,7 @@ func TestOutlivesTheLimiter(t *testing.T) {
 	t.Run("a wait that ignores its context", func(t *testing.T) {
 		require.Contains(t, judge(t, func(m *mutant) {
 			m.acquire = func(context.Context, int) (core.Lease, error) { return block(), nil }
-		}), "Acquire(1) after its context was cancelled waits, want: context canceled")
+		}), "Acquire(1) after its context was canceled waits, want: context canceled")
 	})
 	t.Run("a try that panics", func(t *testing.T) {
 		require.Contains(t, judge(t, func(m *mutant) {

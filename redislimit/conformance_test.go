@@ -49,9 +49,6 @@ func TestConformance(t *testing.T) {
 		{"no queue", core.OldestFirst, 0},
 	} {
 		c := limitertest.Config{Limit: limit, Grain: time.Microsecond, Lag: 100 * time.Millisecond, QueueLimit: o.queue, QueueOrder: o.order}
-		if o.queue == 0 {
-			c.QueueLimit = limitertest.NoQueue
-		}
 		t.Run("concurrency, "+o.name, func(t *testing.T) {
 			conforms(t, c, func(s redislimit.StoreOptions) (core.Limiter, error) {
 				return redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{

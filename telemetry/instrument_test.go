@@ -267,17 +267,17 @@ func TestInstrumentAllocatesNothing(t *testing.T) {
 func TestConformance(t *testing.T) {
 	rate := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10}
 	for name, c := range map[string]limitertest.Config{
-		"concurrency": {Limit: 5, New: func() core.Limiter { return concurrency(t, 5, 10) }},
-		"bucket":      {Limit: 5, New: func() core.Limiter { return bucket(t, rate) }},
+		"concurrency": {Limit: 5, QueueLimit: 10, New: func() core.Limiter { return concurrency(t, 5, 10) }},
+		"bucket":      {Limit: 5, QueueLimit: 10, Refill: 5 * time.Second, New: func() core.Limiter { return bucket(t, rate) }},
 		"foreign": {
-			Limit: 5, Lacks: limitertest.Reporter | limitertest.Idler | limitertest.Closer,
+			Limit: 5, QueueLimit: 10, Lacks: limitertest.Reporter | limitertest.Idler | limitertest.Closer,
 			New: func() core.Limiter { return foreign{concurrency(t, 5, 10)} },
 		},
-		"no settler": {Limit: 5, New: func() core.Limiter {
+		"no settler": {Limit: 5, QueueLimit: 10, New: func() core.Limiter {
 			l := concurrency(t, 5, 10)
 			return unsettled{l, l, l, l, l}
 		}},
-		"window": {Limit: 5, New: func() core.Limiter {
+		"window": {Limit: 5, QueueLimit: 10, Refill: time.Second, New: func() core.Limiter {
 			l, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10})
 			require.NoError(t, err)
 			return l
