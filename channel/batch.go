@@ -14,7 +14,7 @@ const batch = 16
 // SendBatch sends the items in order, each as Send does, waiting where it has to. It returns the number of
 // items sent. If that is less than len(items), the error is that of the first item that was not sent;
 // later items were not tried. Items of other senders may come in between. If items is empty, SendBatch
-// returns 0 and ctx.Err().
+// returns 0 and ctx.Err(), even if the channel is closed.
 func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -72,7 +72,7 @@ func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
 
 // ReceiveBatch receives up to len(dst) of the oldest items into dst and releases their leases. It waits only
 // for the first. It returns the number of items, at least 1, or 0 and an error of Receive. If dst is empty,
-// it does not wait, and returns 0 and ctx.Err().
+// it does not wait, and returns 0 and ctx.Err(), even if the channel is closed.
 func (c *LimitedChannel[T]) ReceiveBatch(ctx context.Context, dst []T) (int, error) {
 	if err := ctx.Err(); err != nil || len(dst) == 0 {
 		return 0, err

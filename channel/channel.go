@@ -17,21 +17,21 @@ import (
 // dropped, or immediately if a waiting receiver takes the item. Create one with [New] or [Bounded]; the zero
 // value is closed and empty. Most callers want Send and Receive.
 //
-// With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits, whatever
-// the limiter's QueueLimit is. An item that costs more permits than the limit fails immediately with
+// With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits, even if
+// the limiter's QueueLimit is 0. An item that costs more permits than the limit fails immediately with
 // [core.ErrPermitsExceedLimit], and an item that costs fewer than 0 with [core.ErrNegativePermits];
 // neither drops another item.
 //
 // Items of one sender are received in the order in which they were sent. A Send that returns an error has
 // sent nothing and holds nothing; a Receive that returns an error has taken nothing. A call whose ctx is
 // already done returns ctx.Err(), even if it would not have to wait. If ctx ends while a call waits, the call
-// returns ctx.Err(), unless it was given an item or room first; permits that it was given go back. After
+// returns ctx.Err(), unless it was given an item or room first; permits that it was given are refunded. After
 // Close, sends return [ErrClosed], and receives return the remaining items.
 //
-// All methods are safe for concurrent use. The send of an item happens before its receive. Chan is the only
-// method that starts a goroutine, apart from those that package context starts for contexts of other types.
-// With a limiter of package core, a send or a receive that does not wait allocates nothing, except
-// ReceiveLease on a Bounded channel, which allocates the lease.
+// All methods are safe for concurrent use. The send of an item happens before its receive. Only Chan starts a
+// goroutine; if a context is not one of package context, that package may start another one. With a limiter
+// of package core, a send or a receive that does not wait allocates nothing, except ReceiveLease on a Bounded
+// channel, which allocates the lease.
 type LimitedChannel[T any] struct {
 	limiter  hold.Limiter // none if bounded
 	permits  func(T) int  // nil: 1 each

@@ -80,7 +80,7 @@ func (c *LimitedChannel[T]) endError() error {
 
 // Discard drops all queued items except items that a Chan offers, and returns their number. It releases
 // their leases, wakes the senders that wait for the room, and then calls OnDrop with each item, oldest
-// first. Discard does not close c.
+// first. Discard does not close c, and may be called after Close.
 func (c *LimitedChannel[T]) Discard() int {
 	var d deferredWork[T]
 	c.mu.Lock()

@@ -25,19 +25,20 @@
 // by rate; a [core.Chain] of the two bounds it by both. Channels that use the same limiter share its
 // permits. Only senders are limited: the lease is released when the item is received or dropped.
 //
-// Sends wait whatever the limiter's QueueLimit is: a channel over a concurrency limiter whose queue is disabled
-// is a bounded channel. QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an
-// [Overflow] mode. A limiter that is not one of package core is asked by one Acquire, and its rejection is the
-// answer.
+// Send waits even if the limiter's QueueLimit is 0, so a concurrency limiter without a queue makes a bounded
+// channel. QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an [Overflow]
+// mode. This holds for the limiters of packages core and adaptive, and for those of package partition that are
+// made of them. With any other limiter, such as one of package redislimit, Send calls Acquire once and returns
+// its error, so give that limiter a queue.
 //
 // A queued item takes its own size, and about 50 bytes more for its lease unless all items hold one permit of
-// a concurrency limiter; the lease of a chain of two takes about 420 bytes. Count them in if the permits
-// are bytes and the items small.
+// a concurrency limiter; the lease of a chain of two takes about 420 bytes. Count these bytes too if the
+// permits are bytes and the items small.
 //
 // # Which method do I want?
 //
-// Send and Receive take a context, and replace a select on ctx.Done(). TrySend sheds load: it returns at
-// once, with an error that gives the reason. SendBatch and ReceiveBatch are faster for many small items.
+// Send and Receive take a context, and replace a select on ctx.Done(). TrySend sheds load: it returns
+// immediately, with an error that gives the reason. SendBatch and ReceiveBatch are faster for many small items.
 // ReceiveLease keeps an item's permits until its work is done, so that the limiter bounds the items being
 // processed as well as those queued. Chan is for use in a select; it is the slowest way to receive, and
 // the only method that starts a goroutine.
@@ -58,12 +59,10 @@
 // # Use in tests
 //
 // In a testing/synctest bubble all waits use fake time. A channel belongs to the bubble that first uses it.
-//
-// # Inside
-//
-// A send takes permits, locks, puts the item and unlocks. What remains to be done then (a lease to
-// release, waiting calls to wake, an item to report) is done without the mutex. With a
-// [core.ConcurrencyLimiter] an item holds plain permits, and a lease is made only for ReceiveLease. In
-// the drop modes these permits are taken and returned under the channel's mutex, so each is
-// available, queued, or not the channel's.
 package channel
+
+// Inside: a send takes permits, locks the mutex, puts the item and unlocks. Afterwards, without the mutex, it
+// releases leases, wakes waiting calls and reports dropped items. With a core.ConcurrencyLimiter an item holds
+// plain permits, and a lease is made only for ReceiveLease. In the drop modes these permits are taken and
+// returned under the channel's mutex, so each permit is available, held by a queued item, or held outside of
+// the channel.

@@ -16,7 +16,7 @@ type Options[T any] struct {
 	Limiter core.Limiter
 
 	// Permits returns the number of permits that an item costs, such as its size in bytes. Nil means 1
-	// for each item. It is called once per send, with no lock held. If it returns a number below 0, the
+	// per item. It is called once per send, with no lock held. If it returns a number below 0, the
 	// send fails with [core.ErrNegativePermits]. If it returns more than the limiter's limit, the send
 	// fails with [core.ErrPermitsExceedLimit]; return the limit to let a larger item pass. An item of 0
 	// permits holds none, and is queued when the limiter grants a zero-permit request, that is, when at

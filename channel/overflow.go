@@ -17,7 +17,8 @@ const (
 
 	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is
 	// left to drop, the send returns the limiter's rejection. An item that costs more than the limit
-	// drops nothing. No send waits: Send is TrySend that looks at ctx first.
+	// drops nothing. Send does not wait: it returns ctx.Err() if ctx is done, and otherwise does what
+	// TrySend does.
 	//
 	// With a [core.ConcurrencyLimiter] a send succeeds if an empty channel would take the item,
 	// whatever other senders and receivers do at the same time. It is rejected only if the missing
@@ -33,8 +34,8 @@ const (
 	DropNewest
 
 	// DropIncoming drops the new item, and the send returns nil. The limiter is asked only once, so the
-	// item may be dropped although a receiver is about to release permits. No send waits: Send is TrySend
-	// that looks at ctx first.
+	// item may be dropped although a receiver is about to release permits. As with DropOldest, Send does
+	// not wait.
 	DropIncoming
 )
 

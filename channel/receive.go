@@ -10,7 +10,8 @@ import (
 )
 
 // TryReceive returns the oldest item and releases its lease. It returns false if no item is queued, or if
-// Chan channels offer all of them. It never waits.
+// Chan channels offer all of them. To tell a closed channel from an empty one, use Done. TryReceive never
+// waits.
 func (c *LimitedChannel[T]) TryReceive() (T, bool) {
 	if v, ok := c.pop(); ok {
 		return v, true

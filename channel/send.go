@@ -51,16 +51,17 @@ func (c *LimitedChannel[T]) trySend(v T, n int) error {
 	return err
 }
 
-// Send queues v. Under [Reject] it waits for permits in the limiter's queue, whatever its QueueLimit is, and
-// then for room. In the other modes it does not wait, and is TrySend that looks at ctx first.
+// Send queues v. Under [Reject] it waits for permits in the limiter's queue, even if the QueueLimit is 0, and
+// then for room. In the other modes it does not wait: it returns ctx.Err() if ctx is done, and otherwise does
+// what TrySend does.
 //
 // If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held; permits
 // that Send already has are refunded. A sender whose ctx ended before a receiver made room does not get
 // that room. Once Send has been given room, v is sent, and the end of ctx has no effect. A rate
 // limiter rejects v immediately if the permits would come after ctx's deadline; the error is then a
-// *[core.RejectedError] that also matches [context.DeadlineExceeded]. A limiter that is not one of package
-// core is asked by one Acquire, and its rejection is the error. If the channel is closed before or while Send
-// waits, the error is [ErrClosed]. The other errors are those of TrySend.
+// *[core.RejectedError] that also matches [context.DeadlineExceeded]. A limiter that obeys its QueueLimit
+// even here, such as one of package redislimit, may reject v too; see the package comment. If the channel is
+// closed before or while Send waits, the error is [ErrClosed]. The other errors are those of TrySend.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	n := c.cost(v)
 	if ctx.Err() == nil && c.put(v, n) {
@@ -234,7 +235,7 @@ func (c *LimitedChannel[T]) full(n int) error {
 }
 
 // WaitToSend waits until an item of one permit could be queued without dropping another: until the limiter
-// grants a zero-permit request, whatever its QueueLimit is, and there is room. It takes nothing, so another
+// grants a zero-permit request, even if its QueueLimit is 0, and there is room. It takes nothing, so another
 // sender may come first; call WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is
 // closed, the limiter's error if the limiter rejects the request, and ctx.Err() if ctx is done, even if there
 // is room.
