@@ -19,9 +19,11 @@
 // may share a limiter, and its limit may change while tasks run. The pool adds the goroutines,
 // a queue, results and recovery from panics of tasks.
 //
-// The calls that wait do so whatever the limiter's QueueLimit is. QueueLimit is for servers that
-// shed load; a pool sheds load with [Pool.TrySubmit]. A limiter that is not one of package core
-// is asked by one Acquire for each task, and its rejection is the answer.
+// The calls that wait do so even if the limiter's QueueLimit is 0. QueueLimit is for servers that
+// shed load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core
+// and adaptive, and for those of package partition that are made of them. With any other limiter,
+// such as one of package redislimit, the pool calls Acquire once per task, and a rejection is the
+// error of the task, so give that limiter a queue.
 //
 // # Which call to use
 //
@@ -29,8 +31,8 @@
 //     with the caller's and at the first error, and no task runs after [Group.Wait] returns.
 //     It reports the first error as soon as it occurs.
 //   - [Do] runs one function and returns its result.
-//   - [Map] runs a function over a sequence and yields the results in order. An error waits
-//     for its turn in that order, and does not end the loop.
+//   - [Map] runs a function over a sequence and yields the results in order. An error is yielded
+//     in its place, and does not end the loop.
 //   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit is not
 //     passed to the task, so a timeout of the caller leaves the task running. [Pool.Wait]
 //     returns the tasks' errors.
@@ -47,16 +49,14 @@
 //
 // # Panics
 //
-// A panic of a task is recovered, see [PanicError]. A panic of the limiter reaches the call that
-// asked it: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of Map. On a
-// goroutine of the pool it becomes the error of the task for which the limiter was asked.
-//
-// # Inside
-//
-// A job is a task that waits for its lease or has it. The jobs that wait are in one queue, in the
-// limiter's order. At most one of them leads: the limiter is being asked for its lease, by a worker
-// or, in a pool without a queue, by the call that submitted it. All others wait for the lead, so no
-// task overtakes another. Plain permits are taken and given back under the pool's mutex, and a
-// leader is needed only while there are none. A worker whose task ends looks for the next under
-// the same lock, and exits if there is none.
+// A panic of a task is recovered: see [PanicError]. A panic of the limiter reaches the call that
+// called the limiter: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of
+// Map. On a goroutine of the pool it becomes the error of the task whose lease was requested.
 package worker
+
+// Inside: a job is a task that waits for its lease or has it. The jobs that wait are in one queue, in
+// the limiter's order. At most one of them is the leader: it waits in the limiter, by a worker or, in a
+// pool without a queue, by the call that submitted it. The others wait until they become the leader, so
+// no task overtakes another. Plain permits are taken and returned under the pool's mutex, and a leader
+// is needed only while there are none. A worker whose task ends looks for the next task under the same
+// lock, and exits if there is none.

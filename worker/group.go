@@ -44,7 +44,7 @@ func (p *Pool) Group(ctx context.Context) *Group {
 }
 
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in the
-// pool's queue, whatever the limiter's QueueLimit is, and reports whether the group took the task.
+// pool's queue, even if the limiter's QueueLimit is 0, and reports whether the group took the task.
 //
 // True means that the task has run when Wait returns, with one exception: if the group has an error or its
 // context has ended, a task that is still waiting for its lease never runs. False means that the task will not
@@ -62,8 +62,8 @@ func (p *Pool) Group(ctx context.Context) *Group {
 // rejection matches [context.DeadlineExceeded].
 func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 
-// GoN is Go for a task whose lease has the given number of permits. Invalid numbers are errors
-// of the group, the same as the errors of [Pool.SubmitN].
+// GoN is like Go, for a task whose lease has the given number of permits. Invalid numbers are
+// errors of the group, the same as the errors of [Pool.SubmitN].
 func (g *Group) GoN(permits int, t Task) (taken bool) {
 	if g.tasks.Add(1) < 0 {
 		g.tasks.Add(-1)
@@ -87,7 +87,8 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 // error that a task returned, a *[PanicError] for a panic, [ErrGoexit], or an error of Go.
 // Later errors are discarded; most are consequences of the first. No task of the group runs
 // after Wait has returned, even if other goroutines call Go meanwhile: Wait waits for the tasks that
-// Go has taken, and once there are none Go takes no more.
+// Go has taken, and once there are none Go takes no more. Call Wait once. If Go is called after Wait has
+// returned nil, a second Wait returns the error of that Go, such as context.Canceled.
 //
 // If the group's context ends, Wait removes the group's tasks from the queue immediately, and
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task

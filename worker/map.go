@@ -21,16 +21,15 @@ const (
 // Map returns a sequence that runs f on the pool for each input, under a lease of one permit
 // each, and yields the results in the order of the inputs. A result is yielded as soon as it
 // and all results before it are complete, even while in blocks before its next input. If the
-// pool is busy, Map waits, whatever the limiter's QueueLimit is.
+// pool is busy, Map waits, even if the limiter's QueueLimit is 0.
 //
-// Map reads inputs ahead of its consumer: up to Options.Workers plus Options.Queue, and two
-// more. If Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter. Each
-// of the two summands is at most 1024.
+// Map reads ahead of its consumer by about Options.Workers plus Options.Queue inputs, but never by
+// more than 2050. If Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter.
 //
 // If f returns an error, Map yields it with the value that f returned, and continues. If f
-// panics, Map yields a *[PanicError] and continues. An error waits for its turn: it is yielded after
-// the results of all inputs before it, however long they take. Use a [Group] if the first error is to
-// end the work immediately.
+// panics, Map yields a *[PanicError] and continues. An error is yielded in its place, after the
+// results of all inputs before it, however long they take. Use a [Group] if the first error is to end
+// the work immediately.
 //
 // If ctx is done before or during the loop, Map yields ctx.Err() with the zero Out and stops. If the
 // pool is closed, Map yields the results of the inputs already submitted and then [ErrClosed], and

@@ -15,9 +15,10 @@ type Options struct {
 	// share a limiter. The pool never closes it.
 	Limiter core.Limiter
 
-	// Workers is the maximum number of goroutines. 0 means no maximum: one for each task that
-	// the limiter admits, and one more while a queued task waits for its lease. It must not be
-	// negative.
+	// Workers is the maximum number of goroutines. It must not be negative. 0 means no maximum:
+	// one for each task that the limiter admits, and one more while a queued task waits for its
+	// lease. A rate limiter does not bound how many tasks run at a time, so set Workers with
+	// one; otherwise slow tasks pile up.
 	Workers int
 
 	// Queue is the maximum number of accepted tasks that have no lease yet. Only the first of

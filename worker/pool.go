@@ -141,10 +141,11 @@ func (p *Pool) Wait(ctx context.Context) error {
 // Close stops the pool from accepting tasks, waits until all accepted tasks have ended, and
 // returns nil. Waiting and later calls that submit return [ErrClosed].
 //
-// If ctx is done first, Close cancels and returns without waiting: the contexts of running
-// tasks end with the cause ErrClosed, and queued tasks fail with ErrClosed. The error of Close
-// reports how many tasks were cancelled, and matches ctx.Err(). Call [Pool.Wait] to wait for
-// the tasks that are still running.
+// If tasks are still running or queued when ctx is done, Close cancels them and returns without
+// waiting: the contexts of running tasks end with the cause ErrClosed, and queued tasks fail with
+// ErrClosed. The error of Close then reports how many tasks were canceled, and matches ctx.Err().
+// Call [Pool.Wait] to wait for the tasks that are still running. If the pool is idle, Close returns
+// nil even if ctx is done.
 //
 // Close may be called again and concurrently. Each call waits until the pool is idle or its
 // own ctx is done; the first call whose ctx is done cancels for all. The tasks' errors are

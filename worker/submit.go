@@ -11,10 +11,10 @@ import (
 
 // Submit gives the pool a task, and returns nil when the task is accepted: when it has its
 // lease or is in the pool's queue. Until then Submit waits: for room in the pool's queue or, if
-// the pool has no queue, for a free worker and for the lease. It waits whatever the QueueLimit
-// of the limiter is. Two limiters do not let it wait: a rate limiter rejects a task whose
-// permits would come after ctx's deadline, and a limiter that is not one of package core may
-// reject any task. The error is then a *[core.RejectedError].
+// the pool has no queue, for a free worker and for the lease. It waits even if the limiter's
+// QueueLimit is 0. The error is a *[core.RejectedError] in two cases: a rate limiter rejects a task
+// whose permits would come after ctx's deadline, and a limiter that obeys its QueueLimit even here,
+// such as one of package redislimit, may reject any task; see the package comment.
 //
 // ctx bounds only this wait. It is not passed to the task: its deadline stops no accepted
 // task. Use a [Group] or [Do] for tasks that end with their caller.
@@ -26,7 +26,7 @@ import (
 // accept the task all the same, and then [Pool.Wait] returns that error. A nil task is an error.
 func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx, 1, t) }
 
-// SubmitN is Submit for a task whose lease has the given number of permits. The error is
+// SubmitN is like Submit, for a task whose lease has the given number of permits. The error is
 // [core.ErrNegativePermits] if permits < 0, and [core.ErrPermitsExceedLimit] if permits is more
 // than the limiter's limit. A task of 0 permits takes none, but waits like the others until
 // at least one permit is available.
@@ -34,12 +34,14 @@ func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
 	return p.submit(ctx, entry{task: t, permits: permits, ctx: p.tasks}, true)
 }
 
-// TrySubmit gives the pool a task if the task can start or be queued now. It never blocks. If
-// the task can do neither, the error is a *[core.RejectedError]: the limiter's own, or one with
-// the reason "all workers busy" or "queue limit reached". After Close the error is [ErrClosed].
+// TrySubmit gives the pool a task if the task can start or be queued now. It does not wait for
+// permits or for a worker; a limiter of package redislimit may wait for its store. If the task can
+// neither start nor be queued, the error is a *[core.RejectedError]: the limiter's own, or one with
+// the reason "all workers busy" or "queue limit reached". After Close the error is [ErrClosed]. A
+// closed limiter and a nil task are errors, as for Submit.
 func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 
-// TrySubmitN is TrySubmit for a task whose lease has the given number of permits. It returns
+// TrySubmitN is like TrySubmit, for a task whose lease has the given number of permits. It returns
 // the same errors as SubmitN for invalid numbers.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
 	return p.submit(p.background, entry{task: t, permits: permits, ctx: p.tasks}, false)
