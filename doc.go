@@ -9,7 +9,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	lease, err := limiter.Acquire(ctx, 1) // waits in the queue; TryAcquire does not wait
+//	lease, err := limiter.Acquire(ctx, 1) // waits, because the queue of PerSecond is unbounded
 //	if err != nil {
 //		return err
 //	}
@@ -18,9 +18,9 @@
 // The directory docs of the repository has these pages:
 //
 //   - docs/start.md: five minutes; one limit in Go, on Redis and in a proxy.
-//   - docs/tour.md: the shortest useful program for every package.
+//   - docs/tour.md: a few lines for each of most packages.
 //   - docs/choose.md: which limiter fits your problem, and what each does to a burst.
-//   - docs/cookbook: complete programs for logins, tenants, crawlers, uploads and more.
+//   - docs/cookbook: complete functions for logins, tenants, crawlers, uploads and more.
 //   - docs/migrate: how to move from other libraries to this one.
 //   - docs/fair.md: per-key limits, fair shares and priorities.
 //   - docs/settle.md: costs that are known only afterwards.

@@ -41,11 +41,11 @@ func TestStart(t *testing.T) {
 	api, redis := freePort(t), freePort(t)
 	local := strings.NewReplacer(
 		"127.0.0.1:9000", backend(t), "8080", api, "6379", redis,
-		"git clone URL-OF-THIS-REPOSITORY ../sluice", "ln -s "+repository+" ../sluice",
 	)
 
 	var script strings.Builder
 	script.WriteString("exec 2>&1\ntrap 'kill $(jobs -p); wait' EXIT\n")
+	fmt.Fprintf(&script, "ln -s %s ../sluice\n", repository)
 	var limit string
 	var commands, answers []string
 	for i, b := range blocks {

@@ -21,7 +21,7 @@ func (b *Bandwidth) Listener(l net.Listener) (net.Listener, error) {
 	return ioreader.NewListener(l, ioreader.ListenerOptions{Read: b.limit, Write: b.limit})
 }
 
-// Limit sets the limit in bytes per second. Calls that wait at the old limit continue at the new one.
+// Limit sets the limit in bytes per second. Waiting calls move to the new limit.
 func (b *Bandwidth) Limit(bytes int) error {
 	bucket, err := core.NewTokenBucket(ioreader.PerSecond(bytes))
 	if err != nil {
@@ -31,7 +31,7 @@ func (b *Bandwidth) Limit(bytes int) error {
 	return nil
 }
 
-// Off removes the limit. Calls that wait continue at once.
+// Off removes the limit. Calls that wait continue immediately.
 func (b *Bandwidth) Off() { b.limit.Set(core.Unlimited()) }
 
 // Pause stops all connections, without closing them, until the next call of Limit or Off.

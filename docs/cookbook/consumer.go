@@ -10,7 +10,8 @@ import (
 )
 
 // Consume handles messages until next fails. The number of concurrent messages adapts to the latency of
-// the database: when it slows down, fewer messages are taken from the queue.
+// the database: when it slows down, fewer messages are taken from the queue. One message waits for the
+// limiter, so the limiter needs a QueueLimit of at least 1.
 func Consume(ctx context.Context, limiter *adaptive.Concurrency,
 	next func(context.Context) (string, error), store func(context.Context, string) error,
 ) error {
@@ -23,7 +24,7 @@ func Consume(ctx context.Context, limiter *adaptive.Concurrency,
 		}
 		lease, err := limiter.Acquire(ctx, 1) // waits while the database is at its limit
 		if err != nil {
-			return err
+			return err // ctx is done: return the message to the queue here
 		}
 		handlers.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)

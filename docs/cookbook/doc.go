@@ -1,2 +1,2 @@
-// Package cookbook contains the programs of docs/cookbook/README.md, one per file.
+// Package cookbook contains the functions of docs/cookbook/README.md, one per file.
 package cookbook

@@ -14,7 +14,7 @@ import (
 // customers together.
 func Exports(export http.Handler) (http.Handler, error) {
 	customers, err := partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("X-Api-Key"),
+		Key: httplimit.ByHeader("X-Api-Key"), // checked by a gateway, because clients choose its value
 		New: func(string) (core.Limiter, error) {
 			hourly, err1 := core.NewTokenBucket(core.Every(6*time.Minute, 10))
 			one, err2 := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})

@@ -24,7 +24,7 @@ func NewPacer(interval time.Duration, queue int) (*Pacer, error) {
 // cancel is called before f has started, f does not run, and calls scheduled from now on start
 // sooner. If too many calls are scheduled, After returns a *core.RejectedError with the time to retry.
 func (p *Pacer) After(f func()) (delay time.Duration, cancel func(), err error) {
-	lease := p.limiter.Reserve(1) // does not block
+	lease := p.limiter.Reserve(1) // does not wait
 	if err := lease.Err(); err != nil {
 		return 0, nil, err
 	}

@@ -23,7 +23,7 @@ func Uploads(bandwidth core.Limiter) (*http.Client, error) {
 // 100 MiB/s.
 func Downloads(files http.Handler) (http.Handler, error) {
 	users, err := partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("X-User"),
+		Key: httplimit.ByHeader("X-User"), // set by a gateway, because clients choose its value
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(ioreader.PerSecond(1 << 20)) },
 	})
 	if err != nil {

@@ -16,7 +16,8 @@ func NewExecutor() (*resilience.Strategy, error) {
 	return resilience.New(resilience.Options{Name: "search", Limiter: core.Must(core.Chain(minute, concurrent))})
 }
 
-// Search runs a search. If there are too many searches, its error is a *resilience.RejectedError with the time to retry.
+// Search runs a search. If there are too many searches, its error is a *resilience.RejectedError, which has the time
+// to retry and wraps the *core.RejectedError.
 func Search(ctx context.Context, s *resilience.Strategy, search func(context.Context) (string, error)) (string, error) {
 	return resilience.Execute(ctx, s, search)
 }
