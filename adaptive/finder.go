@@ -39,14 +39,24 @@ type finder struct {
 	reason   string // for the last result of Next
 }
 
-// phase is what the finder does with the next measure.
+// phase is what the finder does with the next measure. No phase has a length in time: each one ends with a measure.
 type phase uint8
 
 const (
-	starting  phase = iota // the current limit is not known yet
-	searching              // the limit grows fast until requests queue
-	holding                // the limit follows the rule, and grows slowly at first
-	onTrial                // half of the limit is the current limit
+	// starting ends with the first window, when the current limit is known.
+	starting phase = iota
+
+	// searching lets the limit grow by maxGrowth until requests queue, from measures as coarse as coarseError. A step
+	// that is too large costs one overload, from which shrink goes back.
+	searching
+
+	// holding follows the rule and grows by minGrowth at first. It needs measures as exact as heldError, so it lasts
+	// longest; a trial interrupts it after 1 to maxInterval measures.
+	holding
+
+	// onTrial has half of the limit as the current limit. Throughput is lost during a trial, so it must stay short: it
+	// ends with one measure of trialError. A smaller share than half would show the baseline better, and cost more.
+	onTrial
 )
 
 // trial is the current trial or the latest one, and when the next one is due.
@@ -59,38 +69,68 @@ type trial struct {
 	remaining int     // measures until the next trial
 }
 
+// The values were found with the simulations of this package's tests. Where a comment names a test, that test fails with
+// the value beside it. Change one constant at a time, and run all of TestFinds and TestFollows.
 const (
-	// A measure has at least five windows, so that their means show its error. It has at most
-	// 1,000 samples, or 20 for each permit in flight: where latencies differ very much, an exact measure
-	// would take too long.
-	minWindows, maxSamples, maxPerPermit = 5, 1000, 20
+	// minWindows is the fewest windows of a measure; their means show its error. Range: 4 to 8. With 3, a few
+	// windows that agree by chance decide, and the limit jumps (TestSmallCapacities, TestFollowsTheCapacity). With 10, a
+	// limit of a few permits, whose windows are long, is found too late (TestSmallCapacities).
+	minWindows = 5
 
-	// A measure ends when its standard error is such a share of the mean. A limit that is held needs
-	// exact measures: baseline, latency and rule together may err by a fifth of the capacity. coarseError is
-	// enough for a step of half of the limit, and for a limit of a few permits, where it is half a
-	// permit. A trial costs throughput, so its measure is in between; later trials add to it.
+	// A measure has at most maxSamples samples, or maxPerPermit for each permit in flight, because an exact measure
+	// takes too long where latencies differ very much. Ranges: 500 to 2,000, and 15 to 40. With 300 or 10, the limit
+	// follows noise (TestFindsTheCapacityOfAServerThatIsShared, TestFindsTheCapacity). With 3,000, it reacts too late
+	// to a server that changes (TestAStepOfTheServiceTimeIsNoLoad).
+	maxSamples, maxPerPermit = 1000, 20
+
+	// A measure ends when its standard error is such a share of the mean.
+	//
+	// heldError is for a limit that is held: baseline, latency and rule together may err by a fifth of the capacity.
+	// Range: 0.03 to 0.045. With 0.028, measures take so long that the limit comes too late
+	// (TestFindsTheCapacity); above the range, the limit wanders by more than a fifth.
+	//
+	// coarseError is enough for a step of half of the limit, and for a limit of a few permits, where it is half a
+	// permit. Range: above heldError, to 0.2: a larger error can be taken for a queue.
+	//
+	// trialError is between the two, because a trial costs throughput, and later trials add to it. Near heldError a
+	// trial costs as much as a measure of a limit that is held; near coarseError the baseline of the first trials is a
+	// tenth off, and so is the limit.
 	heldError, coarseError, trialError = 0.035, 0.1, 0.055
 
-	// The limit grows by minGrowth while nothing queues, and by twice as much each time, up to
-	// maxGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is exceeded by little.
+	// The limit grows by minGrowth while nothing queues, and by twice as much each time, up to maxGrowth: a limit of
+	// 1 finds 1,000 in 15 steps, and one that fits is exceeded by little. minGrowth must be above 0; above heldError, the
+	// first step is larger than a measure can be wrong. maxGrowth may be from 0.3, with which a search takes nearly
+	// twice as many steps, to 1, with which the last step can double the load.
 	minGrowth, maxGrowth = 0.025, 0.6
 
-	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few
-	// must queue at a small server, or it is idle between two requests.
+	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few must queue at a
+	// small server, or it is idle between two requests. overloaded must be above the ratio of a limit that fits, which
+	// is 1.1 (see queueShare), and the errors of both measures. With 1.3, a limit that fits is cut for nothing; with
+	// 1.5, a limit that is too high is kept for too long (both TestFindsTheCapacity). longQueue must be above minQueue,
+	// or a small server is cut for the room that the rule gives it; up to longQueue permits can stay in its queue.
 	overloaded, longQueue = 1.4, 5
 
-	// Requests were queueing if the latency falls by this share of what it would fall by if it were
-	// all queueing. Two numbers in flight whose ratio is above this share count as the same.
+	// Requests were queueing if the latency falls by this share of what it would fall by if it were all queueing. Two
+	// numbers in flight whose ratio is above this share count as the same. Range: 0.65 to 0.85. It must be above 0.5,
+	// the ratio that a trial aims at, and below 1, which no measure with an error reaches. A low value takes the
+	// server's own latency for a queue and halves a limit that fits; a high one takes a queue for the server's own
+	// latency and learns it as the baseline, so that the limit stays too high until the next trial.
 	nearlyAll = 0.75
 
-	sameLatency = 0.15 // two latencies that differ by a smaller share may be the same
+	// Two latencies that differ by a smaller share may be the same. The range is from trialError, below which noise is
+	// taken for a change and the baseline is dropped each time, to about 0.25, above which a server that has become a
+	// quarter faster keeps the limit of before.
+	sameLatency = 0.15
 
-	// The baseline is the mean of at most longWindow samples of trials: with a standard deviation of
-	// one and a half times the mean, that is an error of 1.5 %.
+	// The baseline is the mean of at most longWindow samples of trials: with a standard deviation of one and a half
+	// times the mean, that is an error of 1.5 %. Gradient.LongWindow sets it. 1,000 make an error of 5 %, which is
+	// also that of the limit. The baseline of a larger number is more exact, and follows a server that changes by less
+	// than sameLatency more slowly.
 	longWindow = 10_000
 
-	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree.
-	// With 32, trials cost about a hundredth of the throughput.
+	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree. With 32, trials cost
+	// about a hundredth of the throughput, and with 8 about four hundredths. With 128, a baseline that has become wrong
+	// by less than overloaded stays four times as long.
 	maxInterval = 32
 )
 
@@ -184,7 +224,7 @@ func (f *finder) decide(m measure) {
 		f.forget()
 	}
 	if f.baseline.n == 0 {
-		f.beginTrial()
+		f.startTrial()
 		return
 	}
 	afterTrial := f.trial.justEnded
@@ -197,7 +237,7 @@ func (f *finder) decide(m measure) {
 		f.shrink(afterTrial, ratio)
 	case m.inFlight < f.limit/2: // a limit that is not used is not learned from
 	case f.trialIsDue() && m.inFlight > nearlyAll*f.limit:
-		f.beginTrial()
+		f.startTrial()
 	default:
 		f.trial.remaining = max(f.trial.remaining-1, 0)
 		f.step(ratio)
@@ -218,7 +258,7 @@ func (f *finder) shrink(afterTrial bool, ratio float64) {
 		next, _ := f.rule(fits, 1)
 		f.limit = max(next, f.baseline.inFlight)
 	default:
-		f.beginTrial()
+		f.startTrial()
 		return
 	}
 	f.hold()
@@ -266,8 +306,8 @@ func (f *finder) trialIsDue() bool {
 	return f.phase == holding && (f.trial.remaining == 0 || f.limit < (1-sameLatency)*f.trial.of)
 }
 
-// beginTrial halves the current limit.
-func (f *finder) beginTrial() {
+// startTrial halves the current limit.
+func (f *finder) startTrial() {
 	f.trial.of, f.trial.after = f.limit, f.phase
 	f.trial.limit = math.Ceil(max(min(f.limit, f.atLimit.inFlight)/2, 1))
 	f.phase = onTrial

@@ -28,10 +28,19 @@ type Gradient struct {
 }
 
 const (
+	// Gradient.Tolerance sets the tolerance. At 1, noise alone shrinks the limit; at 1.2, requests that queue for a
+	// fifth of the service time do not.
 	defaultTolerance = 1.03
+
+	// Gradient.Smoothing sets the smoothing. Near 0 the limit follows the server slowly; at 1 each measure decides
+	// alone, so its error is that of the limit.
 	defaultSmoothing = 0.4
 
-	queueShare, minQueue = 0.06, 2 // room for a queue: a share of the limit, but at least two permits
+	// The limit has room for a queue: queueShare of it, but at least minQueue permits. Without that room the limit
+	// could not grow once the latency is that of the baseline. A limit that fits has a latency of
+	// Tolerance/(1-queueShare) times the baseline, which is 1.1. That must be below overloaded, so queueShare must be
+	// below 0.26. minQueue is at least 1; with 4, a server that serves 4 requests at a time has as many in its queue.
+	queueShare, minQueue = 0.06, 2
 )
 
 func (g Gradient) validate() error {

@@ -15,14 +15,19 @@ type Window struct {
 }
 
 const (
-	// A window has 20 samples, or as many as permits are in flight if those are more: of the leases that
-	// are under way at one moment, the short ones end first.
-	leastSamples = 20
+	// A window has minSamples, or as many as permits are in flight if those are more: of the leases that are
+	// in flight at one moment, the short ones end first. With fewer than about 10, the standard error of a window
+	// says little; with more, a limit of a few permits changes rarely.
+	minSamples = 20
 
 	// A change of the limit by more than largeChange changes the latency by much. Then the server has to
 	// settle before samples count: for settling times as many leases as are in flight, and until as many
 	// in a row as are in flight were granted after the change. A few leases that take very long delay that
 	// up to longSettling times as many, and no longer.
+	//
+	// largeChange must be below 0.5, the change of a trial. A small value costs samples after each step; a large one
+	// counts samples of the old limit for the new one. settling must be at least 1. With 1, the queue of the old limit
+	// is measured at the new one; with 10, a trial costs twice as much. longSettling must be above settling.
 	largeChange, settling, longSettling = 0.2, 5, 20
 )
 
@@ -55,7 +60,7 @@ func (s *Sampler) Add(inFlight int, granted, held time.Duration) bool {
 	s.inFlight += float64(inFlight)
 	s.sum += d
 	s.squares += d * d
-	return s.n >= leastSamples && s.n*s.n >= s.inFlight // n is at least the mean in flight
+	return s.n >= minSamples && s.n*s.n >= s.inFlight // n is at least the mean in flight
 }
 
 // settle takes note of a sample that does not count.
