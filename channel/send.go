@@ -231,7 +231,7 @@ func (c *LimitedChannel[T]) full(n int) error {
 	if c.bounded() {
 		return &core.RejectedError{Permits: n, Reason: "permits exhausted"} // as a concurrency limiter does
 	}
-	return &core.RejectedError{Permits: n, Reason: "capacity reached"}
+	return &core.RejectedError{Permits: n, Reason: hold.ReasonCapacity}
 }
 
 // WaitToSend waits until an item of one permit could be queued without dropping another: until the limiter

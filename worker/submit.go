@@ -133,7 +133,7 @@ func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *
 	case p.queueLimit > 0:
 		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
 	case !p.freeLocked():
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: hold.ReasonBusy}
 	default:
 		p.slots++
 		return p.jobLocked(e), nil, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
@@ -609,4 +610,33 @@ func TestKey(t *testing.T) {
 	short, long := strings.Repeat("a", 64), strings.Repeat("a", 65)
 	require.Equal(t, short, policy.Key(short))
 	require.Equal(t, "sha256:635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0", policy.Key(long))
+}
+
+// The phrases of this library's own limiters are not for clients, nor is that of a full partition in other words.
+func TestReason(t *testing.T) {
+	full := errors.Join(&core.RejectedError{Reason: "no room"}, partition.ErrFull)
+	for phrase, want := range map[string]bool{
+		"": false, "not today": true, "no room": false,
+		core.ReasonExhausted: false, core.ReasonQueueLimit: false, core.ReasonEvicted: false, core.ReasonDeadlineTooSoon: false,
+		hold.ReasonCapacity: false, hold.ReasonBusy: false,
+	} {
+		got, shown := policy.Reason(core.Fail(full).With(core.ReasonPhrase.With(phrase)))
+		require.Equal(t, want, shown, phrase)
+		if shown {
+			require.Equal(t, phrase, got)
+		}
+	}
+}
+
+// An attempt is settled and released once.
+func TestAttempt(t *testing.T) {
+	l, a, settled := bucket(t), new(policy.Attempt), 0
+	_, err := policy.Start[string, int](t.Context(), a, "r", partition.Shared[string](l), func(string) int { return 3 }, nil, "")
+	require.NoError(t, err)
+	require.True(t, a.Limited())
+	for range 2 {
+		a.End(func() int { settled++; return 1 })
+	}
+	require.Equal(t, 1, settled)
+	require.Equal(t, 4, l.Available())
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -52,7 +53,7 @@ func Reason(lease core.Lease) (string, bool) {
 	phrase, _ := core.ReasonPhrase.From(lease)
 	switch phrase {
 	case "", core.ReasonExhausted, core.ReasonQueueLimit, core.ReasonEvicted, core.ReasonDeadlineTooSoon,
-		"capacity reached", "all workers busy": // by channel and worker
+		hold.ReasonCapacity, hold.ReasonBusy:
 		return "", false
 	}
 	// A Limiter of the user's may have replaced the phrase of a full partition.
