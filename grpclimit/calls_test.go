@@ -65,33 +65,6 @@ func TestLeaseIsHeldUntilTheHandlerEnds(t *testing.T) {
 	}
 }
 
-func TestPoliciesAreAllOrNothing(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		first, second := bucket(t, 1, 5), concurrency(t, 2, 0)
-		l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
-			{Name: "first", Limiter: grpclimit.Shared(first), Methods: []string{"/grpc.testing.TestService/*"}},
-			{Name: "other", Limiter: grpclimit.Shared(concurrency(t, 1, 0)), Methods: []string{"/grpc.testing.TestService/EmptyCall"}, Permits: func(*grpclimit.Call) int { panic("not asked") }},
-			{Name: "second", Limiter: grpclimit.Shared(second), Permits: func(c *grpclimit.Call) int { return int(c.Message.(*pb.SimpleRequest).GetResponseSize()) }, Code: codes.Aborted},
-		}})
-		c := serve(t, new(service), l.ServerOptions())
-		for range 3 { // the permits of first come back
-			held := second.TryAcquire(1)
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 2})
-			code(t, codes.Aborted, err)
-			_, subject, _ := details(err)
-			require.Equal(t, "second", subject)
-			require.Equal(t, 5, first.Available())
-			held.Release()
-		}
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 2})
-		require.NoError(t, err)
-		require.Equal(t, 4, first.Available())
-		require.Equal(t, 2, second.Available())
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) // 0 permits: not limited by second
-		require.NoError(t, err)
-	})
-}
-
 func TestWaiting(t *testing.T) {
 	// blocked returns a server whose only permit is held, and what gives it back.
 	blocked := func(t *testing.T, wait time.Duration) (pb.TestServiceClient, *core.ConcurrencyLimiter, core.Lease) {

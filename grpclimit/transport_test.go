@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	pb "google.golang.org/grpc/interop/grpc_testing"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
@@ -248,70 +247,6 @@ func TestAStreamThatPanics(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A connection that has become too old ends its streams, and those give their permits back.
-func TestMaxConnectionAge(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		conc, messages := concurrency(t, 1, 5), concurrency(t, 1, 5)
-		held := messages.TryAcquire(1)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), Receive: grpclimit.Shared(messages)}))
-		c := serve(t, &service{duplex: drain}, append(l.ServerOptions(), grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionAge: time.Minute, MaxConnectionAgeGrace: time.Minute,
-		})))
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, s.Send(payload(1))) // waits for a permit of messages
-		begun := time.Now()
-		_, err = s.Recv()
-		code(t, codes.Unavailable, err)
-		require.Less(t, time.Since(begun), 3*time.Minute)
-		synctest.Wait()
-		require.Equal(t, 1, conc.Available())
-		require.Zero(t, messages.Statistics().Queued)
-		held.Release()
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) // on a new connection
-		require.NoError(t, err)
-	})
-}
-
-// A call that waits for its permit does not keep keepalive from its work: pings are answered, and
-// a client that has vanished leaves the queue.
-func TestKeepalive(t *testing.T) {
-	bubble(t, "a call that waits for an hour", func(t *testing.T) {
-		conc := concurrency(t, 1, 5)
-		time.AfterFunc(time.Hour, conc.TryAcquire(1).Release)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: -1}))
-		c := serve(t, new(service), append(l.ServerOptions(), grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: time.Second})),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Minute, Timeout: time.Second}))
-		begun := time.Now()
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		require.Equal(t, time.Hour, time.Since(begun))
-	})
-	bubble(t, "a client that vanishes", func(t *testing.T) {
-		conc := concurrency(t, 1, 5)
-		held := conc.TryAcquire(1)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: -1}))
-		var conns []net.Conn
-		c := serveOn(t, new(service), append(l.ServerOptions(), grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: time.Second})),
-			func(conn net.Conn) net.Conn {
-				s := &silent{Conn: conn}
-				conns = append(conns, s)
-				return s
-			})
-		go func() { _, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) }()
-		synctest.Wait()
-		require.Equal(t, 1, conc.Statistics().Queued)
-		for _, conn := range conns {
-			conn.(*silent).mute.Store(true)
-		}
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		require.Zero(t, conc.Statistics().Queued)
-		held.Release()
-		require.Equal(t, 1, conc.Available())
-	})
 }
 
 func TestHealthAndReflectionPass(t *testing.T) {

@@ -1,10 +1,7 @@
 package httplimit_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,42 +52,3 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkRejection is a rejected request over TLS, whose connection is kept: a POST, whose body is read and
-// discarded first, costs little more than a GET.
-func BenchmarkRejection(b *testing.B) {
-	none, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	none.TryAcquire(1)
-	l, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(none)}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := httptest.NewTLSServer(l.Handler(http.NotFoundHandler()))
-	defer s.Close()
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		b.Run("method="+method, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				var body io.Reader
-				if method == http.MethodPost {
-					body = strings.NewReader(strings.Repeat("x", 1000))
-				}
-				r, err := http.NewRequestWithContext(b.Context(), method, s.URL, body)
-				if err != nil {
-					b.Fatal(err)
-				}
-				response, err := s.Client().Do(r)
-				if err != nil {
-					b.Fatal(err)
-				}
-				_, _ = io.Copy(io.Discard, response.Body)
-				_ = response.Body.Close()
-				if response.StatusCode != http.StatusTooManyRequests || response.Close {
-					b.Fatal(response.Status, response.Close)
-				}
-			}
-		})
-	}
-}

@@ -239,23 +239,6 @@ func TestLeaseFromOfOneLease(t *testing.T) {
 	free(t, one)
 }
 
-func TestAnObserverThatPanicsCostsNoLease(t *testing.T) {
-	for _, line := range []string{"active a +1", "acquired a", "active a -1", "released a", "acquired global", "released global"} {
-		t.Run(line, func(t *testing.T) {
-			j := &journal{panic: line}
-			one, two := atOnce(t, 1, 0), atOnce(t, 1, 0)
-			l := limits(t, httplimit.Options{
-				Global:   &httplimit.Policy{Limiter: all(one)},
-				Policies: []httplimit.Policy{{Name: "a", Limiter: all(two)}},
-				Observer: j,
-			})
-			require.Panics(t, func() { get(l.Handler(l.Policy("a")(ok)), "/") })
-			free(t, one)
-			free(t, two)
-		})
-	}
-}
-
 func TestUserCodeThatPanicsCostsNoLease(t *testing.T) {
 	boom := func() { panic("boom") }
 	for name, p := range map[string]httplimit.Policy{

@@ -2,18 +2,14 @@ package httplimit_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -305,43 +301,6 @@ func TestARejectionOfOnesOwn(t *testing.T) {
 	(&httplimit.Rejection{RetryAfter: time.Second}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.Equal(t, 429, w.Code)
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
-}
-
-func TestFailuresAreLoggedOnceASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		o := httplimit.Options{
-			Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Policies: []httplimit.Policy{
-				{Name: "a", Limiter: broken{err: errBroken}},
-				{Name: "b", Limiter: broken{err: errors.New("b")}, FailOpen: true},
-			},
-		}
-		l := limits(t, o)
-		lines := func() []string {
-			text := strings.TrimSpace(log.String())
-			log.Reset()
-			if text == "" {
-				return nil
-			}
-			return strings.Split(text, "\n")
-		}
-		for range 5 {
-			get(l.Policy("a")(ok), "/")
-		}
-		require.Len(t, lines(), 1)
-		get(l.Policy("b")(ok), "/")
-		require.Len(t, lines(), 1)
-		require.NoError(t, l.Update(o))
-		time.Sleep(time.Second - 1)
-		get(l.Policy("a")(ok), "/")
-		require.Empty(t, lines())
-		time.Sleep(1)
-		get(l.Policy("a")(ok), "/")
-		got := lines()
-		require.Len(t, got, 1)
-		require.Contains(t, got[0], `level=ERROR msg="httplimit: a limiter failed" policy=a error="the secret host is down" others=5`)
-	})
 }
 
 func TestResultsOfDecisions(t *testing.T) {

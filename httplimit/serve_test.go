@@ -123,35 +123,6 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// A client that asks first sends no body that nobody would read.
-func TestExpectContinue(t *testing.T) {
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			o.Policies = []httplimit.Policy{{Name: "no", Limiter: broken{lies: true}}}
-			l := limits(t, o)
-			mux := http.NewServeMux()
-			mux.Handle("/no", l.Policy("no")(ok))
-			mux.Handle("/", l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })))
-			servers(t, mux, func(t *testing.T, s *httptest.Server) {
-				s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
-				for path, want := range map[string]string{"/yes": "body", "/no": "Too Many Requests\n"} {
-					body := &counting{Reader: strings.NewReader("body")}
-					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, body)
-					require.NoError(t, err)
-					r.Header.Set("Expect", "100-continue")
-					response, err := s.Client().Do(r)
-					require.NoError(t, err)
-					b, err := io.ReadAll(response.Body)
-					require.NoError(t, err)
-					require.Equal(t, want, string(b))
-					require.Equal(t, path == "/yes", body.read > 0)
-					response.Body.Close()
-				}
-			})
-		})
-	}
-}
-
 type counting struct {
 	io.Reader
 

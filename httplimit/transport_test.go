@@ -278,56 +278,6 @@ func TestObey(t *testing.T) {
 	}
 }
 
-func TestObeyTheLatest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		next := make(chan *http.Response)
-		client := transport(t, httplimit.TransportOptions{HonorRetryAfter: true, Base: base(func(*http.Request) (*http.Response, error) { return <-next, nil })})
-		start := time.Now()
-		sent := make(chan time.Duration, 10)
-		send := func() {
-			_, err := client.Get("http://x")
-			assert.NoError(t, err)
-			sent <- time.Since(start)
-		}
-		for range 4 { // under way before there is anything to obey
-			go send()
-		}
-		synctest.Wait()
-		next <- answer(429, "", "Retry-After", "30")
-		synctest.Wait()
-		go send()
-		synctest.Wait()
-		require.Zero(t, <-sent)
-		time.Sleep(2 * time.Second)
-		next <- answer(200, "") // without a hint: the time stands
-		next <- answer(200, "", "Retry-After", "9")
-		synctest.Wait()
-		require.Len(t, sent, 2)
-		next <- answer(429, "", "Retry-After", "3") // sooner than the first said
-		synctest.Wait()
-		require.Len(t, sent, 3)
-		time.Sleep(3*time.Second - 1)
-		synctest.Wait()
-		select {
-		case next <- answer(500, ""):
-			t.Fatal("it was let go too soon")
-		default:
-		}
-		time.Sleep(1)
-		next <- answer(429, "", "Retry-After", "10")
-		for range 4 {
-			<-sent
-		}
-		go send()
-		synctest.Wait()
-		require.Empty(t, sent)
-		time.Sleep(10 * time.Second)
-		next <- answer(200, "")
-		<-sent
-		heldFor(t, 15*time.Second, 13*time.Second, start)
-	})
-}
-
 // RetryAfter reads what a server says in its own way, whatever the status, in place of Retry-After.
 func TestHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -444,19 +394,6 @@ func TestRetriesOfAnAnswerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A date that is over is no wait.
-func TestRetriesOfADateInThePast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		past := start.Add(-time.Hour).UTC().Format(http.TimeFormat)
-		under := answers(func() *http.Response { return answer(429, "", "Retry-After", past) }, func() *http.Response { return answer(200, "") })
-		response, err := transport(t, httplimit.TransportOptions{Retries: 1, HonorRetryAfter: true, Base: under}).Get("http://x")
-		require.NoError(t, err)
-		require.Equal(t, 200, response.StatusCode)
-		require.Zero(t, time.Since(start))
-	})
-}
-
 // An answer that is long is read for 64 KiB, and closed, before the request is sent again.
 func TestRetriesOfALongAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -472,35 +409,6 @@ func TestRetriesOfALongAnswer(t *testing.T) {
 		require.Equal(t, 200, response.StatusCode)
 		require.EqualValues(t, 64<<10, long.Size()-int64(long.Len()))
 		require.Equal(t, 1, body.closed)
-	})
-}
-
-// A request that got its permits when another's answer had come in gives them back.
-func TestObeyWhileWaitingForPermits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5})
-		require.NoError(t, err)
-		start := time.Now()
-		client := transport(t, httplimit.TransportOptions{
-			HonorRetryAfter: true, Limiter: all(l),
-			Base: answers(func() *http.Response {
-				time.Sleep(500 * time.Millisecond)
-				return answer(429, "", "Retry-After", "5")
-			}, func() *http.Response { return answer(200, "") }),
-		})
-		done := make(chan struct{})
-		go func() { _, _ = client.Get("http://x") }()
-		synctest.Wait()
-		go func() {
-			defer close(done)
-			_, err := client.Get("http://x")
-			assert.NoError(t, err)
-		}()
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
-		require.Equal(t, 1, l.Available())
-		<-done
-		heldFor(t, 5500*time.Millisecond, 5*time.Second, start)
 	})
 }
 
@@ -597,6 +505,7 @@ func TestRetries(t *testing.T) {
 								bodies = append(bodies, string(b))
 							}
 							response, err := under(r)
+							response.Request = r
 							open = append(open, &closing{Reader: response.Body})
 							response.Body = open[len(open)-1]
 							return response, err
@@ -621,6 +530,7 @@ func TestRetries(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, before.Body, r.Body)
 					require.Equal(t, c.status, response.StatusCode)
+					require.Same(t, r, response.Request, "not a copy")
 					took := time.Since(start)
 					require.GreaterOrEqual(t, took, c.least)
 					require.LessOrEqual(t, took, c.most)
@@ -719,45 +629,6 @@ func TestCloseIdleConnections(t *testing.T) {
 	transport(t, httplimit.TransportOptions{Base: base(nil)}).CloseIdleConnections()
 }
 
-// The answer to a request that was sent again belongs to the caller's request, not to a copy.
-func TestRetriesNameTheCallersRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := 0
-		tr, err := httplimit.NewTransport(httplimit.TransportOptions{Retries: 1, Base: base(func(r *http.Request) (*http.Response, error) {
-			sent++
-			a := answer(503, "", "Retry-After", "1")
-			if sent == 2 {
-				a = answer(200, "")
-			}
-			a.Request = r
-			return a, nil
-		})})
-		require.NoError(t, err)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("body"))
-		require.NoError(t, err)
-		response, err := tr.RoundTrip(r)
-		require.NoError(t, err)
-		require.Equal(t, 200, response.StatusCode)
-		require.Same(t, r, response.Request)
-	})
-}
-
-// A RetryAfter that panics costs neither the permit nor the connection.
-func TestAHintThatPanics(t *testing.T) {
-	l := atOnce(t, 1, 0)
-	body := &closing{Reader: strings.NewReader("body")}
-	client := transport(t, httplimit.TransportOptions{
-		HonorRetryAfter: true, Limiter: all(l),
-		RetryAfter: func(*http.Response) (time.Duration, bool) { panic("boom") },
-		Base: base(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: body}, nil
-		}),
-	})
-	require.PanicsWithValue(t, "boom", func() { _, _ = client.Get("http://x") })
-	free(t, l)
-	require.Equal(t, 1, body.closed)
-}
-
 // marked is a body that notes that it was closed.
 type marked struct {
 	io.Reader
@@ -773,6 +644,10 @@ func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
 		status  int
 		prepare func(*httplimit.TransportOptions, *http.Request)
 	}{
+		"RetryAfter": {http.StatusOK, func(o *httplimit.TransportOptions, _ *http.Request) {
+			o.HonorRetryAfter = true
+			o.RetryAfter = func(*http.Response) (time.Duration, bool) { panic("boom") }
+		}},
 		"GetBody": {http.StatusTooManyRequests, func(o *httplimit.TransportOptions, r *http.Request) {
 			o.Retries = 1
 			r.GetBody = func() (io.ReadCloser, error) { panic("boom") }
