@@ -90,11 +90,12 @@ const (
 	// (TestFindsTheCapacity); above the range, the limit wanders by more than a fifth.
 	//
 	// coarseError is enough for a step of half of the limit, and for a limit of a few permits, where it is half a
-	// permit. Range: above heldError, to 0.2: a larger error can be taken for a queue.
+	// permit. It must be above trialError. With 0.13, noise is taken for a queue (TestSmallCapacities,
+	// TestLeavesAnIdleServerAlone).
 	//
 	// trialError is between the two, because a trial costs throughput, and later trials add to it. Near heldError a
-	// trial costs as much as a measure of a limit that is held; near coarseError the baseline of the first trials is a
-	// tenth off, and so is the limit.
+	// trial costs as much as a measure of a limit that is held. With 0.07, the baseline of the first trials is too far
+	// off, and so is the limit (TestFindsTheCapacityOfAServerThatIsShared).
 	heldError, coarseError, trialError = 0.035, 0.1, 0.055
 
 	// The limit grows by minGrowth while nothing queues, and by twice as much each time, up to maxGrowth: a limit of
@@ -117,9 +118,9 @@ const (
 	// latency and learns it as the baseline, so that the limit stays too high until the next trial.
 	nearlyAll = 0.75
 
-	// Two latencies that differ by a smaller share may be the same. The range is from trialError, below which noise is
-	// taken for a change and the baseline is dropped each time, to about 0.25, above which a server that has become a
-	// quarter faster keeps the limit of before.
+	// Two latencies that differ by a smaller share may be the same. Range: 0.15 to 0.2. With 0.11, noise is taken for a
+	// change, and the baseline is dropped each time (TestFindsTheCapacity). A server that becomes faster by less than
+	// this share keeps the limit of before until the next trial.
 	sameLatency = 0.15
 
 	// The baseline is the mean of at most longWindow samples of trials: with a standard deviation of one and a half
