@@ -206,4 +206,3 @@ func (l *limiterByHand) TryAcquire(_ *grpclimit.Call, permits int) core.Lease {
 func (l *limiterByHand) Acquire(ctx context.Context, _ *grpclimit.Call, permits int) (core.Lease, error) {
 	return l.limiter.Acquire(ctx, permits)
 }
-

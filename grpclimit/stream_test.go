@@ -1,6 +1,7 @@
 package grpclimit_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -8,8 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
@@ -212,4 +215,16 @@ func TestTheCodeOfARejectionForBytes(t *testing.T) {
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
 		code(t, codes.ResourceExhausted, err)
 	})
+}
+
+// The response of a unary call takes permits for its bytes.
+func TestBytesOfAUnaryResponse(t *testing.T) {
+	bytes := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+	l := limits(t, one(grpclimit.Policy{SendBytes: grpclimit.Shared(bytes)}))
+	response := &pb.SimpleResponse{Payload: &pb.Payload{Body: make([]byte, 300)}}
+	_, err := l.Unary()(t.Context(), &pb.SimpleRequest{}, &grpc.UnaryServerInfo{FullMethod: "/s/m"}, func(context.Context, any) (any, error) {
+		return response, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1000-proto.Size(response), bytes.Available())
 }

@@ -51,4 +51,3 @@ func BenchmarkHandler(b *testing.B) {
 		run("limited mux", l.Handler(mux))
 	}
 }
-

@@ -152,4 +152,3 @@ func (f ctxLimiter) TryAcquire(*http.Request, int) core.Lease { return core.Reje
 func (f ctxLimiter) Acquire(ctx context.Context, _ *http.Request, _ int) (core.Lease, error) {
 	return f(ctx)
 }
-
