@@ -2,6 +2,8 @@ package channel_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +131,64 @@ func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The calls of OnDrop are not inside each other, however many items its own calls drop, and each item is reported
+// before the send that dropped the first returns.
+func TestOnDropThatDropsMore(t *testing.T) {
+	const items = 300
+	for name, again := range map[string]func(c *channel.LimitedChannel[int], v int){
+		"TrySend": func(c *channel.LimitedChannel[int], v int) { _ = c.TrySend(v) },
+		"Send":    func(c *channel.LimitedChannel[int], v int) { _ = c.Send(context.Background(), v) }, //nolint:forbidigo // any does
+		"Discard": func(c *channel.LimitedChannel[int], v int) { _ = c.TrySend(v); c.Discard() },
+	} {
+		for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
+			counted := refusing(t, 1)
+			for kind, l := range limiters(t, counted) {
+				var c *channel.LimitedChannel[int]
+				depth, deepest, left := 0, 0, items
+				reported := map[int]bool{}
+				c = open(t, channel.Options[int]{Limiter: l, Overflow: mode, OnDrop: func(v int) {
+					depth++
+					deepest = max(deepest, depth)
+					reported[v] = true
+					if left--; left > 0 {
+						again(c, items-left)
+					}
+					depth--
+				}})
+				sends(t, c, 0, 0)
+				require.Equal(t, 1, deepest, "%s %v %s", name, mode, kind)
+				c.Discard()
+				for v := range items - 1 {
+					require.True(t, reported[v], "%s %v %s: item %d", name, mode, kind, v)
+				}
+				require.Equal(t, 1, counted.Available())
+			}
+		}
+	}
+}
+
+// Calls of OnDrop on several goroutines do not wait for each other, and report everything.
+func TestStressOnDrop(t *testing.T) {
+	var c *channel.LimitedChannel[int]
+	var dropped atomic.Int64
+	c = open(t, channel.Options[int]{Limiter: refusing(t, 2), Overflow: channel.DropOldest, OnDrop: func(v int) {
+		if dropped.Add(1); v%3 == 0 {
+			_ = c.TrySend(v + 1)
+		}
+	}})
+	const senders, each = 4, 3000
+	var all sync.WaitGroup
+	for range senders {
+		all.Go(func() {
+			for i := range each {
+				_ = c.TrySend(3 * i)
+			}
+		})
+	}
+	all.Wait()
+	for c.Discard() > 0 {
+	}
+	require.EqualValues(t, 2*senders*each, dropped.Load())
 }

@@ -57,6 +57,9 @@ type LimitedChannel[T any] struct {
 	offers   uint64       // offers started so far
 	heldRoom int          // Bounded only: room held by offered items and by the leases of received items
 
+	reporting int // calls that run OnDrop
+	late      []T // items dropped by calls from OnDrop, to be reported by a call that runs it
+
 	senders   wait.List[handoff[T]] // wait for room
 	receivers wait.List[handoff[T]] // wait for an item
 
@@ -175,10 +178,7 @@ func (c *LimitedChannel[T]) finish(d *deferredWork[T]) {
 		core.ReleaseAll(d.released.rest)
 	}
 	if d.dropped.n > 0 {
-		c.drop(d.dropped.first)
-		for _, v := range d.dropped.rest {
-			c.drop(v)
-		}
+		c.drop(d.dropped.first, d.dropped.rest...)
 	}
 }
 
@@ -258,11 +258,4 @@ func (c *LimitedChannel[T]) cost(v T) int {
 		return 1
 	}
 	return c.permits(v)
-}
-
-// drop calls OnDrop with an item that no longer holds anything.
-func (c *LimitedChannel[T]) drop(v T) {
-	if c.onDrop != nil {
-		c.onDrop(v)
-	}
 }

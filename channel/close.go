@@ -1,6 +1,8 @@
 package channel
 
 import (
+	"cmp"
+
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -69,14 +71,7 @@ func (c *LimitedChannel[T]) Err() error {
 }
 
 // endError returns the error of receives when c is closed and empty.
-func (c *LimitedChannel[T]) endError() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return c.err
-	}
-	return ErrClosed
-}
+func (c *LimitedChannel[T]) endError() error { return cmp.Or(c.Err(), ErrClosed) }
 
 // Discard drops all queued items except items that a Chan offers, and returns their number. It releases
 // their leases, wakes the senders that wait for the room, and then calls OnDrop with each item, oldest
@@ -89,8 +84,8 @@ func (c *LimitedChannel[T]) Discard() int {
 	c.mu.Unlock()
 	c.finish(&d)
 	core.ReleaseAll(leases)
-	for _, v := range items {
-		c.drop(v)
+	if len(items) > 0 {
+		c.drop(items[0], items[1:]...)
 	}
 	return len(items)
 }

@@ -36,8 +36,9 @@ type Options[T any] struct {
 	// It runs on the goroutine that called the send or Discard, before that method returns. The item's
 	// lease has been released and no lock is held, so OnDrop may use the channel.
 	//
-	// A send in OnDrop may drop another item and so call OnDrop again. An OnDrop that sends every dropped
-	// item back to the same channel never returns.
+	// A send or Discard in OnDrop may drop other items. OnDrop is called with these when it has returned, so
+	// its calls are never inside each other. An OnDrop that sends every dropped item back to the same channel
+	// keeps the call that runs it from returning.
 	OnDrop func(T)
 }
 
