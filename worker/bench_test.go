@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -18,50 +17,6 @@ func BenchmarkPool(b *testing.B) {
 		for _, permits := range []int{1, 16, 1000} {
 			b.Run(fmt.Sprintf("queue=%d/permits=%d", queue, permits), func(b *testing.B) {
 				p := newPool(b, worker.Options{Limiter: concurrency(b, permits), Queue: queue})
-				ctx := b.Context()
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := p.Submit(ctx, nothing); err != nil {
-						b.Fatal(err)
-					}
-				}
-				require.NoError(b, p.Wait(ctx))
-			})
-		}
-	}
-}
-
-// The same from many.
-func BenchmarkPoolParallel(b *testing.B) {
-	for _, queue := range []int{0, 1024} {
-		b.Run(fmt.Sprintf("queue=%d/permits=16", queue), func(b *testing.B) {
-			p := newPool(b, worker.Options{Limiter: concurrency(b, 16), Queue: queue})
-			ctx := b.Context()
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if err := p.Submit(ctx, nothing); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-			require.NoError(b, p.Wait(ctx))
-		})
-	}
-}
-
-// The same with limiters that have no plain permits: a concurrency limiter under another
-// name, a user's own, and none.
-func BenchmarkPoolLimiters(b *testing.B) {
-	for _, queue := range []int{0, 1024} {
-		for name, l := range map[string]core.Limiter{
-			"reason":    core.WithReason(concurrency(b, 16), "busy"),
-			"user":      &odd{ConcurrencyLimiter: concurrency(b, 16)},
-			"unlimited": core.Unlimited(),
-		} {
-			b.Run(fmt.Sprintf("queue=%d/limiter=%s", queue, name), func(b *testing.B) {
-				p := newPool(b, worker.Options{Limiter: l, Queue: queue})
 				ctx := b.Context()
 				b.ReportAllocs()
 				for b.Loop() {

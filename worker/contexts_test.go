@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -111,25 +110,4 @@ func contextThatEnds(t *testing.T, p *worker.Pool, how string) (ctx context.Cont
 		end = cancel
 	}
 	return testkit.OwnError{Context: inner, Own: errOwn}, end, errOwn
-}
-
-// A context whose Err uses the pool does not deadlock the task that ends meanwhile.
-func TestAContextThatUsesThePool(t *testing.T) {
-	for _, o := range []worker.Options{{Workers: 1}, {Queue: 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			o.Limiter = concurrency(t, 1)
-			p := newPool(t, o)
-			g := newGate()
-			submits(t, p, g.task)
-			for range o.Queue {
-				submits(t, p, nothing)
-			}
-			ctx := asking{t.Context(), p}
-			submit := later(func() error { return p.Submit(ctx, nothing) })
-			waiting(t, submit)
-			g.open()
-			require.NoError(t, returned(t, submit))
-			require.NoError(t, p.Close(t.Context()))
-		})
-	}
 }

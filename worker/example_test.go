@@ -172,19 +172,6 @@ func ExamplePool_Close() {
 	// worker: closed
 }
 
-func ExamplePool_Statistics() {
-	p := pool(2, 10)
-	ctx := context.Background()
-	if err := p.Submit(ctx, func(context.Context) error { return errors.New("failed") }); err != nil {
-		fmt.Println("not accepted:", err)
-	}
-	fmt.Println(p.Wait(ctx))
-	fmt.Println(p.Statistics())
-	// Output:
-	// failed
-	// 0 running, 0 queued, 1 done, 1 failed, 0 panicked
-}
-
 func ExampleDo() {
 	p := pool(2, 0)
 	length, err := worker.Do(context.Background(), p, func(context.Context) (int, error) {
@@ -257,23 +244,4 @@ func ExampleGroup_GoN() {
 	group.Go(func(context.Context) error { return nil }) // runs beside it
 	fmt.Println(group.Wait())
 	// Output: <nil>
-}
-
-func ExamplePool_TrySubmitN() {
-	p := pool(4, 0)
-	started := make(chan struct{})
-	task := func(context.Context) error {
-		<-started
-		return nil
-	}
-	fmt.Println(p.TrySubmitN(3, task))
-	fmt.Println(p.TrySubmitN(2, task))
-	fmt.Println(p.TrySubmitN(1, task))
-	close(started)
-	fmt.Println(p.Wait(context.Background()))
-	// Output:
-	// <nil>
-	// core: rejected: permits exhausted
-	// <nil>
-	// <nil>
 }

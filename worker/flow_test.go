@@ -104,37 +104,6 @@ func TestTasksLeaveTheQueueByFlow(t *testing.T) {
 	})
 }
 
-// The order of the pool's queue follows an Update of the limiter.
-func TestThePoolFollowsTheOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 1)
-		p := newPool(t, worker.Options{Limiter: l, Queue: 100})
-		for _, c := range []struct {
-			order core.QueueOrder
-			want  []string
-		}{
-			{core.OldestFirst, []string{"a", "a", "a", "b"}},
-			{core.FairShare, []string{"a", "a", "b", "a"}},
-			{core.OldestFirst, []string{"a", "a", "a", "b"}},
-		} {
-			o := l.Options()
-			o.QueueOrder = c.order
-			require.NoError(t, l.Update(o))
-			g := newGate()
-			submits(t, p, g.task)
-			var order []string
-			for _, key := range []string{"a", "a", "a", "b"} {
-				require.NoError(t, p.Submit(of(t.Context(), key), func(context.Context) error { order = append(order, key); return nil }))
-				synctest.Wait()
-			}
-			g.open()
-			require.NoError(t, p.Wait(t.Context()))
-			require.Equal(t, c.want, order)
-		}
-		require.NoError(t, p.Close(t.Context()))
-	})
-}
-
 // Tasks that come after the Update wait in the new order, behind those that came before it.
 func TestTheOrderIsThatOfTheTasksTime(t *testing.T) {
 	for _, first := range []core.QueueOrder{core.OldestFirst, core.FairShare} {

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -137,44 +136,6 @@ func TestGroupEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// Tasks that have succeeded are no failure because their context ended meanwhile.
-func TestGroupWhoseTasksSucceedAfterItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
-		ctx, cancel := context.WithCancel(t.Context())
-		g := p.Group(ctx)
-		g.Go(func(ctx context.Context) error {
-			<-ctx.Done()
-			return nil
-		})
-		synctest.Wait()
-		cancel()
-		require.NoError(t, g.Wait())
-	})
-}
-
-func TestGroupsDoNotSeeEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 1)
-		p := newPool(t, worker.Options{Limiter: l, Queue: 8})
-		bad, good := p.Group(t.Context()), p.Group(t.Context())
-		ran := 0
-		bad.Go(fails)
-		for range 3 {
-			good.Go(func(ctx context.Context) error {
-				ran++
-				time.Sleep(time.Second)
-				return ctx.Err()
-			})
-			bad.Go(func(ctx context.Context) error { return ctx.Err() })
-		}
-		require.Equal(t, errTask, bad.Wait())
-		require.NoError(t, good.Wait())
-		require.Equal(t, 3, ran)
-		drained(t, p, l)
-	})
-}
-
 func TestGroupAndClose(t *testing.T) {
 	for _, queue := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,70 +170,6 @@ func TestGroupAndClose(t *testing.T) {
 	require.Equal(t, worker.ErrClosed, late.Wait())
 }
 
-// A Close that drains lets a group's tasks end; the one that waits is refused.
-func TestGroupAndACloseThatDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 1)
-		p := newPool(t, worker.Options{Limiter: l})
-		g := p.Group(t.Context())
-		g.Go(hears)
-		blocked := later(func() error { g.Go(never); return nil })
-		waiting(t, blocked)
-		require.NoError(t, p.Close(t.Context()), "the refusal is the group's first error, which ends the rest")
-		require.NoError(t, returned(t, blocked))
-		require.Equal(t, worker.ErrClosed, g.Wait())
-		drained(t, p, l)
-	})
-}
-
-func TestWhatIsAnErrorOfTheGroup(t *testing.T) {
-	for _, queue := range []int{0, 1} {
-		for name, c := range map[string]struct {
-			submit func(*worker.Group)
-			want   error
-		}{
-			"negative":  {func(g *worker.Group) { g.GoN(-1, never) }, core.ErrNegativePermits},
-			"too heavy": {func(g *worker.Group) { g.GoN(3, never) }, core.ErrPermitsExceedLimit},
-			"nil":       {func(g *worker.Group) { g.Go(nil) }, nil},
-		} {
-			t.Run(name, func(t *testing.T) {
-				l := concurrency(t, 2)
-				p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-				g := p.Group(t.Context())
-				c.submit(g)
-				g.Go(never)
-				err := g.Wait()
-				require.Error(t, err)
-				if c.want != nil {
-					require.ErrorIs(t, err, c.want)
-				}
-				drained(t, p, l)
-			})
-		}
-	}
-	p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
-	g := p.Group(t.Context())
-	require.NoError(t, g.Wait())
-	g.Go(never)
-	require.Equal(t, context.Canceled, g.Wait(), "a group is used once")
-}
-
-// A heavy task of a group, queued, whose limit shrinks.
-func TestARefusalEndsTheGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 2)
-		p := newPool(t, worker.Options{Limiter: l, Queue: 3})
-		g := p.Group(t.Context())
-		g.Go(hears)
-		g.GoN(2, never)
-		g.Go(never)
-		synctest.Wait()
-		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
-		require.ErrorIs(t, g.Wait(), core.ErrPermitsExceedLimit)
-		drained(t, p, l)
-	})
-}
-
 func TestGroupUsedByATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 3)
@@ -288,20 +185,6 @@ func TestGroupUsedByATask(t *testing.T) {
 		require.Equal(t, errTask, g.Wait())
 		require.Equal(t, 1, ran)
 		drained(t, p, l)
-	})
-}
-
-func TestGroupTellsOnPanicToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		p := newPool(t, worker.Options{Limiter: concurrency(t, 2), OnPanic: func(any, []byte) { told++ }})
-		g := p.Group(t.Context())
-		g.Go(hears)
-		g.Go(func(context.Context) error { panic(errTask) })
-		require.ErrorAs(t, g.Wait(), new(*worker.PanicError))
-		require.Equal(t, 1, told)
-		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, worker.Statistics{Done: 2, Failed: 1, Panicked: 1}, p.Statistics())
 	})
 }
 
@@ -491,22 +374,4 @@ func oneGroup(ctx context.Context, p *worker.Pool, i, round int) error {
 		return errors.Join(errors.New("not its own error"), err)
 	}
 	return nil
-}
-
-// As many groups as there are: one that waits holds no goroutine of the pool.
-func TestAGroupWithARate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt,
-		})
-		require.NoError(t, err)
-		p := newPool(t, worker.Options{Limiter: l})
-		start := time.Now()
-		g := p.Group(t.Context())
-		for range 5 {
-			g.Go(nothing)
-		}
-		require.NoError(t, g.Wait())
-		require.Equal(t, 3*time.Second, time.Since(start))
-	})
 }

@@ -158,29 +158,6 @@ func TestALimiterThatPanicsInThePool(t *testing.T) {
 	}
 }
 
-// A limiter that keeps the context it was given can use it forever; it has ended.
-func TestALimiterThatKeepsItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var kept []context.Context
-		l := &odd{ConcurrencyLimiter: concurrency(t, 2)}
-		l.try = func(int) core.Lease { return core.Reject() }
-		l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			kept = append(kept, ctx)
-			return l.ConcurrencyLimiter.Acquire(ctx, n)
-		}
-		p := newPool(t, worker.Options{Limiter: l})
-		submits(t, p, two(nothing)...)
-		_, err := worker.Do(t.Context(), p, func(context.Context) (int, error) { return 1, nil })
-		require.NoError(t, err)
-		require.Len(t, kept, 3)
-		for _, ctx := range kept {
-			<-ctx.Done()
-			require.Error(t, ctx.Err())
-		}
-		drained(t, p, l)
-	})
-}
-
 // A limiter that panics, or exits its goroutine, in a Map does so in the loop, after the results of the
 // inputs before, and leaves nothing behind.
 func TestALimiterThatPanicsInMap(t *testing.T) {

@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -42,63 +41,6 @@ func asked(t *testing.T, o worker.Options, g gate, next worker.Task) (p *worker.
 func errorAfter(g gate, ctx context.Context) error { //nolint:revive // the gate is what it is about
 	_ = g.task(ctx)
 	return errTask
-}
-
-// A task that was asked for starts, and runs for long: what was let be meanwhile goes on.
-func TestWhatWaitsForAnAnswerGoesOn(t *testing.T) {
-	for _, o := range []worker.Options{{Queue: 1}, {Queue: 2}, {Queue: 2, Workers: 3}} {
-		synctest.Test(t, func(t *testing.T) {
-			g := newGate()
-			p, l, let := asked(t, o, g, g.task)
-			for range o.Queue - 1 {
-				submits(t, p, g.task)
-			}
-			counts(t, p, worker.Statistics{Running: 1, Queued: o.Queue})
-			blocked := later(func() error { return p.Submit(t.Context(), nothing) })
-			waiting(t, blocked)
-			let()
-			require.NoError(t, returned(t, blocked))
-			want := worker.Statistics{Running: 1 + o.Queue, Done: 1}
-			if o.Workers > 0 {
-				want.Queued, want.Done = 1, 0
-			}
-			counts(t, p, want)
-			g.open()
-			require.ErrorIs(t, p.Wait(t.Context()), errTask)
-			drained(t, p, l)
-		})
-	}
-}
-
-// So does what a new worker left, as it found that another one leads.
-func TestWhatANewWorkerLeftGoesOn(t *testing.T) {
-	for range 100 {
-		synctest.Test(t, func(t *testing.T) {
-			l := &odd{ConcurrencyLimiter: concurrency(t, 4)}
-			p := newPool(t, worker.Options{Limiter: l, Queue: 2})
-			others := l.TryAcquire(3)
-			answer, g := make(chan struct{}), newGate()
-			submits(t, p, func(context.Context) error {
-				l.try = func(n int) core.Lease {
-					<-answer
-					return l.ConcurrencyLimiter.TryAcquire(n)
-				}
-				l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-					<-answer
-					return l.ConcurrencyLimiter.Acquire(ctx, n)
-				}
-				// The first of these starts a worker. This one is mostly faster.
-				return errors.Join(p.TrySubmit(g.task), p.TrySubmit(g.task))
-			})
-			counts(t, p, worker.Statistics{Queued: 2, Done: 1})
-			others.Release()
-			close(answer)
-			counts(t, p, worker.Statistics{Running: 2, Done: 1})
-			g.open()
-			require.NoError(t, p.Wait(t.Context()))
-			drained(t, p, l)
-		})
-	}
 }
 
 // A task that is asked for as Close cancels never starts, and its lease is back.

@@ -130,23 +130,6 @@ func TestMapStopsWhenItsConsumerBreaksOff(t *testing.T) {
 	}
 }
 
-func TestMapTakesFewInputsAheadOfItsConsumer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, worker.Options{Limiter: core.Unlimited(), Workers: 2, Queue: 3})
-		read := 0
-		in := func(yield func(int) bool) {
-			for read = 1; yield(read); read++ {
-			}
-		}
-		for _, err := range worker.Map(t.Context(), p, in, double) {
-			require.NoError(t, err)
-			synctest.Wait()
-			require.LessOrEqual(t, read, 2+3+3)
-			break
-		}
-	})
-}
-
 func TestMapEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 2)
@@ -212,25 +195,13 @@ func TestMapDoesNotWaitForASlowInput(t *testing.T) {
 	})
 }
 
+// A Close that cancels ends the loop immediately.
 func TestMapEndsWithItsPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, worker.Options{Limiter: concurrency(t, 2)})
-		var errs []error
-		for _, err := range worker.Map(t.Context(), p, naturals, double) {
-			if errs = append(errs, err); len(errs) == 1 {
-				synctest.Wait()
-				require.NoError(t, p.Close(t.Context()))
-			}
-		}
-		require.ErrorIs(t, errs[len(errs)-1], worker.ErrClosed)
-		for _, err := range errs[:len(errs)-1] {
-			require.NoError(t, err, "what was submitted before is done")
-		}
-
-		p = newPool(t, worker.Options{Limiter: concurrency(t, 2)})
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
-		errs = nil
+		var errs []error
 		go func() {
 			synctest.Wait()
 			p.Close(done)
@@ -305,22 +276,6 @@ func TestMapPassesOnAPanicOfItsInput(t *testing.T) {
 	require.NoError(t, p.Wait(t.Context()))
 }
 
-func TestMapFollowsTheRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-		require.NoError(t, err)
-		p := newPool(t, worker.Options{Limiter: l})
-		start := time.Now()
-		var at []time.Duration
-		for _, err := range worker.Map(t.Context(), p, slices.Values([]int{1, 2, 3}), double) {
-			require.NoError(t, err)
-			at = append(at, time.Since(start))
-		}
-		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, at)
-		require.NoError(t, p.Wait(t.Context()))
-	})
-}
-
 func TestMapRunsAsManyAtOnceAsARateStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rate, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
@@ -379,28 +334,7 @@ func TestStressMapYieldsErrClosedOnce(t *testing.T) {
 	}
 }
 
-// So it is where the input takes its time to return.
-func TestMapEndsWithItsPoolBeforeItsInputReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
-		in := func(yield func(int) bool) {
-			naturals(yield)
-			time.Sleep(time.Hour)
-		}
-		time.AfterFunc(time.Second, func() { _ = p.Close(t.Context()) })
-		var errs []error
-		for _, err := range worker.Map(t.Context(), p, in, func(context.Context, int) (int, error) {
-			time.Sleep(2 * time.Second) // the next input waits for the permit as the pool is closed
-			return 0, nil
-		}) {
-			errs = append(errs, err)
-		}
-		require.Equal(t, []error{nil, worker.ErrClosed}, errs)
-		time.Sleep(time.Hour)
-	})
-}
-
-// So it is where the input blocks.
+// A Close ends the loop after the results of what was submitted, even while the input blocks.
 func TestMapEndsWithItsPoolWhileItsInputBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})

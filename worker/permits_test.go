@@ -38,23 +38,3 @@ func TestQueuedTasksAreNoRejections(t *testing.T) {
 		})
 	}
 }
-
-// Zero permits are a probe, with a queue and without.
-func TestAProbeIsATask(t *testing.T) {
-	for _, queue := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			l := concurrency(t, 1)
-			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-			g := newGate()
-			submits(t, p, g.task)
-			probe := later(func() error { return p.SubmitN(t.Context(), 0, nothing) })
-			synctest.Wait()
-			require.Zero(t, p.Statistics().Done)
-			g.open()
-			require.NoError(t, returned(t, probe))
-			require.NoError(t, p.Wait(t.Context()))
-			require.EqualValues(t, 2, p.Statistics().Done)
-			drained(t, p, l)
-		})
-	}
-}

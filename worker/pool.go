@@ -41,9 +41,9 @@ type Pool struct {
 
 	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
 	// Plain permits (see package hold) are taken and given back under mu.
-	mu    wait.Mutex
-	phase phase
-	spare []*job // for later tasks, so that a task given to Submit allocates nothing
+	mu     wait.Mutex
+	closed bool   // no task is accepted
+	spare  []*job // for later tasks, so that a task given to Submit allocates nothing
 
 	// queue holds the jobs that wait for their leases: the accepted ones or, in a pool without a
 	// queue, those of the blocked calls. advanceLocked moves them to ready, from where workers
@@ -74,15 +74,6 @@ type Pool struct {
 	done, failed, panicked uint64
 	failures               failures
 }
-
-// phase is how far Close has come.
-type phase uint8
-
-const (
-	open      phase = iota
-	draining        // no task is accepted
-	cancelled       // no task gets a lease, either
-)
 
 // New returns a pool, or an error that reports every invalid option.
 func New(o Options) (*Pool, error) {
@@ -155,7 +146,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		return nil
 	}
 	p.mu.Lock()
-	p.phase = max(p.phase, draining)
+	p.closed = true
 	for w := p.blocked.Decide(wait.Ended); w != nil; w = p.blocked.Decide(wait.Ended) {
 		w.Wake()
 	}
@@ -175,7 +166,6 @@ func (p *Pool) Close(ctx context.Context) error {
 // many tasks were running and how many were queued.
 func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
-	p.phase = cancelled
 	running, queued = p.countLocked()
 	var owners []owner
 	for j := p.queue.pop(); j != nil; j = p.queue.pop() {

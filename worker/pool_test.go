@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,29 +67,6 @@ func TestBadSubmissionsAreErrorsAtOnce(t *testing.T) {
 	}
 }
 
-func TestSubmitWaitsForTheLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 2)
-		p := newPool(t, worker.Options{Limiter: l})
-		first, second := newGate(), newGate()
-		submits(t, p, first.task, second.task)
-		counts(t, p, worker.Statistics{Running: 2})
-
-		third := later(func() error { return p.Submit(t.Context(), nothing) })
-		waiting(t, third)
-		require.Equal(t, 1, l.Statistics().Queued)
-		rejected(t, p, "permits exhausted")
-
-		first.open()
-		require.NoError(t, returned(t, third))
-		counts(t, p, worker.Statistics{Running: 1, Done: 2})
-		second.open()
-		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, worker.Statistics{Done: 3}, p.Statistics())
-		drained(t, p, l)
-	})
-}
-
 func TestSubmitTellsWhatTheLimiterSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := impatient(t, 1)
@@ -109,23 +85,6 @@ func TestSubmitTellsWhatTheLimiterSays(t *testing.T) {
 		err := p.Submit(t.Context(), nothing)
 		require.ErrorIs(t, err, core.ErrClosed)
 		require.NotErrorIs(t, err, worker.ErrClosed)
-	})
-}
-
-func TestSubmitWaitsForAWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Unlimited()
-		p := newPool(t, worker.Options{Limiter: l, Workers: 2})
-		first, second := newGate(), newGate()
-		submits(t, p, first.task, second.task)
-		rejected(t, p, "all workers busy")
-		third := later(func() error { return p.Submit(t.Context(), nothing) })
-		waiting(t, third)
-		require.EqualValues(t, 2, l.(core.Reporter).Statistics().Granted, "no lease is held for a worker to come")
-		second.open()
-		require.NoError(t, returned(t, third))
-		first.open()
-		require.NoError(t, p.Wait(t.Context()))
 	})
 }
 
@@ -188,48 +147,6 @@ func TestQueuedTasksFollowTheRate(t *testing.T) {
 	}
 }
 
-func TestHeavierQueuedTasksFollowTheRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 7, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second / 7,
-		})
-		require.NoError(t, err)
-		p := newPool(t, worker.Options{Limiter: l, Queue: 10})
-		start := time.Now()
-		for range 3 {
-			require.NoError(t, p.SubmitN(t.Context(), 7, nothing))
-		}
-		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, 14*(time.Second/7), time.Since(start), "though the limiter lets no one wait")
-	})
-}
-
-func TestRateAndConcurrencyTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rate, err := core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10,
-		})
-		require.NoError(t, err)
-		l, err := core.Chain(concurrency(t, 2), rate)
-		require.NoError(t, err)
-		p := newPool(t, worker.Options{Limiter: l})
-		start := time.Now()
-		var mu sync.Mutex
-		var starts []time.Duration
-		for range 4 {
-			submits(t, p, func(ctx context.Context) error {
-				mu.Lock()
-				starts = append(starts, time.Since(start))
-				mu.Unlock()
-				time.Sleep(3 * time.Second)
-				return ctx.Err()
-			})
-		}
-		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 4 * time.Second}, starts)
-	})
-}
-
 func TestHeavierTasksTakeMorePermits(t *testing.T) {
 	for _, queue := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -248,23 +165,6 @@ func TestHeavierTasksTakeMorePermits(t *testing.T) {
 			}
 			g.open()
 			require.NoError(t, p.Wait(t.Context()))
-			drained(t, p, l)
-		})
-	}
-}
-
-func TestLimiterSharedWithOthers(t *testing.T) {
-	for _, limit := range []func(testing.TB, int) *core.ConcurrencyLimiter{concurrency, impatient} {
-		synctest.Test(t, func(t *testing.T) {
-			l := limit(t, 2)
-			others := l.TryAcquire(2)
-			p := newPool(t, worker.Options{Limiter: l, Queue: 3})
-			submits(t, p, two(nothing)...)
-			require.NoError(t, p.SubmitN(t.Context(), 2, nothing))
-			counts(t, p, worker.Statistics{Queued: 3})
-			others.Release()
-			require.NoError(t, p.Wait(t.Context()))
-			require.Equal(t, worker.Statistics{Done: 3}, p.Statistics())
 			drained(t, p, l)
 		})
 	}
@@ -320,30 +220,6 @@ func TestCancelledSubmitLeavesNothing(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestWaitReturnsTheErrorsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, worker.Options{Limiter: concurrency(t, 1), Queue: 1})
-		g := newGate()
-		submits(t, p, fails, g.task)
-
-		ctx, cancel := context.WithCancel(t.Context())
-		first := later(func() error { return p.Wait(ctx) })
-		second := later(func() error { return p.Wait(t.Context()) })
-		third := later(func() error { return p.Wait(t.Context()) })
-		waiting(t, first)
-		cancel()
-		require.Equal(t, context.Canceled, returned(t, first))
-		waiting(t, second)
-		g.open()
-		require.ErrorIs(t, returned(t, second), errTask, "to all who wait")
-		require.ErrorIs(t, returned(t, third), errTask)
-
-		require.Equal(t, context.Canceled, p.Wait(ctx))
-		require.NoError(t, p.Wait(t.Context()), "once")
-		require.Equal(t, worker.Statistics{Done: 2, Failed: 1}, p.Statistics())
-	})
 }
 
 func TestWaitKeepsSomeErrorsAndCountsTheRest(t *testing.T) {
@@ -415,41 +291,6 @@ func TestOnPanicIsToldInstead(t *testing.T) {
 		require.Equal(t, []any{"boom", "boom", "boom"}, values)
 		require.Equal(t, worker.Statistics{Done: 4, Panicked: 3}, p.Statistics())
 		drained(t, p, l)
-	})
-}
-
-func TestARestingPoolHasNoGoroutine(t *testing.T) {
-	for _, queue := range []int{0, 8} {
-		p := newPool(t, worker.Options{Limiter: concurrency(t, 4), Queue: queue})
-		before := runtime.NumGoroutine()
-		for range 100 {
-			submits(t, p, nothing)
-		}
-		require.NoError(t, p.Wait(t.Context()))
-		// A goroutine that has done its last may still be on its way out.
-		for start := time.Now(); runtime.NumGoroutine() > before && time.Since(start) < 10*time.Second; {
-			runtime.Gosched()
-		}
-		require.LessOrEqual(t, runtime.NumGoroutine(), before)
-	}
-}
-
-func TestBlockedTasksDoNotHoldUpOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, worker.Options{Limiter: concurrency(t, 100), Queue: 100})
-		g := newGate()
-		before := runtime.NumGoroutine()
-		for range 100 {
-			submits(t, p, g.task)
-		}
-		counts(t, p, worker.Statistics{Running: 100})
-		for range 50 {
-			submits(t, p, g.task)
-		}
-		counts(t, p, worker.Statistics{Running: 100, Queued: 50})
-		require.LessOrEqual(t, runtime.NumGoroutine()-before, 101)
-		g.open()
-		require.NoError(t, p.Wait(t.Context()))
 	})
 }
 

@@ -108,7 +108,7 @@ func (p *Pool) exceeds(n int) error {
 // the reason of a rejection.
 func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *job, blocked *wait.Waiter[*job], _ error) {
 	switch {
-	case p.phase != open:
+	case p.closed:
 		return nil, nil, ErrClosed
 	case e.group != nil && e.ctx.Context.Err() != nil: // not the Err of a user's context
 		return nil, nil, e.ctx.Context.Err() // Group.Wait may already have taken the group's tasks back
@@ -192,7 +192,7 @@ func (p *Pool) start(ctx context.Context, j *job, waits bool) (err error) {
 		return err
 	}
 	p.mu.Lock()
-	if started = p.phase == open; started {
+	if started = !p.closed; started {
 		p.endLeadLocked(j)
 		p.startLocked(j, h)
 		p.advanceLocked()

@@ -75,18 +75,11 @@ func (p *Pool) lead(w *worker) error {
 	}
 	w.hold = h
 	p.mu.Lock()
-	late := p.phase == cancelled
-	if !late {
-		p.leader = nil
-		p.running++
-		p.advanceLocked()
-		p.spawnLocked()
-	}
-	p.mu.Unlock()
-	if late {
-		p.life.End(ErrClosed) // before the task's caller sees the error
-		return ErrClosed
-	}
+	defer p.mu.Unlock()
+	p.leader = nil
+	p.running++
+	p.advanceLocked()
+	p.spawnLocked()
 	return nil
 }
 
