@@ -139,7 +139,7 @@ func TestOnDropThatDropsMore(t *testing.T) {
 	const items = 300
 	for name, again := range map[string]func(c *channel.LimitedChannel[int], v int){
 		"TrySend": func(c *channel.LimitedChannel[int], v int) { _ = c.TrySend(v) },
-		"Send":    func(c *channel.LimitedChannel[int], v int) { _ = c.Send(context.Background(), v) }, //nolint:forbidigo // any does
+		"Send":    func(c *channel.LimitedChannel[int], v int) { _ = c.Send(t.Context(), v) },
 		"Discard": func(c *channel.LimitedChannel[int], v int) { _ = c.TrySend(v); c.Discard() },
 	} {
 		for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
@@ -152,7 +152,8 @@ func TestOnDropThatDropsMore(t *testing.T) {
 					depth++
 					deepest = max(deepest, depth)
 					reported[v] = true
-					if left--; left > 0 {
+					left--
+					if left > 0 {
 						again(c, items-left)
 					}
 					depth--
@@ -174,7 +175,8 @@ func TestStressOnDrop(t *testing.T) {
 	var c *channel.LimitedChannel[int]
 	var dropped atomic.Int64
 	c = open(t, channel.Options[int]{Limiter: refusing(t, 2), Overflow: channel.DropOldest, OnDrop: func(v int) {
-		if dropped.Add(1); v%3 == 0 {
+		dropped.Add(1)
+		if v%3 == 0 {
 			_ = c.TrySend(v + 1)
 		}
 	}})

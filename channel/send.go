@@ -94,7 +94,7 @@ func (c *LimitedChannel[T]) sendSlow(ctx context.Context, v T, n int) error {
 	var h hold.Hold
 	var err error
 	if !c.bounded() {
-		if h, err = c.limiter.TakeWaiting(ctx, &c.closing, n); err != nil {
+		if h, err = c.limiter.Take(ctx, &c.closing, n); err != nil {
 			return err
 		}
 	}

@@ -237,7 +237,7 @@ func (p *pipe) takePlain(ctx context.Context, n int) (int, error) {
 			return left, nil
 		}
 		part = min(part, max(limit/waitingPart, 1))
-		_, err := l.TakeWaiting(ctx, p.wr.deadline.Source(), part)
+		_, err := l.Take(ctx, p.wr.deadline.Source(), part)
 		if err == nil {
 			return part, nil
 		}

@@ -184,7 +184,7 @@ func (p *Pool) start(ctx context.Context, j *job, waits bool) (err error) {
 	}()
 	var h hold.Hold
 	if waits {
-		h, err = p.limiter.TakeWaiting(ctx, &p.closing, j.permits)
+		h, err = p.limiter.Take(ctx, &p.closing, j.permits)
 	} else {
 		h, err = p.limiter.Try(j.permits)
 	}

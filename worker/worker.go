@@ -69,7 +69,7 @@ func (p *Pool) lead(w *worker) error {
 	if w.order == core.FairShare {
 		ctx = core.WithFlow(ctx, w.flow)
 	}
-	h, err := p.limiter.TakeWaiting(ctx, nil, w.permits)
+	h, err := p.limiter.Take(ctx, nil, w.permits)
 	if err != nil {
 		return w.ctx.Explain(err)
 	}

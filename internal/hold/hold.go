@@ -6,7 +6,7 @@
 // giving them back is one lock and unlock, calls no user code, and may be done under a mutex.
 //
 //	l := hold.Of(limiter)              // once
-//	h, err := l.Take(ctx, &source, n)  // per item, task or part
+//	h, err := l.Take(ctx, &source, n)  // per item, task or part; waits
 //	...
 //	l.Release(h)                       // or l.Refund(h), or lease := l.Lease(h)
 package hold
@@ -85,58 +85,31 @@ func (l *Limiter) Try(n int) (Hold, error) {
 	return Hold{Permits: n}, nil
 }
 
-// Take takes n permits, waiting in the limiter's queue. The wait ends with ctx and with s, as in [Acquire].
+// Take takes n permits, and waits for them whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting]. The wait
+// ends with ctx and with s, as in [Acquire].
 func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error) {
-	if !l.Plain(n) {
-		lease, err := Acquire(ctx, s, l.Limiter, n)
-		return Hold{Lease: lease}, err
-	}
-	return l.takePlain(ctx, s, n, backdoor.Permits.Take)
-}
-
-// TakeWaiting is Take that waits whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting].
-func (l *Limiter) TakeWaiting(ctx context.Context, s *wait.Source, n int) (Hold, error) {
 	if !l.Plain(n) {
 		lease, err := AcquireWaiting(ctx, s, l.Limiter, n)
 		return Hold{Lease: lease}, err
 	}
-	return l.takePlain(ctx, s, n, backdoor.Permits.TakeWaiting)
-}
-
-type takeFunc = func(backdoor.Permits, context.Context, int) error
-
-func (l *Limiter) takePlain(ctx context.Context, s *wait.Source, n int, take takeFunc) (Hold, error) {
 	if err := s.Ended(ctx); err != nil {
 		return Hold{}, err
 	}
 	if l.plain.TryTake(n) {
 		return Hold{Permits: n}, nil
 	}
-	return l.waitPlain(ctx, s, n, take)
+	return l.takeSlow(ctx, s, n)
 }
 
-// waitPlain is Wait for plain permits.
-func (l *Limiter) waitPlain(ctx context.Context, s *wait.Source, n int, take takeFunc) (Hold, error) {
-	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
-	if s != nil {
-		call := s.Begin(ctx)
-		defer call.End()
-		asked = call
-	}
-	if err := take(l.plain, asked, n); err != nil {
-		return Hold{}, s.Explain(ctx, err)
-	}
-	goesOn := false
-	defer func() {
-		if !goesOn {
-			l.plain.Give(n)
-		}
-	}()
-	if err := s.Ended(ctx); err != nil {
+// takeSlow waits for plain permits.
+func (l *Limiter) takeSlow(ctx context.Context, s *wait.Source, n int) (Hold, error) {
+	h, err := await(ctx, s, func(ctx context.Context) (Hold, error) {
+		return Hold{Permits: n}, l.plain.TakeWaiting(ctx, n)
+	}, l.Release)
+	if err != nil {
 		return Hold{}, err
 	}
-	goesOn = true
-	return Hold{Permits: n}, nil
+	return h, nil
 }
 
 // Release gives back what was used.

@@ -27,7 +27,7 @@ func (d *Deadline) Start(changed func(expired bool)) {
 	d.source.Store(new(Source))
 }
 
-// Source returns the source that ends the calls that begin now: with [os.ErrDeadlineExceeded], or with the
+// Source returns the source that ends the calls that start now: with [os.ErrDeadlineExceeded], or with the
 // cause given to Close. It returns nil before Start.
 func (d *Deadline) Source() *Source { return d.source.Load() }
 

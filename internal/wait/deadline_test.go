@@ -22,9 +22,9 @@ func TestADeadlineEndsCallsAtItsTime(t *testing.T) {
 		defer call.End()
 		d.Set(time.Now().Add(2 * time.Second))
 		d.Set(time.Now().Add(time.Second))
-		begun := time.Now()
+		start := time.Now()
 		<-call.Done()
-		require.Equal(t, time.Second, time.Since(begun))
+		require.Equal(t, time.Second, time.Since(start))
 		require.Equal(t, os.ErrDeadlineExceeded, call.Ended())
 
 		d.Set(time.Time{})

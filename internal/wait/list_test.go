@@ -88,22 +88,6 @@ func outcome[T any](_ T, o wait.Outcome) wait.Outcome { return o }
 // A waiter serves one call after another, and keeps nothing of the one before. A Wake that comes after its
 // call has left does not reach the next.
 func TestAWaiterIsUsedAgain(t *testing.T) {
-	testkit.Bubble(t, "granted", func(t *testing.T) {
-		var mu sync.Mutex
-		var l wait.List[*int]
-		ctx, cancel := context.WithCancel(t.Context())
-		w := l.Push(ctx.Done(), new(int))
-		l.Decide(wait.Ended)
-		w.Wake()
-		require.Equal(t, wait.Ended, outcome(w.Wait(&mu)))
-		require.Nil(t, w.Value, "it would keep the value from the garbage collector")
-		cancel()
-		again := l.Push(nil, nil)
-		require.Same(t, w, again)
-		require.NotSame(t, w, l.Push(nil, nil), "it is in use")
-		l.Decide(wait.Granted).Wake()
-		require.Equal(t, wait.Granted, outcome(again.Wait(&mu)))
-	})
 	testkit.Bubble(t, "a late wake", func(t *testing.T) {
 		var mu sync.Mutex
 		var l wait.List[int]

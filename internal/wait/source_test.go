@@ -155,14 +155,6 @@ func TestExplainLeavesOtherErrors(t *testing.T) {
 	c.End() // again
 }
 
-func TestValuesAreTheCallers(t *testing.T) {
-	type key struct{}
-	var s wait.Source
-	c := s.Begin(context.WithValue(t.Context(), key{}, 1))
-	defer c.End()
-	require.Equal(t, 1, c.Value(key{}))
-}
-
 // A call that has ended leaves the source, wherever it stands among the others.
 func TestEndedCallsLeave(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -210,7 +202,7 @@ func TestEndRunsOthersCodeWithoutTheLock(t *testing.T) {
 	})
 }
 
-// Calls begin and end, parents end and the source ends, all at once: each call that is done
+// Calls start and end, parents end and the source ends, together: each call that is done
 // has a reason, the caller's own if there is one, and no call outlasts the source.
 func TestStress(t *testing.T) {
 	const workers, rounds = 8, 300
@@ -226,7 +218,7 @@ func TestStress(t *testing.T) {
 					over := ended.Load()
 					c := s.Begin(parent)
 					if over && c.Err() == nil {
-						t.Error("begun after End, and not done")
+						t.Error("start after End, and not done")
 					}
 					caller := random.IntN(2) == 0
 					if caller {
@@ -266,41 +258,6 @@ func TestStress(t *testing.T) {
 		}
 		group.Wait()
 		require.EqualValues(t, 1, wins.Load())
-	}
-}
-
-// A context that embeds one of package context and has an Err of its own: the contexts derived from it have
-// the embedded one's error.
-func TestAContextWithAnErrorOfItsOwn(t *testing.T) {
-	for name, embed := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"canceled": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(time.Second, cancel)
-			return ctx, cancel
-		},
-		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, time.Second)
-		},
-	} {
-		testkit.Bubble(t, name, func(t *testing.T) {
-			embedded, cancel := embed(t.Context())
-			defer cancel()
-			parent := testkit.OwnError{Context: embedded, Own: errOwn}
-			var s wait.Source
-			c := s.Begin(parent)
-			defer c.End()
-			require.NoError(t, c.Err())
-			derived, stop := context.WithCancel(c)
-			defer stop()
-			<-c.Done()
-			require.Equal(t, errOwn, c.Err())
-			require.Equal(t, errOwn, c.Explain(c.Err()))
-			<-derived.Done()
-			require.Equal(t, errOwn, c.Explain(derived.Err()), "the error of a context derived from the call's")
-			require.Equal(t, errOwn, s.Explain(parent, embedded.Err()))
-			rejected := errors.Join(context.DeadlineExceeded)
-			require.Equal(t, rejected, c.Explain(rejected), "a limiter's rejection for want of time")
-		})
 	}
 }
 

@@ -40,8 +40,8 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestStressNobodyIsForgotten has many goroutines take turns; a lost wake-up hangs it.
-func TestStressNobodyIsForgotten(t *testing.T) {
+// TestStressTurn has many goroutines take turns; a lost wake-up hangs it.
+func TestStressTurn(t *testing.T) {
 	var of wait.Turn
 	var all sync.WaitGroup
 	count := 0
