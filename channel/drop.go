@@ -16,10 +16,10 @@ func (c *LimitedChannel[T]) drop(v T, more ...T) {
 			c.reporting--
 		}
 	}()
-	callback.Call(func() { c.onDrop(v) })
+	callOnDrop(func() { c.onDrop(v) })
 	for {
 		for _, v := range more {
-			callback.Call(func() { c.onDrop(v) })
+			callOnDrop(func() { c.onDrop(v) })
 		}
 		if more = c.takeLate(); more == nil {
 			break
@@ -34,7 +34,7 @@ func (c *LimitedChannel[T]) startReport(v T, more []T) bool {
 	c.mu.Lock()
 	maybe := c.reporting > 0
 	c.mu.Unlock()
-	inside := maybe && callback.Inside()
+	inside := maybe && onDropCall.Inside()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if inside && c.reporting > 0 { // otherwise it is inside the OnDrop of another channel
@@ -56,3 +56,10 @@ func (c *LimitedChannel[T]) takeLate() []T {
 	}
 	return late
 }
+
+// callOnDrop calls OnDrop. Its frame is the mark by which onDropCall knows.
+//
+//go:noinline
+func callOnDrop(f func()) { f() }
+
+var onDropCall = callback.MarkOf(callOnDrop)

@@ -38,7 +38,7 @@ type Options[T any] struct {
 	//
 	// A send or Discard in OnDrop may drop other items. OnDrop is called with these when it has returned, so
 	// its calls are never inside each other. An OnDrop that sends every dropped item back to the same channel
-	// keeps the call that runs it from returning.
+	// keeps the call that runs OnDrop from returning.
 	OnDrop func(T)
 }
 

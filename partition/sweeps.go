@@ -1,9 +1,9 @@
 package partition
 
 import (
-	"reflect"
-	"runtime"
 	"sync/atomic"
+
+	"github.com/sluice-go/sluice/internal/callback"
 )
 
 // sweeps counts the sweeps of a Keyed that run now. A sweep calls user code (IdleFor and Close of
@@ -12,7 +12,7 @@ import (
 type sweeps struct{ running atomic.Int32 }
 
 // maxSweeps is the maximum number of sweeps at a time. User code may call the Keyed on another goroutine
-// and wait for it; nested does not see such calls.
+// and wait for it; Inside does not see such calls.
 const maxSweeps = 64
 
 // start starts a sweep of one call's share. It returns false if another sweep runs, which may be the
@@ -23,7 +23,7 @@ func (s *sweeps) start() bool { return s.running.CompareAndSwap(0, 1) }
 // It returns false if the caller is called by a sweep.
 func (s *sweeps) startNeeded() bool {
 	n := s.running.Add(1)
-	if n == 1 || n <= maxSweeps && !nested() {
+	if n == 1 || n <= maxSweeps && !userCall.Inside() {
 		return true
 	}
 	s.end()
@@ -32,26 +32,9 @@ func (s *sweeps) startNeeded() bool {
 
 func (s *sweeps) end() { s.running.Add(-1) }
 
-// callUser calls user code of a sweep. Its frame is the mark by which nested knows.
+// callUser calls user code of a sweep. Its frame is the mark by which userCall knows.
 //
 //go:noinline
 func callUser(f func()) { f() }
 
-var callUserEntry = reflect.ValueOf(callUser).Pointer()
-
-// nested reports whether callUser is among the callers. Callbacks have no context that could carry a
-// mark, so nested looks at the stack; it is called only while another sweep runs.
-func nested() bool {
-	var pcs [64]uintptr
-	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		for _, pc := range pcs[:n] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == callUserEntry {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
-}
+var userCall = callback.MarkOf(callUser)

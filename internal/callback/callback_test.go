@@ -8,27 +8,34 @@ import (
 	"github.com/sluice-go/sluice/internal/callback"
 )
 
+//go:noinline
+func call(f func()) { f() }
+
+//go:noinline
+func another(f func()) { f() }
+
+var mark = callback.MarkOf(call)
+
 func TestInside(t *testing.T) {
-	require.False(t, callback.Inside())
+	require.False(t, mark.Inside())
 	called := false
-	callback.Call(func() {
+	call(func() {
 		called = true
-		require.True(t, callback.Inside())
+		require.True(t, mark.Inside())
 		require.True(t, deep(200))
+		require.False(t, callback.MarkOf(another).Inside())
 		elsewhere := make(chan bool)
-		go func() { elsewhere <- callback.Inside() }()
+		go func() { elsewhere <- mark.Inside() }()
 		require.False(t, <-elsewhere)
 	})
 	require.True(t, called)
-	require.False(t, callback.Inside())
-	require.PanicsWithValue(t, "odd", func() { callback.Call(func() { panic("odd") }) })
-	require.False(t, callback.Inside())
+	another(func() { require.False(t, mark.Inside()) })
 }
 
 // deep is Inside, seen from so many frames below.
 func deep(n int) bool {
 	if n == 0 {
-		return callback.Inside()
+		return mark.Inside()
 	}
 	return deep(n - 1)
 }
