@@ -291,8 +291,10 @@ func TestChainOfKeyed(t *testing.T) {
 		require.Equal(t, 2, s.Available)
 
 		// The limiter that For returned stays bound to its key, however it is asked.
+		other := must(partition.Chain(k, partition.Shared[string](all)))
+		bound = partition.For(other, "b")
 		require.True(t, partition.Shared[string](bound).TryAcquire("", 0).Acquired())
-		require.True(t, chain.TryAcquire("a", 1).Acquired())
+		require.True(t, other.TryAcquire("a", 1).Acquired())
 		require.Equal(t, 2, bound.Available())
 	})
 }
