@@ -3,7 +3,6 @@ package pipe_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -110,34 +109,5 @@ func TestStreamsOfOneLimiterNeverBufferMore(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestReadersOfOneLimiter checks that the permits of the read side are released immediately, so all are back at the end.
-func TestReadersOfOneLimiter(t *testing.T) {
-	t.Parallel()
-	for name := range budgets(t, concurrency(t, 64, math.MaxInt)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				held := concurrency(t, 64, math.MaxInt)
-				limiter := budgets(t, held)[name]()
-				var all sync.WaitGroup
-				for range 8 {
-					r, w := newPipe(t, pipe.Options{ReadLimiter: limiter})
-					all.Go(func() {
-						writes(t, w, string(make([]byte, 1000)))
-						assert.NoError(t, w.Close())
-					})
-					all.Go(func() {
-						b, err := io.ReadAll(r)
-						assert.NoError(t, err)
-						assert.Len(t, b, 1000)
-					})
-				}
-				all.Wait()
-				available(t, held, 64)
-			})
-		})
 	}
 }

@@ -17,21 +17,6 @@ import (
 	"github.com/sluice-go/sluice/pipe"
 )
 
-func TestBufferedBytesHoldLeases(t *testing.T) {
-	t.Parallel()
-	l := concurrency(t, 10, 0)
-	r, w := newPipe(t, pipe.Options{WriteLimiter: l})
-	writes(t, w, "abcd")
-	writes(t, w, "ef")
-	available(t, l, 4)
-	reads(t, r, 3, "abc")
-	available(t, l, 7)
-	reads(t, r, 1, "d")
-	available(t, l, 8)
-	reads(t, r, 9, "ef")
-	available(t, l, 10)
-}
-
 func TestClosingTheReaderReleasesTheLeases(t *testing.T) {
 	t.Parallel()
 	l := concurrency(t, 10, 0)
