@@ -24,7 +24,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 			s.label = &label{name: s.name, hook: hook}
 			l.settings.Store(s)
 			l.watched = true
-			l.account.spare, l.account.spares = nil, 0
+			l.account.spare = handles{}
 			l.m.Rebind(&s.Terms)
 		}
 		return (*watcher)(l), ok
@@ -80,7 +80,9 @@ func (p *plain) TryTake(n int) bool {
 	s := p.simpleLocked(n)
 	if s == nil {
 		p.mu.Unlock()
-		return p.tryTakeSlow(n)
+		l := p.trySlow(n, true)
+		p.strip(l)
+		return l.Acquired()
 	}
 	_, _, _, ok := p.account.Try(&s.Terms, 0, n)
 	if ok {
@@ -88,15 +90,6 @@ func (p *plain) TryTake(n int) bool {
 		p.account.idleSince = machine.Never
 	}
 	p.mu.Unlock()
-	return ok
-}
-
-// tryTakeSlow is TryTake for requests that the machine decides.
-func (p *plain) tryTakeSlow(n int) bool {
-	l, ok := p.tryQuietlySlow(n)
-	if ok {
-		p.strip(l)
-	}
 	return ok
 }
 
@@ -117,7 +110,7 @@ func (p *plain) take(ctx context.Context, n int, q queueing) error {
 	return err
 }
 
-// strip ends a lease that nobody else has, but for its permits.
+// strip ends a lease that no caller has, and keeps its permits.
 func (p *plain) strip(l Lease) {
 	if l.outcome() != held {
 		return

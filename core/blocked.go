@@ -50,10 +50,7 @@ func (b *blocked) TryAcquire(permits int) Lease {
 }
 
 func (b *blocked) Acquire(ctx context.Context, permits int) (Lease, error) {
-	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Fail(err), err
-	}
-	return b.TryAcquire(permits).refusal()
+	return acquireNow(ctx, b, permits)
 }
 
 // wait waits until ctx is done or the limiter is closed.
@@ -85,9 +82,6 @@ func (b *blocked) Refund(Lease)                {}
 func (b *blocked) Settle(l Lease, _ int) Lease { return l }
 func (b *blocked) String() string              { return "blocked: " + b.Statistics().String() }
 func (b *blocked) itself() Limiter             { return b }
-func (b *blocked) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	return b.Acquire(ctx, permits)
-}
 
 func (b *blocked) Close() error {
 	b.closing.Do(func() { close(b.done) })

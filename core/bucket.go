@@ -29,7 +29,7 @@ func (o TokenBucketOptions) validate() error {
 	f.atLeast("TokensPerPeriod", o.TokensPerPeriod, 1)
 	if o.TokensPerPeriod > o.TokenLimit && o.TokenLimit >= 1 {
 		f.add("TokensPerPeriod", o.TokensPerPeriod, fmt.Sprintf(
-			"at most the TokenLimit of %d, as more tokens at once never fit; for a rate per second with a smaller burst use core.PerSecond", o.TokenLimit))
+			"at most the TokenLimit of %d, as more tokens never fit; for a rate per second with a smaller burst use core.PerSecond", o.TokenLimit))
 	}
 	f.positive("ReplenishmentPeriod", o.ReplenishmentPeriod)
 	f.atLeast("QueueLimit", o.QueueLimit, 0)
@@ -46,7 +46,7 @@ func (o TokenBucketOptions) terms() machine.Terms {
 
 // Options returns the current options: those of [NewTokenBucket] or of the latest Update.
 func (l *TokenBucket) Options() TokenBucketOptions {
-	t := l.inForce()
+	t := l.current()
 	return TokenBucketOptions{
 		Name: t.name, TokenLimit: t.Limit, TokensPerPeriod: t.Step, ReplenishmentPeriod: time.Duration(t.Span),
 		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),
@@ -95,10 +95,10 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error {
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next, or 0 for the zero value.
-func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.inForce().Span) }
+func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.current().Span) }
 
 // String returns a human-readable line: the name, the rate, and the statistics.
 func (l *TokenBucket) String() string {
-	t := l.inForce()
+	t := l.current()
 	return l.describe(fmt.Sprintf("token bucket of %d per %v", t.Step, time.Duration(t.Span)))
 }

@@ -70,8 +70,8 @@ func TestAQueueOfWindowsOfTheirOwnLengths(t *testing.T) {
 		for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
 			l := fixed(t, core.FixedWindowOptions{PermitLimit: 2, Calendar: core.Monthly(1, nil), QueueLimit: 10, QueueOrder: order})
 			lengths := []time.Duration{31 * day, 29 * day, 31 * day}
-			begun := time.Now()
-			if begun.Month() != time.January {
+			start := time.Now()
+			if start.Month() != time.January {
 				lengths = []time.Duration{30 * day, 31 * day, 30 * day} // from April
 			}
 			takes(t, l, 2)
@@ -81,7 +81,7 @@ func TestAQueueOfWindowsOfTheirOwnLengths(t *testing.T) {
 				a, c = c, a
 				rejected(t, l, 2, lengths[0])
 			} else {
-				rejected(t, l, 2, time.Date(2000, begun.Month()+4, 1, 0, 0, 0, 0, time.UTC).Sub(begun))
+				rejected(t, l, 2, time.Date(2000, start.Month()+4, 1, 0, 0, 0, 0, time.UTC).Sub(start))
 			}
 			time.Sleep(lengths[0])
 			window(t, a.granted(t), lengths[1])
@@ -94,7 +94,7 @@ func TestAQueueOfWindowsOfTheirOwnLengths(t *testing.T) {
 			c.granted(t)
 			counts(t, l, 2, 2-c.permits, 0, 4, 1)
 			require.NoError(t, l.Close())
-			sleepUntil(begun.Month()+3, 1, 0)
+			sleepUntil(start.Month()+3, 1, 0)
 		}
 	})
 }

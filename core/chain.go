@@ -31,7 +31,8 @@ import (
 //
 // Available and Statistics.Limit are the minimum over the limiters, Queued is their sum, and
 // Granted and Rejected count the chain's own decisions. Close ends the waits in the chain with
-// [ErrClosed], refunds what those waiters had taken, and closes none of the limiters.
+// [ErrClosed], refunds what those waiters had taken, and closes none of the limiters. Leases and
+// reservations stay.
 //
 // It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], is safe for concurrent use, and may be part of other

@@ -12,9 +12,8 @@ import (
 type joiner struct {
 	size int // the number of parts of a lease
 
-	mu     sync.Mutex  // a leaf; guards what follows
-	spare  *chainLease // those that are not in use and have no parts, linked by next: at most maxSpare
-	spares int
+	mu    sync.Mutex // a leaf; guards what follows
+	spare handles    // of chain leases that are not in use and have no parts
 }
 
 // chainLease is the handle of a lease that holds other leases, its parts. The caller of begin owns
@@ -24,8 +23,7 @@ type chainLease struct {
 	handle
 
 	joiner *joiner
-	parts  []Lease     // in the order of the limiters
-	next   *chainLease // among the joiner's spare ones
+	parts  []Lease // in the order of the limiters
 
 	said labelled // fixed once a lease is granted: leases that have ended still say it
 	own  extra    // what the handle refers to
@@ -41,15 +39,12 @@ func newChainLease(j *joiner, parts []Lease) *chainLease {
 // begin returns a handle without parts.
 func (j *joiner) begin() *chainLease {
 	j.mu.Lock()
-	k := j.spare
-	if k == nil {
-		j.mu.Unlock()
+	h := j.spare.pop()
+	j.mu.Unlock()
+	if h == nil {
 		return newChainLease(j, make([]Lease, 0, j.size))
 	}
-	j.spare, k.next = k.next, nil
-	j.spares--
-	j.mu.Unlock()
-	return k
+	return h.x.joined
 }
 
 // split ends a lease of this joiner without releasing its parts, and returns the handle that
@@ -103,10 +98,7 @@ func (k *chainLease) Drop() {
 	k.parts = k.parts[:0]
 	j := k.joiner
 	j.mu.Lock()
-	if j.spares < maxSpare {
-		k.next, j.spare = j.spare, k
-		j.spares++
-	}
+	j.spare.push(&k.handle)
 	j.mu.Unlock()
 }
 

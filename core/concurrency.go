@@ -77,7 +77,7 @@ func (l *ConcurrencyLimiter) Refund(lease Lease) { l.engine.Refund(lease) }
 // Options returns the current options: those of [NewConcurrencyLimiter] or of the latest
 // Update.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
-	t := l.inForce()
+	t := l.current()
 	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.Most(), QueueLimit: t.QueueLimit, QueueOrder: t.order()}
 }
 
@@ -89,16 +89,11 @@ type permits struct {
 	machine.Permits
 
 	// idleSince is the instant at which the limiter was first seen idle, or machine.Never if it was not since
-	// its latest grant. Releases read no clock, so it is known only from when somebody looks.
+	// its latest grant. Releases read no clock, so it is known only from the first time that a caller asks.
 	idleSince int64
 
-	// Handles whose leases have ended, for the next leases: at most maxSpare, all of the current settings
-	// unless the limiter is watched.
-	spare  *handle
-	spares int
+	spare handles // all of the current settings unless the limiter is watched
 }
-
-const maxSpare = 64
 
 // permits returns the account of a concurrency limiter, or nil.
 func (e *engine) permits() *permits {
@@ -109,13 +104,10 @@ func (e *engine) permits() *permits {
 // holdLocked returns a lease that holds n permits, which leaves left permits free. s are the current settings.
 func (p *permits) holdLocked(e *engine, s *settings, n, left int) Lease {
 	p.idleSince = machine.Never
-	h := p.spare
+	h := p.spare.pop()
 	if h == nil {
 		h = new(handle)
 		h.s.Store(s)
-	} else {
-		p.spare, h.next = h.next, nil
-		p.spares--
 	}
 	if e.watched {
 		if h.settings() != s {
@@ -131,9 +123,8 @@ func (p *permits) holdLocked(e *engine, s *settings, n, left int) Lease {
 
 // spareLocked keeps a handle whose lease has ended for another lease. Its settings are s.
 func (p *permits) spareLocked(e *engine, h *handle, s *settings) {
-	if p.spares < maxSpare && (s == e.settings.Load() || e.watched) {
-		h.next, p.spare = p.spare, h
-		p.spares++
+	if s == e.settings.Load() || e.watched {
+		p.spare.push(h)
 	}
 }
 
@@ -167,7 +158,7 @@ func (l Lease) release() {
 		s.told(backdoor.Released, end)
 	default:
 		h.generation++
-		p.Give(int(l.bits >> factShift & (1<<(l.width()&63) - 1)))
+		p.Give(l.packed())
 		p.spareLocked(e, h, s)
 		e.mu.Unlock()
 	}
@@ -189,7 +180,7 @@ func (l Lease) giveUp(cause backdoor.Cause) bool {
 	return true
 }
 
-// endLocked ends a lease and gives back its permits, serving the waiters that now fit. h is its handle and s
+// endLocked ends a lease and returns its permits, serving the waiters that now fit. h is its handle and s
 // are its settings.
 func (e *engine) endLocked(l Lease, h *handle, s *settings) (end backdoor.End) {
 	p, n := e.permits(), l.permits()

@@ -41,9 +41,9 @@ func (e *engine) start(s *settings, a machine.Account) {
 	e.unlock(0)
 }
 
-// inForce returns the current settings; empty ones if the limiter was not made by its
+// current returns the current settings; empty ones if the limiter was not made by its
 // constructor.
-func (e *engine) inForce() *settings {
+func (e *engine) current() *settings {
 	if s := e.settings.Load(); s != nil {
 		return s
 	}
@@ -60,18 +60,20 @@ func (e *engine) lock() (now int64) {
 		return 0
 	}
 	now = e.nowLocked(s)
-	if s.Calendar != nil && now >= s.End() {
-		e.rollLocked(now)
-	}
 	e.m.Advance(now)
 	return now
 }
 
-// nowLocked returns the instant now, for a rate limiter.
+// nowLocked returns the instant now, for a rate limiter. If another window of a calendar has started, it makes that the
+// current one, with settings of its own.
 func (e *engine) nowLocked(s *settings) int64 {
 	reading := clock.Read()
 	if s.Calendar != nil {
-		return e.clock.Wall(reading, s.Calendar.Zero)
+		now := e.clock.Wall(reading, s.Calendar.Zero)
+		if now >= s.End() {
+			e.rollLocked(now)
+		}
+		return now
 	}
 	if now, ok := e.clock.At(reading); ok {
 		return now
@@ -109,15 +111,16 @@ func (e *engine) TryAcquire(permits int) Lease {
 	if k, decided := e.try(permits, false); decided {
 		return k
 	}
-	return e.tryAcquireSlow(permits)
+	return e.trySlow(permits, false)
 }
 
 // TryQuietly is like TryAcquire, but does not count a rejection: see the function [TryQuietly].
 func (e *engine) TryQuietly(permits int) (Lease, bool) {
-	if k, decided := e.try(permits, true); decided {
-		return k, k.Acquired()
+	k, decided := e.try(permits, true)
+	if !decided {
+		k = e.trySlow(permits, true)
 	}
-	return e.tryQuietlySlow(permits)
+	return k, k.Acquired()
 }
 
 // Acquire takes permits, and waits for them if the queue has room. If it has none, as with a
@@ -154,10 +157,7 @@ func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
 	now := int64(0)
 	if s.Kind != machine.Concurrency {
 		now = e.nowLocked(s)
-		if s.Calendar != nil && now >= s.End() {
-			e.rollLocked(now)
-			s = e.settings.Load()
-		}
+		s = e.settings.Load()
 	}
 	left, fullAt, readyAt, ok := e.m.Account().Try(&s.Terms, now, n)
 	if ok {
@@ -222,7 +222,7 @@ func (e *engine) update(l label, t machine.Terms) error {
 	return nil
 }
 
-// replaceLocked puts new current settings. Instants go on as before; it returns that of now.
+// replaceLocked puts new current settings. Instants continue as before; it returns the current one.
 func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	e.concludeLocked()
 	old := e.settings.Load()
@@ -244,7 +244,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	}
 	e.settings.Store(s)
 	if p := e.permits(); p != nil && !e.watched {
-		p.spare, p.spares = nil, 0 // leases that have ended still say the old limit
+		p.spare = handles{} // leases that have ended still say the old limit
 	}
 	e.m.Update(now, &s.Terms)
 	return now
@@ -295,7 +295,7 @@ type rate struct{ engine }
 // reports whether permits came back. Under automatic replenishment, and after Close, it changes
 // nothing and returns false.
 func (r *rate) TryReplenish() bool {
-	if !r.inForce().Manual() {
+	if !r.current().Manual() {
 		return false
 	}
 	now := r.lock()

@@ -140,5 +140,5 @@ func (f *faults) order(o QueueOrder) {
 	}
 }
 
-// err returns all faults at once, or nil if there are none.
+// err returns all faults in one error, or nil if there are none.
 func (f *faults) err() error { return errors.Join(f.errs...) }

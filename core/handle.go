@@ -22,6 +22,31 @@ type handle struct {
 	next       *handle                  // in a list of handles that no lease uses
 }
 
+// handles is a list of handles whose leases have ended, for later leases. It has at most maxSpare.
+type handles struct {
+	first *handle
+	len   int
+}
+
+const maxSpare = 64
+
+func (l *handles) push(h *handle) {
+	if l.len < maxSpare {
+		h.next, l.first = l.first, h
+		l.len++
+	}
+}
+
+// pop returns nil if there is none.
+func (l *handles) pop() *handle {
+	h := l.first
+	if h != nil {
+		l.first, h.next = h.next, nil
+		l.len--
+	}
+	return h
+}
+
 // extra is what few leases need beyond their own fields.
 type extra struct {
 	of      *handle     // the handle whose generation the lease has, and by whose settings it is settled; nil: this one

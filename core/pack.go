@@ -74,8 +74,11 @@ func (l Lease) permits() int {
 	if l.h != nil && l.h.x != nil {
 		return l.info().permits
 	}
-	return int(l.bits >> factShift & (1<<(l.width()&63) - 1))
+	return l.packed()
 }
+
+// packed returns the permits that are in the lease's bits.
+func (l Lease) packed() int { return int(l.bits >> factShift & (1<<(l.width()&63) - 1)) }
 
 func (l Lease) width() uint { return uint(l.bits >> outcomeBits & (1<<widthBits - 1)) }
 
@@ -85,7 +88,7 @@ func (l Lease) info() leaseInfo {
 		return *x.info
 	}
 	f := leaseInfo{
-		permits: int(l.bits >> factShift & (1<<(l.width()&63) - 1)),
+		permits: l.packed(),
 		left:    int(l.bits>>factShift>>(l.width()&63)) - 1,
 		reset:   unknown,
 	}

@@ -190,6 +190,10 @@ func (u *unlimited) Reserve(permits int) Lease {
 // Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the
 // largest of the limiters' delays. If a limiter is no [Reserver], the lease is not acquired, and its error
 // names that limiter. After Close the error is [ErrClosed].
+//
+// The reservations are in the limiters, so the chain's Close does not end them: refund the lease, or close the
+// limiters. The chain's Granted counts the lease immediately. Its Queued, the sum of the limiters', counts the
+// permits too until they come.
 func (c *ChainedLimiter) Reserve(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l

@@ -124,8 +124,8 @@ func (s *settings) place(old *settings, c *clock.Clock, now int64) {
 	}
 }
 
-// origin returns where a window's grid begins: at the anchor plus or minus whole windows, the last
-// one that is not after instant 0. The grid of a zero anchor begins at instant 0.
+// origin returns where a window's grid starts: at the anchor plus or minus whole windows, the last
+// one that is not after instant 0. The grid of a zero anchor starts at instant 0.
 func (s *settings) origin(c *clock.Clock) int64 {
 	if s.Kind != machine.Window || s.anchor.IsZero() {
 		return 0

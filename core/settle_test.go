@@ -168,14 +168,14 @@ func TestRefundsLetNothingMoreThrough(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
 		synctest.Test(t, func(t *testing.T) {
-			begun := time.Now()
+			start := time.Now()
 			o := core.TokenBucketOptions{TokenLimit: 1 + random.IntN(9), ReplenishmentPeriod: time.Duration(1 + random.IntN(5))}
 			o.TokensPerPeriod = 1 + random.IntN(o.TokenLimit)
 			l := bucket(t, o)
 			var grants []*grant
 			var events []event
 			for range 40 {
-				now := int64(time.Since(begun))
+				now := int64(time.Since(start))
 				switch random.IntN(4) {
 				case 0:
 					time.Sleep(time.Duration(random.IntN(8)))

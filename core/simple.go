@@ -91,19 +91,20 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 }
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
+	return acquireNow(ctx, u, permits)
+}
+
+// acquireNow is the Acquire of a limiter in which no request waits.
+func acquireNow(ctx context.Context, l Limiter, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
 		return Fail(err), err
 	}
-	l := u.TryAcquire(permits)
-	return l, l.Err()
+	return l.TryAcquire(permits).refusal()
 }
 
 func (u *unlimited) TryQuietly(permits int) (Lease, bool) {
-	if permits < 0 || u.closed.Load() {
-		return Lease{}, false
-	}
-	u.granted.Add(1)
-	return newLease(&u.handle, granted, permits, unknown, unknown, 0), true
+	l := u.TryAcquire(permits)
+	return l, l.Acquired()
 }
 
 func (u *unlimited) Available() int { return math.MaxInt }

@@ -66,7 +66,7 @@ func (e *engine) Statistics() (s Statistics) {
 }
 
 // QueueOrder returns the current order in which waiters are served.
-func (e *engine) QueueOrder() QueueOrder { return e.inForce().order() }
+func (e *engine) QueueOrder() QueueOrder { return e.current().order() }
 
 // IdleFor returns how long all permits have been available. It returns 0 and false if some are not.
 // It may be called after Close.

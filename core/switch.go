@@ -122,7 +122,7 @@ func (s *Switch) Set(l Limiter) {
 }
 
 // exchange puts next in use, and the requests that wait in the old limiter at the head of the line. It
-// returns what is closed once they have been asked anew; nil if there are none.
+// returns what is closed once they have been asked again; nil if there are none.
 func (s *Switch) exchange(next *switched) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +247,7 @@ func (s *Switch) answered(r *switchRequest, st *switched) bool {
 }
 
 // switchContext ends with the caller's context and with the exchange. A limiter asks for its Done when the
-// request begins to wait.
+// request starts to wait.
 type switchContext struct {
 	*wait.Call
 	waits func()

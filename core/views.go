@@ -134,11 +134,7 @@ func (r *refusing) TryAcquire(permits int) Lease {
 }
 
 func (r *refusing) Acquire(ctx context.Context, permits int) (Lease, error) {
-	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Fail(err), err
-	}
-	l := r.TryAcquire(permits)
-	return l, l.Err()
+	return acquireNow(ctx, r, permits)
 }
 
 func (r *refusing) Available() int         { return 0 }
@@ -193,11 +189,7 @@ func (s *shadow) TryAcquire(permits int) Lease {
 }
 
 func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
-	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Fail(err), err
-	}
-	l := s.TryAcquire(permits)
-	return l, l.Err()
+	return acquireNow(ctx, s, permits)
 }
 
 // Settle settles what l granted. A lease that holds nothing becomes one of the given number of

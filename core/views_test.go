@@ -130,12 +130,12 @@ func TestAShadowGrantsWhatIsRefused(t *testing.T) {
 		if _, rate := l.(core.Replenisher); !rate {
 			retry = 0
 		}
-		begun := time.Now()
+		start := time.Now()
 		rejection(t, isShadowed(t, s.TryAcquire(2), 2), "permits exhausted", retry)
 		would, err := s.Acquire(t.Context(), 2)
 		require.NoError(t, err)
 		rejection(t, isShadowed(t, would, 2), "permits exhausted", retry)
-		require.Equal(t, begun, time.Now(), "it never waits")
+		require.Equal(t, start, time.Now(), "it never waits")
 		failed(t, core.ErrPermitsExceedLimit, isShadowed(t, s.TryAcquire(6), 6), 6)
 		counts(t, s, 5, 1, 0, 1, 2)
 		counts(t, l, 5, 1, 0, 1, 2)

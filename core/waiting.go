@@ -52,37 +52,27 @@ func (r *reasoned) acquireWaiting(ctx context.Context, permits int) (Lease, erro
 
 // The machine decides all other requests.
 
-func (e *engine) tryAcquireSlow(n int) (l Lease) {
-	if n < 0 {
+// trySlow is try for them.
+func (e *engine) trySlow(n int, quiet bool) (l Lease) {
+	switch {
+	case n < 0:
 		return e.failure(negative, 0)
-	}
-	if e.settings.Load() == nil {
+	case e.settings.Load() == nil:
 		return e.failure(closed, 0)
 	}
 	now := e.lock()
-	if e.closed {
+	switch {
+	case e.closed:
 		l = e.failure(closed, 0)
-	} else {
+	case !quiet:
 		l = e.answerLocked(e.m.Try(now, n), n)
-	}
-	e.unlock(now)
-	return l
-}
-
-// tryQuietlySlow is tryAcquireSlow that leaves no trace if it does not grant.
-func (e *engine) tryQuietlySlow(n int) (l Lease, ok bool) {
-	if n < 0 || e.settings.Load() == nil {
-		return Lease{}, false
-	}
-	now := e.lock()
-	if !e.closed {
-		var a machine.Answer
-		if a, ok = e.m.TryQuietly(now, n); ok {
+	default:
+		if a, ok := e.m.TryQuietly(now, n); ok {
 			l = e.answerLocked(a, n)
 		}
 	}
 	e.unlock(now)
-	return l, ok
+	return l
 }
 
 // queueing says how a request may wait.
@@ -205,7 +195,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 	return l, nil
 }
 
-// abandon takes w out of the queue, or gives back what it was granted.
+// abandon takes w out of the queue, or returns what it was granted.
 func (e *engine) abandon(w *waiter) {
 	if !w.Value.woken && !e.cancel(w) {
 		<-w.Value.ready
@@ -242,7 +232,7 @@ type waitlist struct {
 	alarm int64       // the instant that the timer is set to, or Never
 
 	// Waiters for reuse. A caller that woke pushes its waiter onto left, without the mutex. The
-	// mutex's holder takes them all at once, so the stack has no ABA problem.
+	// mutex's holder takes the whole stack, so the stack has no ABA problem.
 	spare *waiter
 	left  atomic.Pointer[waiter]
 }
@@ -299,7 +289,7 @@ func wake(w *waiter) {
 	for w != nil {
 		next := w.Next() // once notified, w belongs to its goroutine
 		if w.Reserved {
-			w.SetNext(nil) // nobody waits for a reservation
+			w.SetNext(nil) // no goroutine waits for a reservation
 		} else {
 			w.Value.ready <- struct{}{}
 		}

@@ -18,7 +18,7 @@ type windowed struct {
 // window, or of its segment, rounded down to the nanosecond. With a [Calendar] it is the length of
 // the current window. It returns 0 for the zero value.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
-	t := l.inForce()
+	t := l.current()
 	if t.Calendar != nil {
 		now := l.lock()
 		t = l.settings.Load()
@@ -28,7 +28,7 @@ func (l *windowed) ReplenishmentPeriod() time.Duration {
 }
 
 func (l *windowed) describeWindow(kind string) string {
-	t := l.inForce()
+	t := l.current()
 	if t.Calendar != nil {
 		return l.describe(kind + " of a " + t.calendar.String())
 	}
@@ -140,7 +140,7 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 // Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
 // from the limiter's creation.
 func (l *FixedWindow) Options() FixedWindowOptions {
-	t := l.inForce()
+	t := l.current()
 	o := FixedWindowOptions{
 		Name: t.name, PermitLimit: t.Limit, Window: time.Duration(t.Span), Anchor: t.anchor, Calendar: t.calendar,
 		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),
@@ -231,7 +231,7 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 // Anchor that was not given is zero, and after an Update with a zero Anchor segments still
 // count from the limiter's creation.
 func (l *SlidingWindow) Options() SlidingWindowOptions {
-	t := l.inForce()
+	t := l.current()
 	return SlidingWindowOptions{
 		Name: t.name, PermitLimit: t.Limit, Window: time.Duration(t.Span), SegmentsPerWindow: t.Step, Anchor: t.anchor,
 		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),

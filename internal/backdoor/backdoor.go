@@ -9,7 +9,7 @@
 // # Plain permits
 //
 // A lease exists so that any copy may be released any number of times. A package that itself
-// gives back each grant exactly once does not need one. [Ways.Permits] takes and gives back
+// returns each grant exactly once does not need one. [Ways.Permits] takes and returns
 // plain permits of a *core.ConcurrencyLimiter. It accepts exactly that type:
 // a type that embeds it may override its methods, which must then be called.
 //
@@ -93,7 +93,7 @@ import (
 // Permits are the plain permits of one concurrency limiter. It is safe for concurrent use.
 type Permits interface {
 	// TryTake takes n permits, at least 1, if they are available and no request has to wait
-	// for them. It counts as a grant; if it fails it leaves no trace. It calls nobody else's code.
+	// for them. It counts as a grant; if it fails it leaves no trace. It calls no user's code.
 	TryTake(n int) bool
 
 	// Take is the limiter's Acquire: it waits in the queue, returns the same errors and counts
@@ -103,7 +103,7 @@ type Permits interface {
 	// TakeWaiting is Take, but waits whatever the limiter's QueueLimit is: see [Ways.AcquireWaiting].
 	TakeWaiting(ctx context.Context, n int) error
 
-	// Give gives back n permits that were taken here. The caller must not give permits back
+	// Give returns n permits that were taken here. The caller must not give permits back
 	// twice.
 	Give(n int)
 }
@@ -124,11 +124,11 @@ type Asker[Limiter any] interface{ Asks() []Limiter }
 type Asked struct{ Limiter any }
 
 // Watched is a limiter whose leases call the hook of [Ways.Watch] when they end; L is core.Lease. The
-// leases are those of the limiter's own methods. The time of a lease begins at its grant; for a caller
+// leases are those of the limiter's own methods. The time of a lease starts at its grant; for a caller
 // that waited, that is before Acquire returns.
 type Watched[L any] interface {
 	// Resize puts another current limit, from 0 to the limiter's PermitLimit. Permits that are
-	// held stay held, and a waiter that now fits is served at once. A request for more than the
+	// held stay held, and a waiter that now fits is served immediately. A request for more than the
 	// current limit waits or is rejected: ErrPermitsExceedLimit is for requests above the
 	// PermitLimit. The leases, their metadata and the statistics have the current limit; a lease
 	// that has ended may report a later one. The limiter's Update puts its own current limit
@@ -155,7 +155,7 @@ const (
 // Hook is called at the end of each watched lease.
 type Hook interface {
 	// Ended runs on the releasing goroutine, after the permits are back, with no lock held;
-	// many goroutines may call it at once.
+	// many goroutines may call it at the same time.
 	Ended(c Cause, e End)
 }
 

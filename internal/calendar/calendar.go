@@ -1,6 +1,6 @@
 // Package calendar computes windows of whole days, weeks, months and years in a time zone.
 //
-// A window begins at the first instant of its day, whatever the clocks of the place do there. All
+// A window starts at the first instant of its day, whatever the clocks of the place do there. All
 // instants are Unix times in seconds, as no zone changes between seconds. Package time is used only for
 // the offset of a zone at an instant: Time.ZoneBounds is wrong for years beyond 2037.
 package calendar
@@ -27,7 +27,7 @@ const (
 // names are the units' words in a Calendar's text.
 var names = [...]string{Day: "day", Week: "week", Month: "month", Year: "year"}
 
-// Calendar says where windows begin. The zero Calendar has none. Calendars are comparable: equal
+// Calendar says where windows start. The zero Calendar has none. Calendars are comparable: equal
 // arguments of [New] give equal Calendars.
 type Calendar struct {
 	unit  Unit
@@ -37,7 +37,7 @@ type Calendar struct {
 }
 
 // New returns the windows of count units, at least 1. Windows of several units count from 1970;
-// first is the weekday of a Week, and the day of a Month, on which windows begin, and 0 for others.
+// first is the weekday of a Week, and the day of a Month, on which windows start, and 0 for others.
 // A nil location is UTC.
 func New(u Unit, count, first int, loc *time.Location) Calendar {
 	if loc == time.UTC {
@@ -52,7 +52,7 @@ func (c Calendar) Unit() Unit { return c.unit }
 // Count returns the number of units in a window.
 func (c Calendar) Count() int { return c.more + 1 }
 
-// First returns the weekday or day on which windows begin.
+// First returns the weekday or day on which windows start.
 func (c Calendar) First() int { return c.first }
 
 // Location returns the place, never nil.
@@ -76,7 +76,7 @@ func (c Calendar) Want() string {
 	return ""
 }
 
-// Bounds returns the beginning and the end of the window that t is in, in the location; zero times
+// Bounds returns the start and the end of the window that t is in, in the location; zero times
 // if the Calendar has no windows, and for times that are a billion years away.
 func (c Calendar) Bounds(t time.Time) (start, end time.Time) {
 	const far = 1 << 55
@@ -93,7 +93,7 @@ func (c Calendar) Unix(at int64) (start, end int64) {
 	return c.begin(k), c.begin(k + 1)
 }
 
-// After returns the beginning of the n-th window after the one that begins at start; math.MaxInt64
+// After returns the start of the n-th window after the one that starts at start; math.MaxInt64
 // if that is far beyond any year in use.
 func (c Calendar) After(start int64, n uint64) int64 {
 	const far = 1 << 35 // the year 3058
@@ -142,11 +142,11 @@ const (
 	day  = 24 * hour
 )
 
-// window returns the number of the last window that has begun.
+// window returns the number of the last window that has started.
 func (c Calendar) window(at int64) int64 {
 	k := c.number(floor(at+c.offset(at), day))
-	// Its day is not after the day of at, so it has begun. Where clocks go back over midnight, the
-	// next has begun too; and where a day is skipped, so have the windows of both days.
+	// Its day is not after the day of at, so it has started. Where clocks go back over midnight, the
+	// next has started too; and where a day is skipped, so have the windows of both days.
 	for c.begin(k+1) <= at {
 		k++
 	}
@@ -171,7 +171,7 @@ func (c Calendar) number(days int64) int64 {
 	return floor(units, int64(c.more)+1)
 }
 
-// day returns the day, counted from 1970, on which a window begins.
+// day returns the day, counted from 1970, on which a window starts.
 func (c Calendar) day(window int64) int64 {
 	units := window * (int64(c.more) + 1)
 	switch c.unit {
@@ -188,10 +188,10 @@ func (c Calendar) day(window int64) int64 {
 	return units
 }
 
-// week returns the first day from 1 January 1970, a Thursday, on which a week begins.
+// week returns the first day from 1 January 1970, a Thursday, on which a week starts.
 func (c Calendar) week() int64 { return int64(c.first+7-int(time.Thursday)) % 7 }
 
-// dayOf returns the day of a month on which a window begins.
+// dayOf returns the day of a month on which a window starts.
 func (c Calendar) dayOf(y int, m time.Month) int {
 	if c.first <= 28 {
 		return c.first
@@ -199,7 +199,7 @@ func (c Calendar) dayOf(y int, m time.Month) int {
 	return min(c.first, time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
-// begin returns when a window begins: the first instant at which its day, or a later one, is the
+// begin returns when a window starts: the first instant at which its day, or a later one, is the
 // date.
 func (c Calendar) begin(window int64) int64 {
 	midnight := c.day(window) * day

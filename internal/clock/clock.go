@@ -1,5 +1,5 @@
 // Package clock turns the monotonic clock into instants that never decrease, also for an object
-// that moves between bubbles of testing/synctest, whose time begins in the year 2000, and the
+// that moves between bubbles of testing/synctest, whose time starts in the year 2000, and the
 // world outside.
 package clock
 
@@ -22,7 +22,7 @@ type Clock struct {
 func (c *Clock) Start() { *c = Clock{base: Read()} }
 
 // At returns the instant of a reading of the monotonic clock. It is never before the one that it
-// returned last. If the clock went back, or leapt, At returns false, and the caller goes on with
+// returned last. If the clock went back, or leapt, At returns false, and the caller continues with
 // [Clock.Jump]. The two are apart so that the compiler inlines At.
 func (c *Clock) At(reading int64) (now int64, ok bool) {
 	now = reading - c.base
@@ -70,7 +70,7 @@ func (c *Clock) look(zero int64) int64 {
 	return c.last
 }
 
-// Monotonic goes on by the monotonic clock alone after Wall has returned an instant, and returns the
+// Monotonic continues by the monotonic clock alone after Wall has returned an instant, and returns the
 // same instant, or 0 if that was below 0.
 func (c *Clock) Monotonic(now int64) int64 {
 	if now < 0 {
@@ -94,7 +94,7 @@ var both = func() (unix, reading int64) {
 }
 
 // Elapsed returns the nanoseconds since Start, which may be before the instant that At returned last.
-// It does not change the clock and may be called by several goroutines at once, but not during a call
+// It does not change the clock and may be called by several goroutines at the same time, but not during a call
 // of another method.
 func (c *Clock) Elapsed() int64 { return Read() - c.base }
 

@@ -7,11 +7,11 @@
 //	q.Push(&fair.Item[*call]{N: 3, Value: c}, fair.Flow{Key: "tenant 7"})
 //	next := q.Next() // whose turn it is, if it is not nil
 //	q.Take(next)     // it is served, and its flow charged for 3 permits
-//	q.Remove(item)   // it leaves, and nobody is charged
+//	q.Remove(item)   // it leaves, and no flow is charged
 //
 // The virtual time of a priority is the start tag of the request that it served last. A flow's
-// tag grows by permits/weight whenever a request of the flow is served; a flow that begins to
-// wait begins at the larger of its own tag and the virtual time. The flow with the least tag is
+// tag grows by permits/weight whenever a request of the flow is served; a flow that starts to
+// wait starts at the larger of its own tag and the virtual time. The flow with the least tag is
 // next.
 //
 // Push, Take and Remove take time logarithmic in the number of waiting flows. A Queue is not
@@ -253,7 +253,7 @@ func (q *Queue[V]) Waiting(f Flow) int {
 // for a newcomer of n permits and flow f; the caller removes them. One after the other, it is the
 // newest of the flow with the most waiting permits per weight, at a tie of the one with the newest
 // request, of the lowest priority that waits. If that is the newcomer's own flow, the newcomer
-// counted, also at a tie, or if only higher priorities are left, nobody leaves, and Evictions
+// counted, also at a tie, or if only higher priorities are left, no request leaves, and Evictions
 // reports false. The slice is good until the next call.
 func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool) {
 	f = f.InRange()
@@ -270,7 +270,7 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 		for excess > 0 && l.loads.len() > 0 {
 			fl := l.loads.first()
 			if l.priority == f.Priority && !mine.less(fl.load) || fl.newest == nil {
-				break // nobody is left, or it is the newcomer's own flow's turn
+				break // no request is left, or it is the newcomer's own flow's turn
 			}
 			it := fl.newest
 			fl.newest = it.older

@@ -24,14 +24,14 @@ type Account interface {
 	Try(t *Terms, now int64, n int) (left int, fullAt, readyAt int64, ok bool)
 
 	// take takes n permits, available or not. The sum of all that is taken is capped at
-	// math.MaxInt. For a concurrency limiter n may be below 0, and then gives back.
+	// math.MaxInt. For a concurrency limiter n may be below 0, and then returns permits.
 	take(t *Terms, now int64, n int)
 
 	// settle puts the cost of a grant of a rate limiter right: it is n. It reports whether all
 	// n permits are missing now as if they had been granted at this instant.
 	settle(t *Terms, now int64, g Grant, n int) (renewed bool)
 
-	// reset makes the account as new.
+	// reset returns the account to its initial state.
 	reset(t *Terms, now int64)
 
 	// readyAt returns the first instant, now or later, at which n permits can be taken if

@@ -124,7 +124,7 @@ func sum(a, b int) int {
 
 func (b *Bucket) available(t *Terms) int { return max(t.Limit-b.missing, 0) }
 
-// take begins a new grid if the bucket was full.
+// take starts a new grid if the bucket was full.
 func (b *Bucket) take(_ *Terms, now int64, n int) {
 	if b.missing == 0 {
 		b.tick = now

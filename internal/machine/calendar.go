@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// Calendar says where the windows of a calendar begin, in instants. Segment 0 is the
+// Calendar says where the windows of a calendar start, in instants. Segment 0 is the
 // current window, From and Span of the terms.
 //
 // Instants are those of a clock on the wall, which may be set back: they may decrease. The current
-// window stays until its end, also before its beginning.
+// window stays until its end, also before its start.
 type Calendar struct {
 	calendar.Calendar
 	Zero int64 // the Unix time of instant 0, in nanoseconds
@@ -19,8 +19,8 @@ type Calendar struct {
 // Enter puts the window that an instant is in into the terms.
 func (t *Terms) Enter(at int64) {
 	c := t.Calendar
-	begin, end := c.Unix(floor(c.Zero+at, int64(time.Second)))
-	t.From = c.instant(begin)
+	start, end := c.Unix(floor(c.Zero+at, int64(time.Second)))
+	t.From = c.instant(start)
 	t.Span = c.instant(end) - t.From
 }
 
@@ -44,7 +44,7 @@ func (c *Calendar) instant(unix int64) int64 {
 	return Never
 }
 
-// after returns the instant at which the n-th window after a segment begins, or Never.
+// after returns the instant at which the n-th window after a segment starts, or Never.
 func (c *Calendar) after(t *Terms, segment int64, n uint64) int64 {
 	switch n += uint64(segment); n {
 	case 0:

@@ -135,7 +135,7 @@ func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
 }
 
 // LooksAtFlow reports whether Admit of n permits would look at the flow: under FairShare, if the
-// request is not granted at once.
+// request is not granted immediately.
 func (m *Machine[Value]) LooksAtFlow(n int) bool {
 	return m.t.FairShare() && n > 0 && n <= m.t.Most() && !m.free(n)
 }
@@ -215,7 +215,7 @@ func (m *Machine[Value]) Cancel(now int64, w *Waiter[Value]) bool {
 	return true
 }
 
-// Release gives back n permits of a concurrency limiter. If n is below 0, it takes them,
+// Release returns n permits of a concurrency limiter. If n is below 0, it takes them,
 // available or not.
 func (m *Machine[Value]) Release(now int64, n int) {
 	m.account.take(m.t, now, -n)
@@ -358,7 +358,7 @@ func (m *Machine[Value]) Idle() (since int64, ok bool) { return m.account.idle(m
 // Never.
 func (m *Machine[Value]) FullAt(now int64) int64 { return m.account.fullAt(m.t, now) }
 
-// free reports whether n permits can be taken at once.
+// free reports whether n permits can be taken now.
 func (m *Machine[Value]) free(n int) bool {
 	if need(n) > m.account.available(m.t) {
 		return false

@@ -43,7 +43,7 @@ func (p *Permits) Try(t *Terms, _ int64, n int) (left int, fullAt, readyAt int64
 	return left - n, Never, Never, true
 }
 
-// Give gives back n permits.
+// Give returns n permits.
 func (p *Permits) Give(n int) { p.held.add(-n) }
 
 // Free returns how many permits are not held; it is below 0 if more than the limit are.

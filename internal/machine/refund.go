@@ -84,7 +84,7 @@ func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	return latest || g.Permits == 0
 }
 
-// giveBack gives back at most n permits of a grant: as many as are certainly still missing
+// giveBack returns at most n permits of a grant: as many as are certainly still missing
 // because of it.
 func (b *Bucket) giveBack(t *Terms, now int64, g Grant, n int) {
 	given := b.given

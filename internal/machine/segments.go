@@ -9,8 +9,8 @@ import (
 // Segments is the account of the fixed and the sliding window: what was taken in each
 // segment that still counts. A fixed window is a sliding one of one segment.
 //
-// Segment i begins at From + i·Span/Step, rounded up to the nanosecond. What is taken in
-// segment i comes back when segment i+Step begins. Segments in which nothing was taken are
+// Segment i starts at From + i·Span/Step, rounded up to the nanosecond. What is taken in
+// segment i comes back when segment i+Step starts. Segments in which nothing was taken are
 // not stored, so there may be as many as the window has nanoseconds.
 type Segments struct {
 	taken  int   // the sum of what is in counts, at most math.MaxInt
@@ -183,7 +183,7 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 }
 
 // place returns the segment of a new grid to which the permits of a segment go at now: the
-// one that has its beginning, at the earliest the oldest that counts then. What is due but
+// one that has its start, at the earliest the oldest that counts then. What is due but
 // waits for Replenish stays due.
 func place(old, t *Terms, index, now int64) int64 {
 	current := t.segment(now)
@@ -233,7 +233,7 @@ func (r *ring) segmentOf(t *Terms, at int64) int64 {
 	return r.index
 }
 
-// roll makes the window of t the current one, which begins at the end of the window of old or later.
+// roll makes the window of t the current one, which starts at the end of the window of old or later.
 func (w *Segments) roll(old, t *Terms) {
 	if w.taken > 0 {
 		w.full = old.End()
@@ -244,7 +244,7 @@ func (w *Segments) roll(old, t *Terms) {
 	}
 }
 
-// giveBack gives back at most n permits of a segment. Once that has left the window they are
+// giveBack returns at most n permits of a segment. Once that has left the window they are
 // back already.
 func (w *Segments) giveBack(now, index int64, n int) {
 	s := w.counts.find(index)

@@ -40,7 +40,7 @@ type Terms struct {
 
 	Kind  Kind
 	Mode  Mode
-	Epoch uint32 // a grant of another epoch gives nothing back; an Update or a Reset may begin one
+	Epoch uint32 // a grant of another epoch returns nothing; an Update or a Reset may start one
 }
 
 // Most returns the largest number of permits that a request may ask for: the limit, or a
@@ -117,7 +117,7 @@ func (t *Terms) fromOrigin(at int64) uint64 {
 	return i
 }
 
-// begin returns the instant at which a segment begins, or Never.
+// begin returns the instant at which a segment starts, or Never.
 func (t *Terms) begin(segment int64) int64 { return t.beginAfter(segment, 0) }
 
 // End returns the instant at which the current window of the calendar ends.
@@ -126,7 +126,7 @@ func (t *Terms) End() int64 { return t.From + t.Span }
 // back returns the instant at which permits taken in a segment come back, or Never.
 func (t *Terms) back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
 
-// beginAfter returns the instant at which the n-th segment after one begins, or Never.
+// beginAfter returns the instant at which the n-th segment after one starts, or Never.
 func (t *Terms) beginAfter(segment int64, n uint64) int64 {
 	if t.Calendar != nil {
 		return t.Calendar.after(t, segment, n)

@@ -16,7 +16,7 @@ type Rate struct {
 	Period time.Duration
 }
 
-// AtMost returns the rate at which this number of tokens comes at once. Its period is rounded up to the nanosecond,
+// AtMost returns the rate at which this number of tokens comes together. Its period is rounded up to the nanosecond,
 // so that the rate of n in per is not exceeded, except that no period is shorter than a nanosecond.
 func AtMost(tokens, n int, per time.Duration) Rate {
 	return Rate{tokens, time.Duration(mulDiv(uint64(tokens), uint64(per), uint64(n)-1, uint64(n)))}
