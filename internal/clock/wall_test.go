@@ -78,30 +78,6 @@ func TestWall(t *testing.T) {
 	})
 }
 
-func TestAClockThatIsSetForwardWithinTheWindow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		l := daily(t, 1)
-		require.True(t, l.TryAcquire(1).Acquired())
-		set(3 * hour)
-		require.Equal(t, 9*hour-time.Millisecond, retry(t, l))
-		set(0)
-		require.Equal(t, 12*hour-2*time.Millisecond, retry(t, l))
-	})
-}
-
-func TestAClockThatIsSetForwardBeyondTheEnd(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		l := daily(t, 1)
-		require.True(t, l.TryAcquire(1).Acquired())
-		set(100 * day)
-		require.Equal(t, 1, l.Available())
-		require.True(t, l.TryAcquire(1).Acquired())
-		require.Equal(t, 12*hour-time.Millisecond, retry(t, l))
-		set(0) // the window does not go back
-		require.Equal(t, 100*day+12*hour-2*time.Millisecond, retry(t, l))
-	})
-}
-
 // The window in force stays until its own end, though the clock is before its beginning, and even
 // before the limiter was made.
 func TestAClockThatIsSetBack(t *testing.T) {
@@ -216,33 +192,6 @@ func waitFor(t *testing.T, l *core.FixedWindow, n int) <-chan core.Lease {
 	return granted
 }
 
-// A clock that is set forward, or a machine that was suspended, grants the waiters one window's permits: the
-// windows that were skipped grant nothing.
-func TestSkippedWindowsGrantNothing(t *testing.T) {
-	for _, ahead := range []time.Duration{13 * hour, day, 2 * day, 10 * day, 20000 * day} {
-		for _, used := range []bool{false, true} {
-			bubble(t, func(t *testing.T) {
-				l := daily(t, 2)
-				require.True(t, l.TryAcquire(2).Acquired())
-				granted := waitFor(t, l, 9)
-				set(ahead)
-				if used {
-					require.Zero(t, l.Available())
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.Len(t, granted, 2)
-				time.Sleep(day)
-				synctest.Wait()
-				require.Len(t, granted, 4, "the next day's")
-				time.Sleep(3 * day)
-				synctest.Wait()
-				require.Len(t, granted, 9)
-			})
-		}
-	}
-}
-
 // A lease says the length of the window in which it was granted.
 func TestALeapOverMonths(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -261,25 +210,6 @@ func TestALeapOverMonths(t *testing.T) {
 			require.Equal(t, want, length)
 		}
 	})
-}
-
-// Reset makes the limiter as new: it leaves a window of a clock that was ahead.
-func TestResetLeavesAWindowOfAnotherTime(t *testing.T) {
-	for _, off := range []time.Duration{-30 * day, -day, -13 * hour, -hour, 0, hour, 5 * day} {
-		bubble(t, func(t *testing.T) {
-			l := daily(t, 2)
-			require.True(t, l.TryAcquire(2).Acquired())
-			set(off)
-			granted := waitFor(t, l, 1)
-			l.Reset()
-			<-granted
-			require.True(t, l.TryAcquire(l.Available()).Acquired())
-			now := time.Now().Add(off)
-			require.Equal(t, now.Truncate(day).Add(day).Sub(now), retry(t, l))
-			time.Sleep(day)
-			require.Equal(t, 2, l.Available())
-		})
-	}
 }
 
 // What is taken stays taken in an Update from a calendar to a plain window, wherever the clock is.
