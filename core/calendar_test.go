@@ -123,7 +123,7 @@ func TestSettleWhileTheWindowOfTheGrantLasts(t *testing.T) {
 		sleepUntil(time.January, 2, 0)
 		l.Refund(b)
 		available(t, l, 10)
-		b = l.Settle(b, 5) // upward: charged to the window in force
+		b = l.Settle(b, 5) // upward: charged to the current window
 		available(t, l, 8)
 		l.Refund(b) // but that is not the window of the grant
 		available(t, l, 8)

@@ -91,7 +91,7 @@ func TestAChainIsAllOrNothing(t *testing.T) {
 	require.Equal(t, []uint64{2, 2}, []uint64{s.Granted, s.Rejected})
 }
 
-func TestTheRefuserSpeaks(t *testing.T) {
+func TestTheErrorIsOfTheLimiterThatRejects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := concurrency(t, 9, 0)
 		rate := bucket(t, core.TokenBucketOptions{Name: "rate", TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 4})

@@ -116,7 +116,7 @@ func TestUpdateOfAConcurrencyLimiter(t *testing.T) {
 		one.granted(t)
 		counts(t, l, 3, 0, 0, 5, 0)
 		old, _ := core.LimiterName.From(held[0])
-		require.Equal(t, "old", old, "a lease says what was in force")
+		require.Equal(t, "old", old, "a lease has the settings of its grant")
 
 		// Who waits for more than the limit never gets it.
 		four := queues(t, l, 3)

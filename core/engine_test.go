@@ -60,7 +60,7 @@ func TestZeroPermitsIsAProbe(t *testing.T) {
 		counts(t, l, 3, 3, 0, 1, 0)
 		held := takes(t, l, 2)
 
-		// One is available, and somebody waits for more: the probe asks for the one.
+		// One is available, and a request waits for more: the probe asks for the one.
 		big := queues(t, l, 3)
 		lease := l.TryAcquire(0)
 		require.True(t, lease.Acquired())
@@ -91,7 +91,7 @@ func TestZeroPermitsIsAProbe(t *testing.T) {
 }
 
 // The zero value of a limiter refuses, and answers all else.
-func TestZeroValuesRefuse(t *testing.T) {
+func TestZeroValuesAreClosed(t *testing.T) {
 	for name, l := range map[string]everything{
 		"concurrency": new(core.ConcurrencyLimiter), "bucket": new(core.TokenBucket),
 		"fixed": new(core.FixedWindow), "sliding": new(core.SlidingWindow), "chain": new(core.ChainedLimiter),
@@ -208,7 +208,7 @@ func TestCloseEndsTheWait(t *testing.T) {
 	})
 }
 
-// resettable is a limiter that can be made as new.
+// resettable is a limiter that can be reset.
 type resettable interface {
 	everything
 	core.Resetter

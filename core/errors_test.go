@@ -27,7 +27,7 @@ func TestRejectedErrorMatches(t *testing.T) {
 	require.NotContains(t, (&core.RejectedError{}).Error(), "retry")
 }
 
-// Why nobody may wait: there is no queue, or it is full. The reason phrase is the same.
+// Why a request may not wait: there is no queue, or it is full. The reason phrase is the same.
 func TestAFullQueueAndNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		queue, n int
@@ -47,7 +47,7 @@ func TestAFullQueueAndNone(t *testing.T) {
 			phrase, _ := core.ReasonPhrase.From(lease)
 			require.Equal(t, "queue limit reached", phrase)
 
-			// A reason of somebody's own says it all.
+			// A reason of the user's own says it all.
 			_, err = core.WithReason(l, "try tomorrow").Acquire(t.Context(), c.n)
 			require.EqualError(t, err, `core: rejected by "api": try tomorrow`)
 			require.EqualError(t, lease.With(core.ReasonPhrase.With("later")).Err(), `core: rejected by "api": later`)
@@ -176,7 +176,7 @@ func TestMoreThanTheLimitInNumbers(t *testing.T) {
 				require.Same(t, err, lease.Err())
 				exceeds(t, chain(t, l).TryAcquire(n).Err(), want)
 			}
-			// The limit then in force, whatever it is now.
+			// The limit of then, whatever it is now.
 			lease := l.TryAcquire(4)
 			require.False(t, lease.Acquired())
 			exceeds(t, lease.With(core.Remaining.With(1)).Err(), core.ExceedsLimitError{Permits: 4, Limit: 3})

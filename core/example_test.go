@@ -438,7 +438,7 @@ func ExampleEvery() {
 	// Output: 20m0s
 }
 
-// To change one option, start from the options in force.
+// To change one option, start from the current options.
 func ExampleTokenBucket_Options() {
 	limiter, err := core.NewTokenBucket(core.PerSecond(100, 10))
 	if err != nil {
@@ -564,7 +564,7 @@ func ExampleRate() {
 }
 
 // A request is let through at its estimate; when its cost is known, it is settled. What it has
-// cost more is owed, and nobody is let through until that is paid.
+// cost more is owed, and no request is let through until that is paid.
 func ExampleTokenBucket_Settle() {
 	tokens, _ := core.NewTokenBucket(core.Every(time.Hour, 100)) // 100 at once, then one an hour
 
@@ -583,7 +583,7 @@ func ExampleTokenBucket_Settle() {
 	// owing 1: 0 2h0m0s
 }
 
-// Somebody was locked out by mistake.
+// A user was locked out by mistake.
 func ExampleTokenBucket_Reset() {
 	logins, _ := core.NewTokenBucket(core.Every(time.Hour, 3))
 	for range 5 {
@@ -616,7 +616,7 @@ func ExampleConcurrencyLimiter_Semaphore() {
 	// true
 }
 
-// A limit is watched before it is enforced: nobody is refused, and the counts tell who would
+// A limit is watched before it is enforced: no request is rejected, and the counts tell who would
 // have been.
 func ExampleShadow() {
 	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "new limit", PermitLimit: 1})

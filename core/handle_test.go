@@ -18,7 +18,7 @@ func named(tb testing.TB, name string) *core.ConcurrencyLimiter {
 }
 
 // What a lease has said stays, whatever happens to its handle.
-func TestAnEndedLeaseSaysWhatItSaid(t *testing.T) {
+func TestAnEndedLeaseKeepsItsMetadata(t *testing.T) {
 	l, other := named(t, "a"), named(t, "b")
 	says := func(lease core.Lease, name string, limit int) {
 		t.Helper()

@@ -37,7 +37,7 @@ func TestReleaseIsOnceWhicheverCopy(t *testing.T) {
 	require.NoError(t, lease.Err())
 }
 
-// A lease from long ago releases nothing that somebody else holds now.
+// A lease from long ago releases nothing that another caller holds now.
 func TestAStaleLeaseReleasesNothing(t *testing.T) {
 	l := concurrency(t, 4, 0)
 	var old []core.Lease

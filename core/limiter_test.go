@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// plainView is a view of somebody else's, with nothing but Unwrap.
+// plainView is a view of another package's, with nothing but Unwrap.
 type plainView struct{ l core.Limiter }
 
 func (v plainView) TryAcquire(n int) core.Lease { return v.l.TryAcquire(n) }
@@ -56,7 +56,7 @@ func TestAs(t *testing.T) {
 	require.False(t, ok)
 }
 
-// ownQuietTry is a limiter of somebody else's that can be tried quietly.
+// ownQuietTry is a limiter of another package's that can be tried quietly.
 type ownQuietTry struct {
 	bareLimiter
 	quiet int

@@ -218,7 +218,7 @@ func (w *naiveWindow) give(_, n, _ int, at int64) {
 	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return t.n == 0 })
 }
 
-// giveAny gives back what would come back first.
+// giveAny returns what would come back first.
 func (w *naiveWindow) giveAny(n int) {
 	slices.SortStableFunc(w.takings, func(a, b taking) int { return cmp.Compare(w.segment(a.at), w.segment(b.at)) })
 	for i := range w.takings {
@@ -356,7 +356,7 @@ func (m *naive) charge(w *naiveWaiter) {
 	}
 }
 
-// reorder puts another order in force.
+// reorder applies another order.
 func (m *naive) reorder(order core.QueueOrder) {
 	if order == m.order {
 		return
@@ -468,7 +468,7 @@ type naiveAccount interface {
 	giveAny(n int)                  // gives n back, of whichever grants
 	next() (int64, bool)            // the instant at which permits come back next
 	pass(now int64) bool            // what is due by now comes back
-	reset(now int64)                // everything is as new
+	reset(now int64)                // back to the initial state
 	clone() naiveAccount
 }
 
@@ -756,7 +756,7 @@ func (m *naive) tryReplenish() bool {
 	return back
 }
 
-// update puts new limits in force; the account has its own already.
+// update applies new limits; the account has its own already.
 func (m *naive) update(limit, queueLimit int, order core.QueueOrder, manual bool) {
 	if m.manual && !manual {
 		m.change(func() { m.acct.pass(m.now) })

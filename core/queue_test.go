@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// fairly puts FairShare in force.
+// fairly sets FairShare.
 func fairly(tb testing.TB, l everything) everything {
 	tb.Helper()
 	return ordered(tb, l, core.FairShare)
@@ -83,7 +83,7 @@ type flowless struct{ context.Context }
 
 func (flowless) Value(any) any { panic("asked for a value") }
 
-func TestWhoDoesNotWaitIsNotAskedForAFlow(t *testing.T) {
+func TestARequestThatDoesNotWaitNeedsNoFlow(t *testing.T) {
 	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
 		fairly(t, l)
 		lease, err := l.Acquire(flowless{t.Context()}, 3)
@@ -94,7 +94,7 @@ func TestWhoDoesNotWaitIsNotAskedForAFlow(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
 		zero.Release()
 		l.Refund(lease)
-		// Under another order nobody is asked.
+		// Under another order no context is asked.
 		takes(t, ordered(t, l, core.OldestFirst), 5)
 		queues(t, key(l, "a"), 1)
 		go func() { _, _ = l.Acquire(flowless{t.Context()}, 1) }()
@@ -104,7 +104,7 @@ func TestWhoDoesNotWaitIsNotAskedForAFlow(t *testing.T) {
 	})
 }
 
-// giveBack gives back what a lease has, or waits until it has come back.
+// giveBack returns what a lease has, or waits until it has come back.
 func giveBack(l everything, lease core.Lease) {
 	if _, ok := l.(*core.ConcurrencyLimiter); ok {
 		lease.Release()
@@ -200,7 +200,7 @@ func newest(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {
 	return l
 }
 
-func TestNobodyOvertakesUnderOldestFirst(t *testing.T) {
+func TestNoRequestOvertakesUnderOldestFirst(t *testing.T) {
 	eachOfFour(t, 5, 9, func(t *testing.T, l everything) {
 		held := takes(t, l, 3)
 		big := queues(t, l, 3)
@@ -230,7 +230,7 @@ func TestNewestFirst(t *testing.T) {
 		c.waits(t)
 		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 7, QueueLimit: 6, QueueOrder: core.NewestFirst}))
 		d.granted(t)
-		acquires(t, l, 7).rejected(t, "queue limit reached", 0) // more than the queue holds evicts nobody
+		acquires(t, l, 7).rejected(t, "queue limit reached", 0) // more than the queue holds evicts none
 		c.waits(t)
 		held.Release()
 		c.granted(t)

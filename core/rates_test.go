@@ -112,7 +112,7 @@ func FuzzPerSecond(f *testing.F) {
 	})
 }
 
-func TestPerSecondOfNothingIsRefused(t *testing.T) {
+func TestPerSecondOfZeroIsAnError(t *testing.T) {
 	for _, n := range []int{0, -1, math.MinInt} {
 		_, err := core.NewTokenBucket(core.PerSecond(n, 5))
 		require.EqualError(t, err, fmt.Sprintf("core: TokenBucketOptions.TokensPerPeriod = %d, want at least 1", n))

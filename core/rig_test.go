@@ -241,7 +241,7 @@ func (r *rig) settleGrant(i, units int) {
 	require.Equal(r.t, before, r.real.Available(), "%s: spent", r.said)
 }
 
-// giveBack gives back what no lease is known of.
+// giveBack returns what no lease is known of.
 func (r *rig) giveBack(n int) {
 	l, ok := r.real.(interface{ GiveBack(permits int) })
 	if !ok {
@@ -272,7 +272,7 @@ func (r *rig) chargeNothing(l core.Lease, n int) {
 	r.grants = append(r.grants, granted{real: settled, id: id, n: n, at: r.model.now})
 }
 
-// settlesAlone reports whether it can be seen what a limiter gives back: nobody waits for it, and
+// settlesAlone reports whether it can be seen what a limiter returns: no request waits for it, and
 // there is no debt.
 func (r *rig) settlesAlone() bool {
 	_, held := r.model.acct.(naiveHeld)

@@ -140,8 +140,8 @@ func TestAnAnchorFarAwayIsExact(t *testing.T) {
 	})
 }
 
-// What is in force is what was given, to New or to the latest Update that was good.
-func TestOptionsAreThoseInForce(t *testing.T) {
+// The current options are those that were given, to New or to the latest Update that was good.
+func TestOptionsAreTheCurrentOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.FixedZone("here", 3600))
 		c := core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: 3, QueueLimit: 4, QueueOrder: core.NewestFirst}

@@ -286,7 +286,7 @@ func TestRefundOfWhatIsNotHeld(t *testing.T) {
 	})
 }
 
-// A rate limiter remembers nothing of a lease: each refund gives back, up to a full limiter.
+// A rate limiter remembers nothing of a lease: each refund returns permits, up to a full limiter.
 func TestEachRefundOfARateLimitersLeaseCounts(t *testing.T) {
 	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
 		if holds(l) {
@@ -558,7 +558,7 @@ func TestALateRefundAfterCenturies(t *testing.T) {
 	})
 }
 
-// A grant of a bucket that is settled twice gives back what one of the fewer permits would.
+// A grant of a bucket that is settled twice returns what one of the fewer permits would.
 func TestAGrantThatIsSettledInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: 4 * time.Second})

@@ -69,7 +69,7 @@ func TestReject(t *testing.T) {
 	l.Release()
 }
 
-func TestRefuse(t *testing.T) {
+func TestFail(t *testing.T) {
 	own := errors.New("mine")
 	for _, err := range []error{core.ErrClosed, core.ErrPermitsExceedLimit, core.ErrNegativePermits, own} {
 		l := core.Fail(err)

@@ -44,7 +44,7 @@ func TestAChainUndoesByTheLimitersOwnRefund(t *testing.T) {
 	require.Equal(t, 4, u.Available())
 }
 
-// theirs is somebody else's limiter.
+// theirs is another package's limiter.
 type theirs struct {
 	lease core.Lease
 	err   error
@@ -124,7 +124,7 @@ func (d deniesChain) Acquire(context.Context, int) (core.Lease, error) {
 	return l, l.Err()
 }
 
-func TestWhoEmbedsALimiterIsAskedHimself(t *testing.T) {
+func TestALimiterThatEmbedsOneIsAskedItself(t *testing.T) {
 	for name, l := range map[string]core.Limiter{
 		"limiter": denies{concurrency(t, 5, 0)},
 		"pointer": &denies{concurrency(t, 5, 0)},
@@ -215,7 +215,7 @@ func TestAChainOutlivesAPanic(t *testing.T) {
 
 // A lease that is not acquired is a refusal, whatever stands beside it; a lease that is, is
 // given back beside an error.
-func TestALyingLimiterIsNotBelieved(t *testing.T) {
+func TestAnInvalidAnswerIsMadeValid(t *testing.T) {
 	mine := errors.New("mine")
 	inner := concurrency(t, 5, 0)
 	for name, c := range map[string]struct {
@@ -281,7 +281,7 @@ func TestAReleaseThatPanicsKeepsNoOther(t *testing.T) {
 	})
 }
 
-func TestAViewOfNothingRefuses(t *testing.T) {
+func TestAViewOfNilFails(t *testing.T) {
 	var none *core.TokenBucket
 	for _, nothing := range []core.Limiter{nil, none} {
 		l := core.WithReason(nothing, "why")
@@ -373,7 +373,7 @@ func (c looking) Deadline() (time.Time, bool) {
 	return c.Context.Deadline()
 }
 
-// Somebody's own context is asked while no lock is held; else this never ends.
+// A user's own context is asked while no lock is held; else this never ends.
 func TestAContextThatUsesTheLimiter(t *testing.T) {
 	for name, l := range four(t, 1, 0) {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestStressSettle(t *testing.T) {
 	}
 }
 
-// raceFor does one of the things that end a lease, and gives back what it got by that.
+// raceFor does one of the things that end a lease, and returns what it got by that.
 func raceFor(l everything, lease core.Lease, what int, wins *atomic.Int32) {
 	switch what {
 	case 0:

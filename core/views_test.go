@@ -68,7 +68,7 @@ func TestAReasonForAConcurrencyLimiter(t *testing.T) {
 	rejection(t, outer.TryAcquire(1).Err(), "again", 0)
 }
 
-func TestAReasonForSomebodyElsesLimiter(t *testing.T) {
+func TestAReasonForAUsersLimiter(t *testing.T) {
 	mine := errors.New("mine")
 	l := core.WithReason(theirs{lease: core.Fail(mine), err: mine, left: 3}, "why")
 	refused(t, l, 1, mine)
@@ -105,7 +105,7 @@ func shadows(tb testing.TB, l core.Limiter) everything {
 	return s
 }
 
-// isShadowed finds that the permits are granted by nobody, with the error that the limiter would
+// isShadowed finds that the permits are granted by no limiter, with the error that the limiter would
 // have given.
 func isShadowed(tb testing.TB, lease core.Lease, permits int) error {
 	tb.Helper()
@@ -118,7 +118,7 @@ func isShadowed(tb testing.TB, lease core.Lease, permits int) error {
 	return err
 }
 
-func TestAShadowGrantsWhatIsRefused(t *testing.T) {
+func TestAShadowGrantsWhatIsRejected(t *testing.T) {
 	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
 		s := shadows(t, l)
 		lease := takes(t, s, 4)
@@ -220,7 +220,7 @@ func TestAShadowOfNil(t *testing.T) {
 	}
 }
 
-// A shadow in a chain refuses nobody; the others do, and what the shadow took goes back.
+// A shadow in a chain rejects no request; the others do, and what the shadow took goes back.
 func TestAShadowInAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watched, slots := concurrency(t, 2, 9), concurrency(t, 5, 9)

@@ -61,7 +61,7 @@ func TestCancelAfterTheGrant(t *testing.T) {
 
 func TestHopelessDeadlines(t *testing.T) {
 	eachRate(t, func(t *testing.T, name string, l resettable) {
-		if name == "manual" || name == "chain" { // nobody knows when
+		if name == "manual" || name == "chain" { // it is not known when
 			return
 		}
 		takes(t, l, 5)
@@ -99,7 +99,7 @@ func (a *asked) Done() <-chan struct{} {
 }
 
 // Whoever is told of a context's Done being asked for takes it that the caller waits.
-func TestWhoDoesNotWaitDoesNotAskForDone(t *testing.T) {
+func TestARequestThatDoesNotWaitAsksForNoDone(t *testing.T) {
 	eachOfFour(t, 2, 2, func(t *testing.T, l everything) {
 		ctx := &asked{Context: t.Context()}
 		asks := func(permits int) error {
@@ -110,7 +110,7 @@ func TestWhoDoesNotWaitDoesNotAskForDone(t *testing.T) {
 		require.Error(t, asks(3), "more than the limit")
 		require.Error(t, asks(-1))
 		waiting := queues(t, l, 2)
-		require.NoError(t, asks(0), "granted while somebody waits")
+		require.NoError(t, asks(0), "granted while another request waits")
 		require.ErrorIs(t, asks(1), core.ErrRejected, "the queue is full")
 		waiting.cancelled(t)
 		require.NoError(t, asks(1))

@@ -557,7 +557,7 @@ func TestResize(t *testing.T) {
 			says(t, a, 4, 1)
 			says(t, w.TryAcquire(0), 4, 1)
 			refused := w.TryAcquire(5)
-			require.ErrorIs(t, refused.Err(), core.ErrRejected, "above the limit in force, below the most")
+			require.ErrorIs(t, refused.Err(), core.ErrRejected, "above the current limit, below the maximum")
 			says(t, refused, 4, 1)
 			if most < math.MaxInt {
 				require.ErrorIs(t, w.TryAcquire(most+1).Err(), core.ErrPermitsExceedLimit)
@@ -874,7 +874,7 @@ func (g *ledger) keep(l core.Lease) {
 	}
 }
 
-// wait has somebody wait for n permits, or get them.
+// wait starts a request for n permits, or get them.
 func (g *ledger) wait(n int) {
 	go func() {
 		if l, err := g.w.Acquire(g.Context(), n); err == nil {
@@ -961,7 +961,7 @@ func TestEndsAreTrue(t *testing.T) {
 				for range 2000 {
 					g.step()
 				}
-				g.w.Resize(ledgerMost) // so that nobody waits for ever
+				g.w.Resize(ledgerMost) // so that no request waits forever
 				g.settle()
 				for len(g.held) > 0 {
 					g.end(0)
@@ -1080,7 +1080,7 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// foreign is a limiter of somebody else over one of core's.
+// foreign is a limiter of another package over one of core's.
 type foreign struct {
 	core.Limiter
 
@@ -1168,7 +1168,7 @@ func TestWaitingPassesThroughOurs(t *testing.T) {
 	}
 }
 
-// A limiter of somebody else is asked once, and what it answers is the answer.
+// A limiter of another package is asked once, and what it answers is the answer.
 func TestWaitingAsksOthersOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(t, 1, 0)

@@ -99,7 +99,7 @@ func TestSame(t *testing.T) {
 	require.False(t, backdoor.Same(anything{list{}}, anything{list{}}))
 }
 
-// userView is a view of somebody else's.
+// userView is a view of another package's.
 type userView struct{ core.Limiter }
 
 func (v userView) Unwrap() core.Limiter { return v.Limiter }

@@ -183,11 +183,11 @@ func walk(loc *time.Location, begins func(time.Time) bool, from, to time.Time) (
 	for t := from; t.Before(to); t = t.Add(step(loc, t)) {
 		y, m, d := t.In(loc).Date()
 		today := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
-		begun := false
+		start := false
 		for ; latest.Before(today); latest = latest.AddDate(0, 0, 1) {
-			begun = begun || begins(latest.AddDate(0, 0, 1))
+			start = start || begins(latest.AddDate(0, 0, 1))
 		}
-		if begun {
+		if start {
 			starts = append(starts, t)
 		}
 	}

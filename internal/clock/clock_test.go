@@ -34,19 +34,19 @@ func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock.Clock
 		c.Start()
-		begun := time.Now()
-		require.True(t, c.Zero().Equal(begun))
+		start := time.Now()
+		require.True(t, c.Zero().Equal(start))
 		require.Zero(t, at(&c))
 		time.Sleep(3)
 		require.Equal(t, int64(3), at(&c))
 		require.Equal(t, int64(3), c.Elapsed())
 		time.Sleep(19 * year) // no leap
 		require.Equal(t, int64(3+19*year), at(&c))
-		require.True(t, c.Zero().Equal(begun))
+		require.True(t, c.Zero().Equal(start))
 	})
 }
 
-// A clock that goes back goes on from the latest instant.
+// A clock that goes back continues from the latest instant.
 func TestClockGoesBack(t *testing.T) {
 	var c clock.Clock
 	synctest.Test(t, func(*testing.T) {

@@ -48,7 +48,7 @@ func (q *quota) look() {
 	}
 }
 
-// pass plays d of time, in which nobody sets the clock.
+// pass plays d of time, in which the clock is not set.
 func (q *quota) pass(d time.Duration) {
 	for until := time.Now().Add(d); ; {
 		q.look()
@@ -122,7 +122,7 @@ func TestSetClocksFollowTheNaiveList(t *testing.T) {
 					q.serve()
 				case 4:
 					q.pass(time.Duration(1+random.IntN(1<<random.IntN(12))) * time.Minute)
-				case 5: // the clock is set, and somebody looks
+				case 5: // the clock is set, and a call looks at it
 					q.ahead = time.Duration(random.IntN(1<<random.IntN(15))-random.IntN(1<<random.IntN(15))) * time.Minute
 					set(q.ahead)
 					l.Available()

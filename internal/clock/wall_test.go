@@ -78,7 +78,7 @@ func TestWall(t *testing.T) {
 	})
 }
 
-// The window in force stays until its own end, though the clock is before its beginning, and even
+// The current window stays until its own end, though the clock is before its start, and even
 // before the limiter was made.
 func TestAClockThatIsSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUpdateAfterTheClockWasSetBack(t *testing.T) {
 		require.Equal(t, 6*day+12*hour-time.Millisecond, retry(t, l))
 		require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 2, Window: hour, QueueLimit: 1}))
 		granted := make(chan time.Time)
-		begun := time.Now()
+		start := time.Now()
 		go func() {
 			_, err := l.Acquire(t.Context(), 1)
 			if err != nil {
@@ -138,7 +138,7 @@ func TestUpdateAfterTheClockWasSetBack(t *testing.T) {
 			}
 			granted <- time.Now()
 		}()
-		require.Equal(t, hour, (<-granted).Sub(begun)) // windows begin at instant 0, which is now
+		require.Equal(t, hour, (<-granted).Sub(start)) // windows begin at instant 0, which is now
 	})
 }
 
@@ -159,9 +159,9 @@ func TestWaitersSeeWithinAMinuteThatTheClockWasSet(t *testing.T) {
 		}
 		wait()
 		time.Sleep(10 * time.Second)
-		begun := time.Now()
+		start := time.Now()
 		set(20 * hour)
-		require.LessOrEqual(t, (<-granted).Sub(begun), time.Minute)
+		require.LessOrEqual(t, (<-granted).Sub(start), time.Minute)
 
 		// It is 8 o'clock. The clock is set ten hours forward, and back, and waiters still get their
 		// permits at midnight.
@@ -192,7 +192,7 @@ func waitFor(t *testing.T, l *core.FixedWindow, n int) <-chan core.Lease {
 	return granted
 }
 
-// A lease says the length of the window in which it was granted.
+// A lease has the length of the window in which it was granted.
 func TestALeapOverMonths(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(1, nil), QueueLimit: 10})

@@ -127,7 +127,7 @@ type between struct{ least, most float64 }
 
 // However flows come and go, whoever leaves, and whatever requests are evicted: in any interval in which
 // two flows of a priority both wait throughout, what they are granted differs by no more than
-// a largest request of each; nothing is lost; and no flow waits for ever.
+// a largest request of each; nothing is lost; and no flow waits forever.
 func TestGuarantee(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	ops := testkit.Rounds(1_000_000)

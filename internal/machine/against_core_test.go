@@ -40,7 +40,7 @@ type pair struct {
 	t       *testing.T
 	core    limiter
 	m       *machine.Machine[*request]
-	begun   time.Time
+	start   time.Time
 	now     int64
 	waiting []*request
 	held    []core.Lease
@@ -127,12 +127,12 @@ func (p *pair) acquire(n int, f core.Flow, deadline int64) {
 	ctx, cancel := context.WithCancel(core.WithFlow(p.t.Context(), f))
 	if deadline != machine.Never {
 		cancel()
-		ctx, cancel = context.WithDeadline(core.WithFlow(p.t.Context(), f), p.begun.Add(time.Duration(deadline)))
+		ctx, cancel = context.WithDeadline(core.WithFlow(p.t.Context(), f), p.start.Add(time.Duration(deadline)))
 	}
 	r := &request{n: n, deadline: deadline, cancel: cancel, result: make(chan result, 1)}
 	go func() {
 		l, err := p.core.Acquire(ctx, n)
-		r.result <- result{l, err, int64(time.Since(p.begun))}
+		r.result <- result{l, err, int64(time.Since(p.start))}
 	}()
 	synctest.Wait()
 	a := p.m.Admit(p.now, n, deadline, fair.Flow(f))
@@ -221,7 +221,7 @@ func newPair(t *testing.T, kind machine.Kind, random *rand.Rand) *pair {
 	case core.FairShare:
 		terms.Mode = machine.FairShare
 	}
-	p := &pair{t: t, begun: time.Now()}
+	p := &pair{t: t, start: time.Now()}
 	var err error
 	switch kind {
 	case machine.Concurrency:
@@ -243,7 +243,7 @@ func newPair(t *testing.T, kind machine.Kind, random *rand.Rand) *pair {
 		}
 		p.core, err = core.NewSlidingWindow(core.SlidingWindowOptions{
 			PermitLimit: terms.Limit, Window: time.Duration(terms.Span), SegmentsPerWindow: terms.Step,
-			Anchor: p.begun.Add(time.Duration(anchor)), QueueLimit: terms.QueueLimit, QueueOrder: order,
+			Anchor: p.start.Add(time.Duration(anchor)), QueueLimit: terms.QueueLimit, QueueOrder: order,
 		})
 	}
 	require.NoError(t, err)

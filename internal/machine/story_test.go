@@ -44,7 +44,7 @@ func (s *story) rateTerms() Terms {
 type player struct {
 	m      *Machine[int]
 	now    int64
-	late   bool // nobody says that time passes until something is asked for
+	late   bool // it is not told that time passes until something is asked for
 	grants []Grant
 	queued map[int]*Waiter[int]
 	ids    int
