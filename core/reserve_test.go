@@ -179,6 +179,8 @@ func TestReserveInChainsAndViews(t *testing.T) {
 		require.Equal(t, 2, fast.Statistics().Queued)
 		both.Refund(k)
 		require.Zero(t, fast.Statistics().Queued+slow.Statistics().Queued)
+		backwards := chain(t, slow, fast)
+		backwards.Refund(reserves(t, backwards, 1, time.Minute))
 		both.Refund(all)
 		available(t, both, 5)
 
