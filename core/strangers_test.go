@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
+// These tests are about limiters, leases and contexts of other packages, which may get things wrong.
+
 // undoes is a limiter that embeds one of core's, and keeps count of its refunds.
 type undoes struct {
 	*core.ConcurrencyLimiter

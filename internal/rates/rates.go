@@ -78,10 +78,10 @@ func Smooth(n, most int) Rate {
 	return r
 }
 
-// Of returns the rate of perSecond tokens a second, to within Tolerance, with the fewest tokens a period,
-// at most most. If there is none, it returns the closest. PerSecond reads it to within Tolerance, too, if half as
-// many tokens are enough. A rate above most tokens each nanosecond is lowered to that. Of returns false if perSecond is not above 0, not finite, or so low that the period of one token is too long
-// for a time.Duration.
+// Of returns the rate of perSecond tokens a second, to within Tolerance, with the fewest tokens a period, at most
+// most. If there is none, it returns the closest. PerSecond reads it to within Tolerance, too, if half as many tokens
+// are enough. A rate above most tokens each nanosecond is lowered to that. Of returns false if perSecond is not above
+// 0, not finite, or so low that the period of one token is too long for a time.Duration.
 func Of(perSecond float64, most int) (Rate, bool) {
 	if !(perSecond > 0) || math.IsInf(perSecond, 1) || float64(time.Second)/perSecond >= math.MaxInt64 {
 		return Rate{}, false
@@ -163,7 +163,7 @@ func (r Rate) exact() float64 { return float64(r.Tokens) / float64(r.Period) * f
 // PerSecond returns the tokens that come per second, or the whole number or the number of six digits that
 // is the same to within half the Tolerance. If one token comes in the period of a whole number of tokens a second,
 // rounded to the nanosecond, that is the number: one token in 142,857,143 ns is 7. If Tokens and Period are both even,
-// the result is exact.
+// the result is exact: see Of.
 func (r Rate) PerSecond() float64 {
 	if r.Tokens <= 0 || r.Period <= 0 {
 		return 0
@@ -175,7 +175,7 @@ func (r Rate) PerSecond() float64 {
 	// Half a nanosecond of the period is half a token a second if x equals the period. Above that, several
 	// whole numbers have the same period.
 	n := math.Round(x)
-	if n >= 1 && off(x, n) <= within || r.Tokens == 1 && n >= 1 && x < float64(r.Period) && Nearest(1, int(n), time.Second) == r {
+	if n >= 1 && (off(x, n) <= within || x < float64(r.Period) && Nearest(1, int(n), time.Second) == r) {
 		return n
 	}
 	digits := math.Pow(10, 5-math.Floor(math.Log10(x))) // so that six are whole
