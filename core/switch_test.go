@@ -311,3 +311,35 @@ func TestSwitchReserves(t *testing.T) {
 		require.Equal(t, core.ErrClosed, new(core.Switch).Reserve(1).Err())
 	})
 }
+
+// gated is a limiter of another package whose Acquire waits for a gate, and not for its context.
+type gated struct {
+	core.Limiter
+	gate chan struct{}
+}
+
+func (g gated) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	<-g.gate
+	return g.Limiter.Acquire(ctx, n)
+}
+
+func (g gated) TryQuietly(n int) (core.Lease, bool) { return core.TryQuietly(g.Limiter, n) }
+
+// A new request does not overtake those that were moved and have not been asked yet.
+func TestSwitchServesTheMovedFirst(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		s := core.NewSwitch(core.Blocked())
+		granted := switchQueue(t, s, 0, 2)
+		next := gated{semaphoreOf(t, 5, 0), make(chan struct{})}
+		go s.Set(next)
+		synctest.Wait()
+		_, ok := core.TryQuietly(s, 1)
+		require.False(t, ok)
+		late := switchQueue(t, s, 2, 1)
+		require.Empty(t, late)
+		close(next.gate)
+		require.Equal(t, []int{0, 1, 2}, []int{<-granted, <-granted, <-late})
+		_, ok = core.TryQuietly(s, 1)
+		require.True(t, ok)
+	})
+}
