@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"iter"
 	"net/http"
 	"net/netip"
@@ -21,39 +22,38 @@ const groups = 1024
 
 // keyed is the limiters of a limit with a key: one for each key, and for the keys that find no room one for each group of
 // keys.
-type keyed[K comparable] struct {
-	keys   *partition.Keyed[*http.Request, K]
+type keyed struct {
+	keys   *partition.Keyed[*http.Request, string]
 	groups *partition.Keyed[*http.Request, uint16]
-	join   func([]config.Value) K // the key of its parts' values
 }
 
 // newKeyed returns the limiters of m, for up to most keys.
-func newKeyed[K comparable](m *Limit, most int, key func(*http.Request) K, join func([]config.Value) K) (*keyed[K], error) {
-	own, err := partition.New(partition.Options[*http.Request, K]{
+func newKeyed(m *Limit, most int, values func(*http.Request) []config.Value) (*keyed, error) {
+	keys, err := partition.New(partition.Options[*http.Request, string]{
 		Name:          m.id.policy,
-		Key:           key,
-		New:           func(key K) (core.Limiter, error) { return m.follow(nameOf(key)) },
+		Key:           func(r *http.Request) string { return config.JoinKey(values(r)) },
+		New:           func(key string) (core.Limiter, error) { return m.follow(nameOf(key)) },
 		MaxPartitions: most,
 	})
 	if err != nil {
 		return nil, err
 	}
-	rest, err := partition.New(partition.Options[*http.Request, uint16]{
+	groups, err := partition.New(partition.Options[*http.Request, uint16]{
 		Name: m.id.policy,
-		Key:  func(r *http.Request) uint16 { return groupOf(key(r)) },
+		Key:  func(r *http.Request) uint16 { return groupOf(values(r)) },
 		New:  func(group uint16) (core.Limiter, error) { return m.follow(nameOfGroup(group)) },
 	})
-	return &keyed[K]{own, rest, join}, err
+	return &keyed{keys, groups}, err
 }
 
-// nameOf tells the limiter of a key from the limit's others on a server of Redis.
-func nameOf[K comparable](key K) string { return fmt.Sprint("=", key) }
+// nameOf returns what the limiter of a key is named on a Redis server, among those of its limit.
+func nameOf(key string) string { return "=" + key }
 
 func nameOfGroup(group uint16) string { return fmt.Sprint("~", group) }
 
-func (l *keyed[K]) decider() httplimit.Limiter { return l }
+func (l *keyed) decider() httplimit.Limiter { return l }
 
-func (l *keyed[K]) live() iter.Seq[*liveLimiter] {
+func (l *keyed) live() iter.Seq[*liveLimiter] {
 	return func(yield func(*liveLimiter) bool) {
 		_ = eachOf(l.keys, yield) && eachOf(l.groups, yield)
 	}
@@ -69,22 +69,20 @@ func eachOf[K comparable](keys *partition.Keyed[*http.Request, K], yield func(*l
 	return true
 }
 
-func (l *keyed[K]) of(values []config.Value) *liveLimiter {
-	key := l.join(values)
-	one, ok := l.keys.Get(key)
+func (l *keyed) of(values []config.Value) *liveLimiter {
+	one, ok := l.keys.Get(config.JoinKey(values))
 	if !ok {
-		one, _ = l.groups.Get(groupOf(key))
+		one, _ = l.groups.Get(groupOf(values))
 	}
 	f, _ := one.(*liveLimiter)
 	return f
 }
 
-func (l *keyed[K]) names(values []config.Value) []string {
-	key := l.join(values)
-	return []string{nameOf(key), nameOfGroup(groupOf(key))}
+func (l *keyed) names(values []config.Value) []string {
+	return []string{nameOf(config.JoinKey(values)), nameOfGroup(groupOf(values))}
 }
 
-func (l *keyed[K]) counts() (partition.Counts, bool) { return l.keys.Counts(), true }
+func (l *keyed) counts() (partition.Counts, bool) { return l.keys.Counts(), true }
 
 // granter is what a partition.Keyed is, whatever its keys.
 type granter interface {
@@ -95,7 +93,7 @@ type granter interface {
 // byGroup is on the leases that a group has granted.
 var byGroup = core.NewMetadataKey[bool]("BY_GROUP")
 
-func (l *keyed[K]) TryAcquire(r *http.Request, permits int) core.Lease {
+func (l *keyed) TryAcquire(r *http.Request, permits int) core.Lease {
 	lease := l.keys.TryAcquire(r, permits)
 	if !noRoom(lease.Err()) {
 		return lease
@@ -106,7 +104,7 @@ func (l *keyed[K]) TryAcquire(r *http.Request, permits int) core.Lease {
 	return lease
 }
 
-func (l *keyed[K]) Acquire(ctx context.Context, r *http.Request, permits int) (core.Lease, error) {
+func (l *keyed) Acquire(ctx context.Context, r *http.Request, permits int) (core.Lease, error) {
 	lease, err := l.keys.Acquire(ctx, r, permits)
 	if !noRoom(err) {
 		return lease, err
@@ -118,10 +116,10 @@ func (l *keyed[K]) Acquire(ctx context.Context, r *http.Request, permits int) (c
 }
 
 // Refund gives a lease back to the limiter that granted it.
-func (l *keyed[K]) Refund(r *http.Request, lease core.Lease) { l.granter(lease).Refund(r, lease) }
+func (l *keyed) Refund(r *http.Request, lease core.Lease) { l.granter(lease).Refund(r, lease) }
 
 // Settle corrects the cost of a lease in the limiter that granted it.
-func (l *keyed[K]) Settle(r *http.Request, lease core.Lease, permits int) core.Lease {
+func (l *keyed) Settle(r *http.Request, lease core.Lease, permits int) core.Lease {
 	settled := l.granter(lease).Settle(r, lease, permits)
 	if ours, _ := byGroup.From(lease); ours && settled.Acquired() {
 		settled = settled.With(byGroup.With(true))
@@ -129,7 +127,7 @@ func (l *keyed[K]) Settle(r *http.Request, lease core.Lease, permits int) core.L
 	return settled
 }
 
-func (l *keyed[K]) granter(lease core.Lease) granter {
+func (l *keyed) granter(lease core.Lease) granter {
 	if ours, _ := byGroup.From(lease); ours {
 		return l.groups
 	}
@@ -143,15 +141,17 @@ func noRoom(err error) bool {
 
 // groupOf returns the group of a key. Addresses of one network are in one group, so that a client with many addresses is
 // not in many.
-func groupOf(key any) uint16 {
-	if p, ok := key.(netip.Prefix); ok && p.IsValid() {
+func groupOf(key []config.Value) uint16 {
+	text := config.JoinKey(key)
+	if len(key) == 1 && key[0].Network.IsValid() {
+		n := key[0].Network
 		bits := 24
-		if p.Addr().Is6() {
+		if n.Addr().Is6() {
 			bits = 48
 		}
-		key = netip.PrefixFrom(p.Addr(), min(bits, p.Bits())).Masked()
+		text = netip.PrefixFrom(n.Addr(), min(bits, n.Bits())).Masked().String()
 	}
 	h := fnv.New32a()
-	_, _ = fmt.Fprint(h, key)
+	_, _ = io.WriteString(h, text)
 	return uint16(h.Sum32() % groups)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"sync/atomic"
 
@@ -25,7 +24,7 @@ type Limit struct {
 
 	terms    atomic.Pointer[spec.Limit] // each change has a pointer of its own
 	limiters limiters
-	refused  atomic.Uint64 // connections
+	rejected atomic.Uint64 // connections
 }
 
 // limiters are those that a limit has made: none, one, or one for each key.
@@ -82,12 +81,7 @@ func newLimit(id identity, key config.Key, l spec.Limit, store *shared.Store, ke
 		return m, nil
 	}
 	defer func() { _ = one.Close() }()
-	if len(key) == 1 && key[0].Kind == config.KeyIP {
-		m.limiters, err = newKeyed(m, keys.most, keys.client, func(values []config.Value) netip.Prefix { return values[0].Network })
-		return m, err
-	}
-	values := keys.values(key)
-	m.limiters, err = newKeyed(m, keys.most, func(r *http.Request) string { return config.JoinKey(values(r)) }, config.JoinKey)
+	m.limiters, err = newKeyed(m, keys.most, keys.values(key))
 	return m, err
 }
 

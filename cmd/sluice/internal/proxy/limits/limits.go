@@ -9,13 +9,12 @@ package limits
 import (
 	"errors"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
-	admit "github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -28,9 +27,9 @@ type Set struct {
 
 	store     *shared.Store // nil: limits are this process' own
 	keys      *Keys
-	known     map[identity]*Limit               // all limits
-	admission *admit.Set[*http.Request, *Limit] // of connections
-	updates   []func()                          // put new terms into the limits that stay
+	known     map[identity]*Limit // all limits
+	admission httplimit.Limiter   // all of Connections; nil: none
+	updates   []func()            // put new terms into the limits that stay
 }
 
 // New returns the limits of a file. Those of the Set before, which may be empty, are reused if they stay, and nothing has
@@ -54,7 +53,7 @@ func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, 
 		return nil, err
 	}
 	var err error
-	s.admission, err = admissionOf(s.Connections)
+	s.admission, err = chain(s.Connections)
 	return s, err
 }
 

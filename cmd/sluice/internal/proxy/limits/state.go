@@ -27,8 +27,8 @@ func (m *Limit) State() State {
 		s.set(l.Statistics())
 	}
 	if m.id.what == connections {
-		refused := m.refused.Load()
-		s.Rejected = &refused
+		rejected := m.rejected.Load()
+		s.Rejected = &rejected
 	}
 	return s
 }

@@ -104,7 +104,7 @@ func (p *Proxy) Close() {
 func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) error {
 	defer p.Close()
 	log.SetFlags(0)
-	log.SetOutput(standardLog{p})
+	log.SetOutput(logWriter(func(m string) { p.sayOften("%s", m) })) // such as a response of a backend that was not asked for
 	var main *web
 	s := service.Service{
 		Say: p.say, Files: []string{p.file},

@@ -35,7 +35,7 @@ func newWeb(p *Proxy) *web {
 		MaxHeaderBytes:    headerBytes,
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{SendPingTimeout: stallTime, PingTimeout: headerTimeout, WriteByteTimeout: stallTime},
-		ErrorLog:          log.New(serverErrorLog{p}, "", 0),
+		ErrorLog:          log.New(logWriter(p.logServer), "", 0),
 		ConnContext:       withConn,
 
 		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * past the limits
@@ -131,26 +131,29 @@ func isEnded(r *http.Request) bool {
 	return ok && c.ended.Load()
 }
 
-// serverErrorLog takes the log of net/http. It passes on what is not the fault of a client.
-type serverErrorLog struct{ p *Proxy }
+// logWriter is the output of a log.Logger: it is called with each message.
+type logWriter func(message string)
 
-func (a serverErrorLog) Write(line []byte) (int, error) {
-	text := string(bytes.TrimSpace(line))
-	switch {
-	case strings.HasPrefix(text, "http: panic "), strings.HasPrefix(text, "http2: panic "):
-		a.p.say("%s", text)
-	case strings.HasPrefix(text, "http: Accept error"):
-		a.p.sayOften("%s", text)
-	}
-	return len(line), nil
+func (w logWriter) Write(message []byte) (int, error) {
+	w(string(bytes.TrimSpace(message)))
+	return len(message), nil
 }
 
-// standardLog takes what net/http's client logs, such as a response of a backend that was not asked for: once a second at most.
-type standardLog struct{ p *Proxy }
+// logServer passes on what net/http's server logs, except errors of clients.
+func (p *Proxy) logServer(message string) {
+	switch {
+	case strings.HasPrefix(message, "http: panic "), strings.HasPrefix(message, "http2: panic "):
+		p.say("%s", message)
+	case strings.HasPrefix(message, "http: Accept error"):
+		p.sayOften("%s", message)
+	}
+}
 
-func (l standardLog) Write(line []byte) (int, error) {
-	l.p.sayOften("%s", bytes.TrimSpace(line))
-	return len(line), nil
+// sayOften prints a message about something that may happen at each request, once a second at most.
+func (p *Proxy) sayOften(format string, args ...any) {
+	if _, ok := p.quiet.Allow(time.Second); ok {
+		p.say(format, args...)
+	}
 }
 
 // active counts the requests under way, with upgraded connections, for which http.Server does not wait.
