@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// code returns how a descriptor is answered.
+// code returns the code of a descriptor.
 func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
 	switch {
 	case v.rule == nil, v.config.unlimited, v.config.shadow, v.config.quota, v.givesHits && v.outcome == rejected:

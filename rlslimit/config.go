@@ -216,13 +216,13 @@ func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error)
 	return err
 }
 
-const mostLevels = 64 // of descriptors
+const maxLevels = 64 // of descriptors
 
 // read reads the descriptors below a node.
 func (d *domainConfig) read(r *reader, parent *node, path []entry, list yamlconf.Node) {
 	items := maps(list, "descriptors")
-	if len(path) >= mostLevels && len(items) > 0 {
-		list.Fault("descriptors stand in more than %d others", mostLevels)
+	if len(path) >= maxLevels && len(items) > 0 {
+		list.Fault("descriptors stand in more than %d others", maxLevels)
 		return
 	}
 	for _, item := range items {

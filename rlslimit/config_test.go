@@ -135,22 +135,22 @@ func TestWarnings(t *testing.T) {
 	require.EqualError(t, c.Warnings()[0], `f:3:36: rate_limit has no "shadow_mode": it is ignored`)
 }
 
-func write(t *testing.T, folder, name, text string) string {
+func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
-	file := filepath.Join(folder, name)
+	file := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	a := write(t, folder, "a.yaml", "domain: a\ndescriptors:\n- {key: k, limit: 1/s}\n")
-	write(t, folder, "b.json", `{"domain": "b"}`)
-	write(t, folder, ".hidden.yaml", `no`)
-	write(t, folder, "README.md", `no`)
+	dir := t.TempDir()
+	a := write(t, dir, "a.yaml", "domain: a\ndescriptors:\n- {key: k, limit: 1/s}\n")
+	write(t, dir, "b.json", `{"domain": "b"}`)
+	write(t, dir, ".hidden.yaml", `no`)
+	write(t, dir, "README.md", `no`)
 
-	c, err := rlslimit.Load(folder)
+	c, err := rlslimit.Load(dir)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, c.Domains())
 
@@ -158,18 +158,18 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, c.Domains())
 
-	_, err = rlslimit.Load(filepath.Join(folder, "none"))
+	_, err = rlslimit.Load(filepath.Join(dir, "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = rlslimit.Load(t.TempDir())
 	require.ErrorContains(t, err, "no file in this directory ends in .yaml, .yml or .json")
 
 	other := write(t, t.TempDir(), "c.yaml", "domain: a\ndescriptors:\n- {key: l, limit: 1/s}\n")
-	_, err = rlslimit.Load(folder, other)
+	_, err = rlslimit.Load(dir, other)
 	require.ErrorContains(t, err, "c.yaml:1:1: duplicate domain 'a' in config file, first in "+a+":1")
-	c, err = rlslimit.LoadMerged(folder, other)
+	c, err = rlslimit.LoadMerged(dir, other)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, c.Domains())
-	_, err = rlslimit.LoadMerged(folder, a)
+	_, err = rlslimit.LoadMerged(dir, a)
 	require.ErrorContains(t, err, "a.yaml:3:3: duplicate descriptor composite key 'a.k'")
 }
 

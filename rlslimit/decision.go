@@ -167,7 +167,7 @@ type chore struct {
 	do func() (reset time.Duration)
 }
 
-// finish gives back what is not to be kept, and takes what is left of limits. left is the error of a client that has left.
+// finish returns what is not to be kept, and takes what is left of limits. left is the error of a client that has left.
 func (d *decision) finish(ctx context.Context, left error) {
 	var chores []chore
 	for i := len(d.visits) - 1; i >= 0; i-- {

@@ -31,7 +31,7 @@
 // A request is decided all or nothing. A rule in shadow_mode or quota_mode takes part, but never rejects. Memory is bounded: a
 // rule has limiters for as many values as keys of its domain allows, and other values share the limiters of 1,024 groups.
 //
-// With a store, processes share the limits. The descriptors of a request are asked about at once, within one Timeout. If the
+// With a store, processes share the limits. The descriptors of a request are asked about concurrently, within one Timeout. If the
 // store does not decide in time, fail-open of the domain does; the Logger reports that, and why.
 //
 // # Inside

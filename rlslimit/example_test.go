@@ -79,18 +79,18 @@ func ExampleNew() {
 
 // Every fault has its place, and what was expected there.
 func ExampleLoad() {
-	folder, err := os.MkdirTemp("", "rules")
+	dir, err := os.MkdirTemp("", "rules")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(folder)
-	file := filepath.Join(folder, "shop.yaml")
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "shop.yaml")
 	if err := os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- key: user\n  rate_limit: {unit: fortnight}\n"), 0o600); err != nil {
 		fmt.Println(err)
 		return
 	}
-	_, err = rlslimit.Load(folder)
+	_, err = rlslimit.Load(dir)
 	if fault := new(rlslimit.Fault); errors.As(err, &fault) {
 		fmt.Println(filepath.Base(fault.File), fault.Line, fault.Column)
 		fmt.Println(fault.Text)
@@ -101,22 +101,22 @@ func ExampleLoad() {
 }
 
 func ExampleLoadMerged() {
-	folder, err := os.MkdirTemp("", "rules")
+	dir, err := os.MkdirTemp("", "rules")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(folder)
+	defer os.RemoveAll(dir)
 	for _, key := range []string{"user", "path"} {
 		text := "domain: shop\ndescriptors:\n- {key: " + key + ", limit: 5/s}\n"
-		if err := os.WriteFile(filepath.Join(folder, key+".yaml"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, key+".yaml"), []byte(text), 0o600); err != nil {
 			fmt.Println(err)
 			return
 		}
 	}
-	_, err = rlslimit.Load(folder)
+	_, err = rlslimit.Load(dir)
 	fmt.Println(err != nil)
-	config, err := rlslimit.LoadMerged(folder)
+	config, err := rlslimit.LoadMerged(dir)
 	fmt.Println(config.Domains(), err)
 	// Output:
 	// true

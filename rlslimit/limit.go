@@ -90,13 +90,13 @@ func (l allowance) kind() spec.Kind {
 // prefetch returns how many permits one call of the store may take: up to a hundredth of a large limit, so that few requests
 // need a call. 0 leaves that to redislimit.
 func (l allowance) prefetch() int {
-	if n := int(min(l.perUnit()/100, mostPrefetched)); n > 1 {
+	if n := int(min(l.perUnit()/100, maxPrefetch)); n > 1 {
 		return n
 	}
 	return 0
 }
 
-const mostPrefetched = 64
+const maxPrefetch = 64
 
 // bans reports whether the limit rejects everything.
 func (l allowance) bans() bool { return l.Unit != 0 && l.Requests == 0 }

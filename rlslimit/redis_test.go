@@ -151,7 +151,7 @@ func TestStressTwoServices(t *testing.T) {
 	}
 }
 
-// A server that is stopped is answered for, and counts again when it goes on.
+// While the server is stopped, fail-open decides. It counts again when it continues.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
@@ -175,7 +175,7 @@ func TestStopped(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond, "it comes back by itself")
 }
 
-// silent is a store that never answers.
+// silent is a store that never responds.
 type silent struct{ calls atomic.Int64 }
 
 func (s *silent) Run(ctx context.Context, _ *redislimit.Script, _ []string, _ ...int64) ([]int64, error) {
@@ -186,7 +186,7 @@ func (s *silent) Run(ctx context.Context, _ *redislimit.Script, _ []string, _ ..
 
 func (*silent) Subscribe(context.Context, string, func()) (func(), error) { return func() {}, nil }
 
-// While the store does not answer, a request is decided within 8 ms, and soon at once, whatever its descriptors are.
+// While the store does not respond, a request is decided within 8 ms, and soon immediately, whatever its descriptors are.
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	for _, open := range []bool{true, false} {
@@ -201,10 +201,10 @@ func TestSilent(t *testing.T) {
 					want = "OK: OK 5/5 left; OK 5/5 left; OK 5/5 left"
 				}
 				for i := range 2000 {
-					begin := time.Now()
+					start := time.Now()
 					answer := ask(t, s, entries(fmt.Sprintf("a=%d", i)), entries("a=x"), entries("s=x"))
 					assert.Equal(t, want, decided(answer))
-					assert.LessOrEqual(t, time.Since(begin), 8*time.Millisecond)
+					assert.LessOrEqual(t, time.Since(start), 8*time.Millisecond)
 				}
 				assert.LessOrEqual(t, store.calls.Load(), int64(60), "one probe every 50 ms, each of which takes a time")
 				var unanswered uint64
@@ -250,19 +250,19 @@ func TestTimeout(t *testing.T) {
 	})
 	ask(t, s, entries("a=warm"), entries("b=warm"), entries("c=warm"))
 	store.takes.Store(int64(1200 * time.Millisecond)) // two calls do not fit
-	begin := time.Now()
+	start := time.Now()
 	assert.Equal(t, "OK: OK 9/10 left; OK 9/10 left; OK 0/1 left", decided(ask(t, s, entries("a=x"), entries("b=x"), entries("c=x"))))
-	assert.Less(t, time.Since(begin), timeout, "one round trip")
-	begin = time.Now()
+	assert.Less(t, time.Since(start), timeout, "one round trip")
+	start = time.Now()
 	assert.Equal(t, "OVER_LIMIT: OK 10/10 left; OK 10/10 left; OVER_LIMIT 0/1 left", decided(ask(t, s, entries("a=y"), entries("b=y"), hits(5, "c=y"))))
-	assert.Less(t, time.Since(begin), timeout+time.Second)
+	assert.Less(t, time.Since(start), timeout+time.Second)
 	require.Eventually(t, func() bool { // what it took is given back, after the response
 		return decided(ask(t, s, hits(0, "a=y"), hits(0, "b=y"))) == "OK: OK 10/10 left; OK 10/10 left"
 	}, 20*time.Second, 10*time.Millisecond)
 	store.takes.Store(int64(2 * timeout))
-	begin = time.Now()
+	start = time.Now()
 	assert.Equal(t, "OK: OK 10/10 left; OK 10/10 left; OK 1/1 left", decided(ask(t, s, entries("a=z"), entries("b=z"), entries("c=z"))), "fail-open")
-	assert.Less(t, time.Since(begin), timeout+time.Second)
+	assert.Less(t, time.Since(start), timeout+time.Second)
 	require.Eventually(t, func() bool { return store.running.Load() == 0 }, time.Minute, 10*time.Millisecond)
 }
 
@@ -308,7 +308,7 @@ func TestNamesOnTheStore(t *testing.T) {
 	assert.Equal(t, ratelimit.RateLimitResponse_OVER_LIMIT, code(one("xy/", "z"), "z", "v"))
 }
 
-// broken is a store that answers with an error.
+// broken is a store that responds with an error.
 type broken struct{ err atomic.Pointer[error] }
 
 func (b *broken) Run(context.Context, *redislimit.Script, []string, ...int64) ([]int64, error) {
@@ -319,7 +319,7 @@ func (*broken) Subscribe(context.Context, string, func()) (func(), error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A store that does not decide is logged at once, and then once in a while, with the reason.
+// A store that does not decide is logged, and then once in a while, with the reason.
 func TestUnreachableIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]redislimit.Store{"silent": new(silent), "broken": new(broken)} {

@@ -179,7 +179,7 @@ func (r *rule) tryAcquire(k key, n int) take {
 	return take{r.rest.TryAcquire(k, n), r.rest, k}
 }
 
-// refund gives back what was taken.
+// refund returns what was taken.
 func (t take) refund() time.Duration {
 	if t.lease.Acquired() && t.lease.Permits() > 0 {
 		t.from.Refund(t.key, t.lease)

@@ -67,10 +67,10 @@ func (o Options) validate() error {
 }
 
 // Service is a rate limit service: an envoy.service.ratelimit.v3.RateLimitServiceServer, to be registered with a
-// grpc.Server. It is safe for concurrent use. Make it with [New]; the zero value answers Unavailable.
+// grpc.Server. It is safe for concurrent use. Make it with [New]; the zero value responds Unavailable.
 //
 // A request is decided all or nothing: if one descriptor is over its limit, the request takes nothing from the
-// others. Until that is decided, the hits that it gives back are missing for other requests.
+// others. Until that is decided, the hits that it returns are missing for other requests.
 type Service struct {
 	ratelimit.UnimplementedRateLimitServiceServer
 
@@ -251,7 +251,7 @@ func (s *Service) unusable(err error) {
 // usable logs that the store decides again.
 func (s *Service) usable() {
 	if s.complains.Load() && s.complains.CompareAndSwap(true, false) {
-		s.options.Logger.Info("redis is reachable again")
+		s.options.Logger.Info("redis is reachable again; it decides")
 	}
 }
 

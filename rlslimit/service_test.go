@@ -75,7 +75,7 @@ func override(requests uint32, unit types.RateLimitUnit, text string) *envoy.Rat
 	return d
 }
 
-// ask returns the answer, as "OK: OK 3/5 left, 20s; OK".
+// ask returns the response, as "OK: OK 3/5 left, 20s; OK".
 func ask(t *testing.T, s *rlslimit.Service, descriptors ...*envoy.RateLimitDescriptor) string {
 	t.Helper()
 	return tell(full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: descriptors}))
@@ -224,7 +224,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// What package spec reads is answered in units.
+// What package spec reads is reported in units.
 func TestSpecLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, `
@@ -247,7 +247,7 @@ func TestSpecLimits(t *testing.T) {
 			{"fixed", 5, 2, "HOUR", "OK: OK 4/5 left, 2h0m0s"},
 			{"days", 5, 0, "DAY", "OK: OK 4/5 left, 4h48m0s"},
 			{"odd", 5, 2, "SECOND", "OK: OK 4/5 left, 300ms"},
-			{"month", 5, 0, "MONTH", "OK: OK 4/5 left, 735h0m0s"}, // it has begun 9 hours ago
+			{"month", 5, 0, "MONTH", "OK: OK 4/5 left, 735h0m0s"}, // it has started 9 hours ago
 		} {
 			r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries(c.key + "=x")}})
 			l := r.GetStatuses()[0].GetCurrentLimit()
@@ -378,7 +378,7 @@ func TestShadow(t *testing.T) {
 	})
 }
 
-// An answer has the metadata of the descriptors that pass, merged.
+// A response has the metadata of the descriptors that pass, merged.
 func TestMetadata(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, `

@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
-// reference returns the folder of the reference's module.
+// reference returns the directory of the reference's module.
 func reference(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output()
@@ -167,7 +167,7 @@ func TestLookups(t *testing.T) {
 	assert.Greater(t, limited, 100)
 }
 
-// TestClient: the reference's own client gets answers.
+// TestClient: the reference's own client gets responses.
 func TestClient(t *testing.T) {
 	client := filepath.Join(t.TempDir(), "client")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "github.com/envoyproxy/ratelimit/src/client_cmd").CombinedOutput()

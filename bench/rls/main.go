@@ -4,7 +4,7 @@
 //
 // It builds both, and a stub that always says OK, which is what grpc-go can do here. A client of one connection asks with 1, 16, 64
 // and 256 callers at a time. The servers take turns, and what is told is the median of the rounds. With redis-server in PATH
-// both share it; then it is stopped (SIGSTOP), and the time of each answer is told.
+// both share it; then it is stopped (SIGSTOP), and the time of each response is reported.
 package main
 
 import (
@@ -117,7 +117,7 @@ func compare(ctx context.Context, servers []*target) {
 	}
 }
 
-// stopped stops Redis, and tells how long answers take.
+// stopped stops Redis, and reports how long responses take.
 func stopped(ctx context.Context, redis *exec.Cmd, servers []*target) error {
 	if err := redis.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -168,7 +168,7 @@ type target struct {
 
 // result is what a client has seen.
 type result struct {
-	rate     float64 // answers a second
+	rate     float64 // responses a second
 	p50, p99 time.Duration
 }
 
@@ -233,7 +233,7 @@ func build(ctx context.Context, dir string) (*bench, error) {
 	return b, os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(rules), 0o600)
 }
 
-// rootOf returns the folder of the repository.
+// rootOf returns the directory of the repository.
 func rootOf(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/sluice-go/sluice/bench/rls").Output()
 	if err != nil {
@@ -305,7 +305,7 @@ func (b *bench) start(ctx context.Context, s *target) error {
 	return nil
 }
 
-// waitFor waits until somebody listens.
+// waitFor waits until someone listens.
 func waitFor(ctx context.Context, network, address string) error {
 	for range 400 {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)

@@ -75,7 +75,7 @@ func (c *Config) Limited() bool {
 	return c.Global != nil || c.Connections != nil || c.ConnectionsPerIP != nil || routed
 }
 
-// sameAddress reports whether two listeners cannot have these addresses at once.
+// sameAddress reports whether two listeners cannot have these addresses at the same time.
 func sameAddress(a, b string) bool {
 	host, port, err := net.SplitHostPort(a)
 	other, otherPort, otherErr := net.SplitHostPort(b)
@@ -181,7 +181,7 @@ func (p *Policy) all() (all []placed) {
 	return all
 }
 
-// CheckLimits returns an error for each limit of p that has a queue in which nobody could wait, or that no request could
+// CheckLimits returns an error for each limit of p that has a queue in which no one could wait, or that no request could
 // pass.
 func (p *Policy) CheckLimits() error {
 	var err error

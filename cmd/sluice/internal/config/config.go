@@ -1,5 +1,5 @@
-// Package config reads limits.yaml: which limits stand before a server, and for which of its paths. All faults of a file
-// are reported at once, each with its line and column.
+// Package config reads limits.yaml: which limits stand before a server, and for which of its paths. All errors of a file
+// are reported together, each with its line and column.
 package config
 
 import (
@@ -24,21 +24,21 @@ type Config struct {
 	Headers  httplimit.Headers
 	Problems bool
 	Admin    string   // host:port; "": none
-	Redis    string   // URL; "": the limits are this process' own
+	Redis    string   // URL; "": the limits are this process's own
 	Global   *Policy  // nil: none
 	Policies []Policy // in the order of the file
 	Routes   []Route  // in the order of the file
 
 	RedisBudget    time.Duration // how long a decision by Redis may take; 0: 50 ms
-	BackendTimeout time.Duration // how long a backend may be silent; 0: for ever
+	BackendTimeout time.Duration // how long a backend may be silent; 0: no limit
 
 	Keys             int         // limiters that a limit with a key has at a time, at most
 	Connections      *spec.Limit // of all clients together; nil: unlimited
 	ConnectionsPerIP *spec.Limit
 	MaxBody          int64  // bytes of a request's body; 0: unlimited
 	KeepHost         bool   // the backend gets the Host that the client sent; false: its own
-	Underscores      bool   // header fields whose names have underscores pass
-	AccessLog        string // a file; "-": standard output; "": none
+	Underscores      bool   // headers whose names have underscores pass
+	AccessLog        string // a file; "-": stdout; "": none
 	LogFormat        LogFormat
 
 	file string

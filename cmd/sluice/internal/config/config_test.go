@@ -247,7 +247,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestBackendIsThisProxy: requests to it would come back for ever.
+// TestBackendIsThisProxy: requests to it would come back forever.
 func TestBackendIsThisProxy(t *testing.T) {
 	for _, test := range []struct {
 		listen, to string

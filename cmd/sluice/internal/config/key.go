@@ -116,7 +116,7 @@ func (p KeyPart) String() string {
 	return ""
 }
 
-// Values returns the values that somebody has written for the parts of the key.
+// Values returns the values that someone has written for the parts of the key.
 func (k Key) Values(texts []string) ([]Value, error) {
 	switch {
 	case len(k) == 0:
@@ -134,7 +134,7 @@ func (k Key) Values(texts []string) ([]Value, error) {
 	return values, nil
 }
 
-// value returns the value that somebody has written. An address of IPv6 stands for its client's network.
+// value returns the value that someone has written. An address of IPv6 stands for its client's network.
 func (p KeyPart) value(text string) (Value, error) {
 	switch p.Kind {
 	case KeyIP:

@@ -145,9 +145,9 @@ func patternError(pattern, text string) error {
 	return errors.New(text)
 }
 
-// Match returns the route of a request. There is none if no pattern matches, if the path has dot segments (the answer is a
+// Match returns the route of a request. There is none if no pattern matches, if the path has dot segments (the response is a
 // redirect), or if the request can be read in different ways that lead to different routes, or differ in a segment of the
-// route (the answer is 400). Only Method, Host, URL and the headers that replace a method are looked at.
+// route (the response is 400). Only Method, Host, URL and the headers that replace a method are looked at.
 func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	host, ok := hostname.Of(r.Host)
 	served := r.URL.EscapedPath()
@@ -162,7 +162,7 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	others, ok := readings(served)
 	h, pattern := m.find(r.Method, host, served)
 	d, isRoute := h.(*destination[T])
-	if !isRoute && strings.Contains(served, "//") { // its answer is about a path that no client knows
+	if !isRoute && strings.Contains(served, "//") { // its response is about a path that no client knows
 		merged, _ := resolve(served, true)
 		h, _ = m.find(r.Method, host, merged)
 		if _, ok := h.(*destination[T]); ok {

@@ -33,7 +33,7 @@ func request(method, target, host string) (*http.Request, error) {
 	return &http.Request{Method: method, Host: host, URL: u}, err
 }
 
-// leads returns the pattern of the route, or the status of the answer.
+// leads returns the pattern of the route, or the status of the response.
 func leads(tb testing.TB, m *route.Mux[string], r *http.Request) (pattern string, status int) {
 	tb.Helper()
 	found := m.Match(r)

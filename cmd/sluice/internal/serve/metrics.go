@@ -61,11 +61,11 @@ func (m *metrics) observe(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	if _, ours := req.(*ratelimit.RateLimitRequest); !ours {
 		return handler(ctx, req)
 	}
-	begin := time.Now()
+	start := time.Now()
 	m.inFlight.Add(1)
 	defer m.inFlight.Add(-1)
 	answer, err := handler(ctx, req)
-	m.seconds.Observe(time.Since(begin).Seconds())
+	m.seconds.Observe(time.Since(start).Seconds())
 	r, _ := answer.(*ratelimit.RateLimitResponse)
 	switch {
 	case err != nil:

@@ -15,13 +15,13 @@ import (
 
 // Keys tells clients apart, by the present configuration.
 type Keys struct {
-	most   int // that a limit has limiters for
+	max    int // keys for which a limit has limiters
 	finder atomic.Pointer[clientip.Finder]
 }
 
 // NewKeys returns the keys of clients, and the number of them for which a limit has limiters at a time, at most.
 func NewKeys(most int, trusted []netip.Prefix) *Keys {
-	k := &Keys{most: most}
+	k := &Keys{max: most}
 	k.Trust(trusted)
 	return k
 }

@@ -20,7 +20,7 @@ import (
 // while it is used.
 type Limit struct {
 	id    identity
-	store *shared.Store // nil: this process' own
+	store *shared.Store // nil: this process's own
 
 	terms    atomic.Pointer[spec.Limit] // each change has a pointer of its own
 	limiters limiters
@@ -81,7 +81,7 @@ func newLimit(id identity, key config.Key, l spec.Limit, store *shared.Store, ke
 		return m, nil
 	}
 	defer func() { _ = one.Close() }()
-	m.limiters, err = newKeyed(m, keys.most, keys.values(key))
+	m.limiters, err = newKeyed(m, keys.max, keys.values(key))
 	return m, err
 }
 
@@ -148,7 +148,7 @@ func (m *Limit) close() {
 	}
 }
 
-// follow makes a limiter with the present terms. On a server of Redis name tells it from the limit's others.
+// follow makes a limiter with the present terms. On a Redis server name tells it from the limit's others.
 func (m *Limit) follow(name string) (*liveLimiter, error) {
 	terms := m.terms.Load()
 	made, err := m.make(*terms, name)
@@ -169,7 +169,7 @@ func (m *Limit) make(l spec.Limit, name string) (core.Limiter, error) {
 		return l.New(m.id.policy)
 	}
 	terms := redislimit.StoreOptions{Key: m.onServer(name)}
-	if m.id.what != requests { // a body that has begun is not cut off because Redis is away
+	if m.id.what != requests { // a body that has started is not cut off because Redis is away
 		local, err := l.New(m.id.policy)
 		if err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func (m *Limit) make(l spec.Limit, name string) (core.Limiter, error) {
 	return m.store.New(l, m.id.policy, terms)
 }
 
-// onServer returns what a limiter is named on a server of Redis.
+// onServer returns what a limiter is named on a Redis server.
 func (m *Limit) onServer(name string) string { return onServer(m.id.shared() + name) }
 
 // onServer returns a name without characters that patterns and hash slots of Redis take for special.

@@ -25,7 +25,7 @@ type Set struct {
 	Global      *Policy   // nil: none
 	Connections []*Limit  // of connections, each of which takes a permit of all
 
-	store     *shared.Store // nil: limits are this process' own
+	store     *shared.Store // nil: limits are this process's own
 	keys      *Keys
 	known     map[identity]*Limit // all limits
 	admission httplimit.Limiter   // all of Connections; nil: none
@@ -148,7 +148,7 @@ func (d *builder) requests(c config.Policy, override string, limits []spec.Limit
 	return all
 }
 
-// bytes returns a limit on bytes; nil: there is none. A body may wait in its queue for ever: it has begun, and is never
+// bytes returns a limit on bytes; nil: there is none. A body may wait in its queue forever: it has started, and is never
 // rejected.
 func (d *builder) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
 	if l == nil {
@@ -174,7 +174,7 @@ func (d *builder) connections(name string, key config.Key, l *spec.Limit) {
 func (d *builder) limit(id identity, key config.Key, l spec.Limit, at yamlconf.Place) *Limit {
 	store := d.store
 	if id.what == connections {
-		store = nil // they are this process' own
+		store = nil // they are this process's own
 	}
 	m, err := newLimit(id, key, l, store, d.keys)
 	if err != nil {

@@ -57,7 +57,7 @@ func (f *liveLimiter) applyTerms() {
 	}
 }
 
-// refresh puts the present terms into the limiter. One on a server of Redis asks the server then, and remembers nothing older.
+// refresh puts the present terms into the limiter. One on a Redis server asks the server then, and remembers nothing older.
 func (f *liveLimiter) refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *liveLimiter) refresh() {
 	f.terms.Store(terms)
 }
 
-// reset makes f as new. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
+// reset returns f to its initial state. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
 func (f *liveLimiter) reset() bool {
 	r, ok := f.limiter.(core.Resetter)
 	if ok {

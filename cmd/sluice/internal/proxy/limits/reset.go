@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// resetsAtOnce is how many limiters on a server of Redis are reset at a time, each of which is a round trip.
+// resetsAtOnce is how many limiters on a Redis server are reset at a time, each of which is a round trip.
 const resetsAtOnce = 32
 
 // ErrStore is matched by every error that an unreachable Redis server causes.
 var ErrStore = errors.New("redis is unreachable")
 
-// resetMessage notifies the other proxies on a server of Redis that limits were reset there.
+// resetMessage notifies the other proxies on a Redis server that limits were reset there.
 type resetMessage struct {
 	From   string   `json:"from"` // a proxy
 	Policy string   `json:"policy"`
@@ -31,8 +31,8 @@ type resetMessage struct {
 
 const resetChannel = "sluice/reset"
 
-// Reset makes limiters of a policy as new: those of one key, or all of them if key is empty. It returns how many, and
-// notifies the other proxies on the same server of Redis; id tells this one from them.
+// Reset resets limiters of a policy: those of one key, or all of them if key is empty. It returns how many, and
+// notifies the other proxies on the same Redis server; id tells this one from them.
 func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, error) {
 	limits, values, err := s.Of(policy, key)
 	if err != nil {
@@ -64,9 +64,9 @@ func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, 
 	return n, nil
 }
 
-// FollowResets forgets, until ctx is done, what this proxy remembers of limits that other proxies on the same server of Redis
+// FollowResets forgets, until ctx is done, what this proxy remembers of limits that other proxies on the same Redis server
 // have reset. It does not reset them: what was taken since then counts. ready is closed when it does so, or when Redis does
-// not answer.
+// not respond.
 func FollowResets(ctx context.Context, store *shared.Store, id string, now func() *Set) (ready <-chan struct{}) {
 	return store.Subscribe(ctx, resetChannel, func(text string) {
 		var m resetMessage
@@ -83,8 +83,8 @@ func FollowResets(ctx context.Context, store *shared.Store, id string, now func(
 	})
 }
 
-// reset makes the limiter of a key as new, or all of them for no values: also those on a server of Redis that other proxies
-// have made, whose names, in order, are among those of the policy. It returns how many.
+// reset resets the limiter of a key, or all of them for no values: also those on a Redis server that other proxies have made,
+// whose names, in order, are among those of the policy. It returns how many.
 func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string) (int, error) {
 	done := m.resetLive(key)
 	if !m.isByKeyOnServer() {

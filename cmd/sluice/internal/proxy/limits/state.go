@@ -33,8 +33,8 @@ func (m *Limit) State() State {
 	return s
 }
 
-// StateOf returns the state of the limiter of a key. A key that has none is as good as new, unless another proxy on the
-// same server of Redis has one.
+// StateOf returns the state of the limiter of a key. A key that has none is in its initial state, unless another proxy on the
+// same Redis server has one.
 func (m *Limit) StateOf(key []config.Value) (State, error) {
 	s := State{Of: m.id.what}
 	if m.id.kind == spec.Unlimited {

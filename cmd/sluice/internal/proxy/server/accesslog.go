@@ -100,7 +100,7 @@ func (l *accessLog) run() {
 	}
 }
 
-// writeAll writes lines. A stall that a SIGHUP interrupts, or that ends with the reader of a pipe, goes on in the file that is
+// writeAll writes lines. A stall that a SIGHUP interrupts, or that ends with the reader of a pipe, continues in the file that is
 // opened then.
 func (l *accessLog) writeAll(lines []byte) {
 	stall := time.AfterFunc(logStall, l.reportStall)
@@ -248,7 +248,7 @@ func (l *accessLog) close() {
 }
 
 // appendCombined appends a line in the combined format of Apache and nginx. The time is that of the request, not of the
-// answer.
+// response.
 func appendCombined(b []byte, client string, x *exchange, _ time.Time) []byte {
 	return append(appendFields(b, client, x), '\n')
 }
@@ -257,7 +257,7 @@ func appendFields(b []byte, client string, x *exchange) []byte {
 	r := x.request
 	user, _, _ := r.BasicAuth()
 	b = fmt.Appendf(b, "%s - %s [", client, escaped(user, ' ', '['))
-	b = x.began.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
+	b = x.start.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
 	b = fmt.Appendf(b, `] "%s %s %s" `, escaped(r.Method), escaped(r.RequestURI), r.Proto)
 	b = strconv.AppendInt(b, int64(x.status), 10)
 	b = append(b, ' ')
@@ -269,8 +269,8 @@ func appendFields(b []byte, client string, x *exchange) []byte {
 // it took, which policy rejected it, which backend had it, and its status of gRPC.
 func appendTimed(b []byte, client string, x *exchange, now time.Time) []byte {
 	b = appendFields(b, client, x)
-	at := x.began.UnixMicro()
-	b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(x.began).Seconds())
+	at := x.start.UnixMicro()
+	b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(x.start).Seconds())
 	for _, f := range []struct{ name, value string }{{"policy", x.policy}, {"backend", x.backend}, {"grpc", x.grpcStatus()}} {
 		if f.value != "" {
 			b = fmt.Appendf(b, " %s=%s", f.name, escaped(f.value, ' '))
@@ -306,7 +306,7 @@ func appendJSON(b []byte, client string, x *exchange, now time.Time) []byte {
 	e := json.NewEncoder(to)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(logLine{
-		Time: x.began.UTC().Format("2006-01-02T15:04:05.000000Z"), Duration: json.Number(fmt.Sprintf("%.6f", now.Sub(x.began).Seconds())),
+		Time: x.start.UTC().Format("2006-01-02T15:04:05.000000Z"), Duration: json.Number(fmt.Sprintf("%.6f", now.Sub(x.start).Seconds())),
 		Client: client, User: user, Method: r.Method, Host: r.Host, Path: r.RequestURI, Protocol: r.Proto,
 		Status: x.status, Bytes: x.bytes, Referer: r.Referer(), Agent: r.UserAgent(),
 		Policy: x.policy, Backend: x.backend, GRPC: x.grpcStatus(),

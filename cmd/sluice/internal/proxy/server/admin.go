@@ -35,7 +35,7 @@ func (p *Proxy) admin() http.Handler {
 	return mux
 }
 
-// guarded returns next for requests that no page in somebody's browser can have sent.
+// guarded returns next for requests that no page in someone's browser can have sent.
 func (p *Proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return service.Guard(p.state.Load().config.Admin, next)
 }
@@ -85,7 +85,7 @@ type keyReport struct {
 	State []limits.State `json:"state"` // of each of the policy's limits
 }
 
-// get answers GET /limits/{name}, and with ?key=VALUE, one for each part of the key, what that key has left.
+// get handles GET /limits/{name}, and with ?key=VALUE, one for each part of the key, what that key has left.
 func (p *Proxy) get(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -122,7 +122,7 @@ func (p *Proxy) writeReport(w http.ResponseWriter, name string) {
 	service.WriteJSON(w, report(policy))
 }
 
-// fail answers a request about a policy of that name with an error.
+// fail responds to a request about a policy of that name with an error.
 func fail(w http.ResponseWriter, name string, err error) {
 	switch {
 	case errors.Is(err, limits.ErrNoPolicy):
@@ -134,7 +134,7 @@ func fail(w http.ResponseWriter, name string, err error) {
 	}
 }
 
-// reset answers POST /limits/{name}/reset?key=VALUE: it makes the limiters of one key as new, or those of all keys if
+// reset handles POST /limits/{name}/reset?key=VALUE: it resets the limiters of one key, or those of all keys if
 // there is no key in the URL.
 func (p *Proxy) reset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")

@@ -37,7 +37,7 @@ func isA[E error](err error) bool {
 	return ok
 }
 
-// answer answers a request of which no backend's answer came.
+// answer responds to a request for which no response of a backend came.
 func answer(w http.ResponseWriter, r *http.Request, code int) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -49,8 +49,8 @@ func answer(w http.ResponseWriter, r *http.Request, code int) {
 	http.Error(w, http.StatusText(code), code)
 }
 
-// closeBehind has the connection closed after the answer to a request whose body nobody reads: net/http cannot go on
-// after one that was answered before its body came.
+// closeBehind has the connection closed after the response to a request whose body no one reads: net/http cannot continue
+// after one that got a response before its body came.
 func closeBehind(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")

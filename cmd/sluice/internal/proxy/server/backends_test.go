@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBackendComesBack: while no backend answers it is 502, and the leases go back.
+// TestBackendComesBack: while no backend responds it is 502, and the leases go back.
 func TestBackendComesBack(t *testing.T) {
 	first := backendOf(t, hello)
 	second := backendOf(t, func(w http.ResponseWriter, r *http.Request) {

@@ -10,10 +10,10 @@ import (
 	admit "github.com/sluice-go/sluice/internal/policy"
 )
 
-// costs are what a backend says that a request has cost, in fields of its answer that no client sees.
+// costs are what a backend says that a request has cost, in fields of its response that no client sees.
 type costs struct {
-	header  http.Header // those fields of the answer's header; nil: there is no answer
-	trailer http.Header // and of its trailer; nil: the answer has not ended
+	header  http.Header // those fields of the response's header; nil: there is no response
+	trailer http.Header // and of its trailer; nil: the response has not ended
 }
 
 // hideCosts removes the fields from a header.
@@ -31,7 +31,7 @@ func (x *exchange) costFields() []string {
 	return x.endpoint.settles
 }
 
-// takeCosts takes the fields off an answer: now those of the header, at its end those of the trailer.
+// takeCosts takes the fields off a response: now those of the header, at its end those of the trailer.
 func (x *exchange) takeCosts(a *http.Response) {
 	if len(x.costFields()) == 0 {
 		return
@@ -55,7 +55,7 @@ func (x *exchange) takenCosts(from http.Header) http.Header {
 	return to
 }
 
-// costBody is the body of an answer that may have costs in its trailer.
+// costBody is the body of a response that may have costs in its trailer.
 type costBody struct {
 	io.ReadCloser
 
@@ -84,7 +84,7 @@ type settler struct {
 func (s *settler) settle(r *http.Request, _ int, _ http.Header) int {
 	c := &exchangeOf(r.Context()).costs
 	if c.header == nil {
-		return -1 // no backend's answer
+		return -1 // no backend's response
 	}
 	values := c.trailer[s.field]
 	if len(values) == 0 {
@@ -95,7 +95,7 @@ func (s *settler) settle(r *http.Request, _ int, _ http.Header) int {
 			return n
 		}
 	}
-	if len(values) > 0 || c.trailer != nil { // else it might have come with the end of the answer
+	if len(values) > 0 || c.trailer != nil { // else it might have come with the end of the response
 		s.complain(values)
 	}
 	return -1

@@ -52,7 +52,7 @@ func costly(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSettle: a request costs what its answer says, wherever that stands, over any protocol, and the client sees nothing
+// TestSettle: a request costs what its response says, wherever that stands, over any protocol, and the client sees nothing
 // of it.
 func TestSettle(t *testing.T) {
 	backends := map[string]string{"HTTP/1.1": backendOf(t, costly).URL, "HTTP/2": h2cBackend(t, costly)}
@@ -72,7 +72,7 @@ func TestSettle(t *testing.T) {
 				{"GET", "header=1&announced=26", 26}, // the trailer is later
 				{"GET", "header=1&trailer=27", 27},
 				{"GET", "early=9&header=2", 2},
-				{"GET", "early=9", 10}, // that was no answer
+				{"GET", "early=9", 10}, // that was no response
 				{"HEAD", "header=6", 6},
 				{"GET", "status=204&header=7", 7},
 				{"GET", "status=500&header=8", 8},
@@ -107,7 +107,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleIsNotSeen: nor is there anything in the bytes of an answer, whichever answer it is.
+// TestSettleIsNotSeen: nor is there anything in the bytes of a response, whichever response it is.
 func TestSettleIsNotSeen(t *testing.T) {
 	b := backendOf(t, costly)
 	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 1000/1h, settle: X-Cost}\n")
@@ -119,7 +119,7 @@ func TestSettleIsNotSeen(t *testing.T) {
 	assert.Equal(t, 1000-3-3-4-5-1, p.left(0))
 }
 
-// TestSettleOfAnUpgrade: an upgraded connection costs what the answer that upgraded it has said, at its end.
+// TestSettleOfAnUpgrade: an upgraded connection costs what the response that upgraded it has said, at its end.
 func TestSettleOfAnUpgrade(t *testing.T) {
 	b := backendOf(t, upgraded("X-Cost: 40\r\n"))
 	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
@@ -188,7 +188,7 @@ routes: {/: [rows, also]}
 	assert.Equal(t, []int{93, 43, 20}, p.leftOf("rows", "127.0.0.1"))
 }
 
-// TestSettleAndCount: what count: failures gives back costs nothing, whatever the answer says.
+// TestSettleAndCount: what count: failures returns costs nothing, whatever the response says.
 func TestSettleAndCount(t *testing.T) {
 	b := backendOf(t, costly)
 	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 2, settle: X-Cost, count: failures}\n")
@@ -234,7 +234,7 @@ func TestSettleWithoutAnAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 2, settle: X-Cost}\n")
-	held := 98 // left while the request is under way
+	held := 98 // left while the request is in flight
 	for _, test := range []struct {
 		path string
 		left int
@@ -258,8 +258,8 @@ func TestSettleWithoutAnAnswer(t *testing.T) {
 	assert.NotContains(t, p.said.String(), "policy global: ")
 }
 
-// TestStressSettle: clients that hang up at any time leave nothing behind: no permit of a limit on how many there are at
-// once, no debt that nobody has made.
+// TestStressSettle: clients that hang up at any time leave nothing behind: no permit of a concurrency limit,
+// no debt that no one has made.
 func TestStressSettle(t *testing.T) {
 	b := backendOf(t, costly)
 	p := serves(t, "to: "+b.URL+`

@@ -14,33 +14,33 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 )
 
-// exchange is a request on its way through the proxy, and its answer. It is the request's ResponseWriter, to see what is
-// answered. One goroutine has it at a time: the one that serves the request, or, until it has the backend's answer, the one
-// that passes on informational answers.
+// exchange is a request on its way through the proxy, and its response. It is the request's ResponseWriter, to see what is
+// answered. One goroutine has it at a time: the one that serves the request, or, until it has the backend's response, the one
+// that passes on informational responses.
 type exchange struct {
 	http.ResponseWriter
 
 	request  *http.Request
 	endpoint *endpoint // that serves it; nil: none
-	began    time.Time
+	start    time.Time
 	status   int
 	bytes    int64
 	policy   string // that rejected the request; "": none
 	backend  string // that the request was sent to last; "": none
 	costs    costs
 
-	fields  http.Header // of the answer, from before a backend was asked
+	fields  http.Header // of the response, from before a backend was asked
 	cleared bool        // they are gone
 }
 
-// statusClientClosedRequest is nginx's status of a client that left before the answer.
+// statusClientClosedRequest is nginx's status of a client that left before the response.
 const statusClientClosedRequest = 499
 
 type exchangeKey struct{}
 
 // newExchange returns an exchange whose request has it in its context.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, began: time.Now(), status: statusClientClosedRequest}
+	x := &exchange{ResponseWriter: w, start: time.Now(), status: statusClientClosedRequest}
 	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	return x
 }
@@ -62,10 +62,10 @@ func (x *exchange) isKey(header string) bool {
 func sentTo(ctx context.Context, backend string) { exchangeOf(ctx).backend = backend }
 
 // keepFields keeps the fields of the header that are there now, such as those of limits. A ReverseProxy clears all of them
-// after an informational answer such as 103.
+// after an informational response such as 103.
 func (x *exchange) keepFields() { x.fields = maps.Clone(x.Header()) }
 
-// Header returns the fields of the next answer.
+// Header returns the fields of the next response.
 func (x *exchange) Header() http.Header {
 	h := x.ResponseWriter.Header()
 	if x.cleared {
@@ -79,7 +79,7 @@ func (x *exchange) Header() http.Header {
 func (x *exchange) WriteHeader(status int) {
 	switch informational := status < http.StatusOK && status != http.StatusSwitchingProtocols; {
 	case informational:
-		x.hideCosts(x.ResponseWriter.Header()) // which are taken off only the last answer
+		x.hideCosts(x.ResponseWriter.Header()) // which are taken off only the last response
 		x.cleared = true
 	case x.status == statusClientClosedRequest:
 		x.status = status

@@ -36,7 +36,7 @@ func TestHostIsPassedOn(t *testing.T) {
 	assert.Equal(t, own, asks())
 }
 
-// TestConnections: a connection beyond the limits is closed at once, and one that ends makes room.
+// TestConnections: a connection beyond the limits is closed, and one that ends makes room.
 func TestConnections(t *testing.T) {
 	b := backendOf(t, hello)
 	to := "to: " + b.URL
@@ -121,7 +121,7 @@ func TestUpgradedBytes(t *testing.T) {
 			x.throttle(a)
 			body := a.Body.(io.ReadWriteCloser)
 			from, to := far, io.ReadWriter(body)
-			begun := time.Now()
+			start := time.Now()
 			go func() {
 				if upload {
 					_, _ = to.Write(make([]byte, 3_000_000))
@@ -137,12 +137,12 @@ func TestUpgradedBytes(t *testing.T) {
 				n, _ = io.CopyN(io.Discard, to, 3_000_000)
 			}
 			assert.Equal(t, int64(3_000_000), n)
-			assert.Equal(t, 2990*time.Millisecond, time.Since(begun), "10 ms of it at once")
+			assert.Equal(t, 2990*time.Millisecond, time.Since(start), "10 ms of it immediately")
 		})
 	}
 }
 
-// upgraded returns a handler that upgrades and sends back what comes. The upgrading answer has the fields, each with its line end.
+// upgraded returns a handler that upgrades and sends back what comes. The upgrading response has the fields, each with its line end.
 func upgraded(fields string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		c, buf, err := http.NewResponseController(w).Hijack()
@@ -155,7 +155,7 @@ func upgraded(fields string) http.HandlerFunc {
 	}
 }
 
-// upgrade upgrades a new connection to the proxy. It returns the header of the answer, and what reads after it.
+// upgrade upgrades a new connection to the proxy. It returns the header of the response, and what reads after it.
 func upgrade(t *testing.T, address string) (net.Conn, *bufio.Reader, http.Header) {
 	t.Helper()
 	c := dial(t, address)
@@ -199,7 +199,7 @@ func TestNothingToThrottle(t *testing.T) {
 }
 
 // TestAccessLog: each request has a line in the combined format, nothing that a client sends breaks it, and a renamed
-// file is left when the log is opened anew.
+// file is left when the log is opened again.
 func TestAccessLog(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/leaves" {

@@ -23,7 +23,7 @@ func newForwarder(p *Proxy) http.Handler {
 		ModifyResponse: modify,
 		Transport:      p.backends,
 		BufferPool:     new(buffers),
-		ErrorLog:       log.New(io.Discard, "", 0), // clients that leave in the middle of an answer
+		ErrorLog:       log.New(io.Discard, "", 0), // clients that leave in the middle of a response
 		ErrorHandler:   p.answerError,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Trailer = r.In.Trailer // its values come with the end of the body, which checks them
 }
 
-// modify changes the answer that a client gets.
+// modify changes the response that a client gets.
 func modify(a *http.Response) error {
 	if a.StatusCode < http.StatusContinue {
 		return errNoStatus // net/http panics when it is to send it
@@ -112,7 +112,7 @@ func dropHopByHop(h http.Header) {
 	}
 }
 
-// answerError answers a request of which no backend's answer came.
+// answerError responds to a request for which no response of a backend came.
 func (p *Proxy) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
@@ -141,10 +141,10 @@ func (p *Proxy) failed(r *http.Request, status int, err error) {
 	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, err, others)
 }
 
-// errNoStatus is the error of an answer such as 099.
+// errNoStatus is the error of a response such as 099.
 var errNoStatus = errors.New("backend returned an invalid status code")
 
-// body is a request's body that does not wait for ever. A transport may read it for some time after the answer.
+// body is a request's body that does not wait forever. A transport may read it for some time after the response.
 type body struct {
 	io.ReadCloser
 
@@ -163,7 +163,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		b.dropTrailers()
-		b.within(time.Time{}) // the answer takes its time
+		b.within(time.Time{}) // the response takes its time
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errStalled
 	case err != nil:

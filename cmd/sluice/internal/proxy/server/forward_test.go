@@ -36,7 +36,7 @@ func TestTrailers(t *testing.T) {
 	assert.Equal(t, "back", a.Trailer.Get("X-Back"))
 }
 
-// TestOddAnswers: what a backend does not say of its answer is not guessed, and what is no status is 502.
+// TestOddAnswers: what a backend does not say of its response is not guessed, and what is no status is 502.
 func TestOddAnswers(t *testing.T) {
 	var status string
 	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -179,7 +179,7 @@ func TestHalfClosedUpgrade(t *testing.T) {
 	}
 }
 
-// TestInformationalAnswer: after one the answer still has the fields of the limits, and no type that the backend did not say.
+// TestInformationalAnswer: after one the response still has the fields of the limits, and no type that the backend did not say.
 func TestInformationalAnswer(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = nil

@@ -31,7 +31,7 @@ func isGRPC(r *http.Request) bool {
 	return ok && r.ProtoMajor == 2 && (after == "" || after[0] == '+' || after[0] == ';')
 }
 
-// grpcCode returns the code for an answer of HTTP, as gRPC's clients translate one that comes from a proxy.
+// grpcCode returns the code for a response of HTTP, as gRPC's clients translate one that comes from a proxy.
 func grpcCode(status int) int {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
@@ -44,7 +44,7 @@ func grpcCode(status int) int {
 	return grpcInternal
 }
 
-// answerGRPC answers a call with a status alone.
+// answerGRPC responds to a call with a status alone.
 func answerGRPC(w http.ResponseWriter, code int, message string) {
 	h := w.Header()
 	h.Del("Content-Length")
@@ -54,7 +54,7 @@ func answerGRPC(w http.ResponseWriter, code int, message string) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// rejected answers a request that a policy has rejected. A client of gRPC gets the time to try again in both ways that
+// rejected responds to a request that a policy has rejected. A client of gRPC gets the time to try again in both ways that
 // clients read: grpc-retry-pushback-ms, and RetryInfo among the details of the status.
 func rejected(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 	if !isGRPC(r) {

@@ -36,7 +36,7 @@ func h2cBackend(t *testing.T, f http.HandlerFunc) (url string) {
 	return strings.Replace(s.URL, "http:", "h2c:", 1)
 }
 
-// calls makes a call, and returns the status of gRPC, wherever it stands, with the answer.
+// calls makes a call, and returns the status of gRPC, wherever it stands, with the response.
 func (r *running) calls(c *http.Client, path string) (status, body string, a *http.Response) {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://"+r.address+path, strings.NewReader("message"))
@@ -51,7 +51,7 @@ func (r *running) calls(c *http.Client, path string) (status, body string, a *ht
 	return a.Header.Get("Grpc-Status") + a.Trailer.Get("Grpc-Status"), string(b), a
 }
 
-// TestGRPC: calls pass to an h2c backend and back with their trailers, and what the proxy answers itself is a status of
+// TestGRPC: calls pass to an h2c backend and back with their trailers, and what the proxy itself responds is a status of
 // gRPC.
 func TestGRPC(t *testing.T) {
 	to := h2cBackend(t, func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ routes: {/: rate, /small: small, /free/: []}
 	assert.Equal(t, "14", status)
 }
 
-// retryInfo returns what the details of an answer's status say about the next try, as a client of gRPC reads them.
+// retryInfo returns what the details of a response's status say about the next try, as a client of gRPC reads them.
 func retryInfo(t *testing.T, a *http.Response, code int32, message string) time.Duration {
 	t.Helper()
 	text := a.Header.Get("Grpc-Status-Details-Bin")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBackendHangs: it is 504, and the lease goes back, whether the backend does not answer, does not take the body, or
+// TestBackendHangs: it is 504, and the lease goes back, whether the backend does not respond, does not take the body, or
 // stops in the middle.
 func TestBackendHangs(t *testing.T) {
 	hung := make(chan struct{})

@@ -21,7 +21,7 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-// itself is the backend of answers that are the proxy's own.
+// itself is the backend of responses that are the proxy's own.
 const itself = "none"
 
 func newMetrics() *metrics {
@@ -39,12 +39,12 @@ func newMetrics() *metrics {
 	return m
 }
 
-// answered counts a request that has ended. How long a connection was upgraded is no time of an answer.
+// answered counts a request that has ended. How long a connection was upgraded is no time of a response.
 func (m *metrics) answered(x *exchange) {
 	backend := cmp.Or(x.backend, itself)
 	m.answers.WithLabelValues(backend, strconv.Itoa(x.status)).Inc()
 	if x.status != http.StatusSwitchingProtocols {
-		m.seconds.WithLabelValues(backend).Observe(time.Since(x.began).Seconds())
+		m.seconds.WithLabelValues(backend).Observe(time.Since(x.start).Seconds())
 	}
 }
 

@@ -80,7 +80,7 @@ func TestPutKeepsOverrides(t *testing.T) {
 	assert.Zero(t, p.grants(5, "/", "X-Key", "acme"))
 }
 
-// TestKeyParts: each combination of the parts has its own limit, a segment has one reading or the answer is 400.
+// TestKeyParts: each combination of the parts has its own limit, a segment has one reading or the response is 400.
 func TestKeyParts(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, "to: "+b.URL+`
@@ -129,7 +129,7 @@ routes: {/: p}
 	}
 }
 
-// TestShadow: a policy that is watched refuses nobody, sends no fields, slows down nothing, and is counted and logged; to
+// TestShadow: a policy that is watched refuses no one, sends no fields, slows down nothing, and is counted and logged; to
 // end that keeps what it has counted.
 func TestShadow(t *testing.T) {
 	b := backendOf(t, hello)

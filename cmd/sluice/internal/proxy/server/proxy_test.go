@@ -76,7 +76,7 @@ func serves(t *testing.T, text string) *running {
 
 const listen = "listen: 127.0.0.1:0\n"
 
-// becomes puts another text in force, as SIGHUP does.
+// becomes puts another text in effect, as SIGHUP does.
 func (r *running) becomes(text string) {
 	r.t.Helper()
 	write(r.t, r.file, listen+text)
@@ -257,7 +257,7 @@ func (r *running) eventually(available int) {
 	require.Eventually(r.t, func() bool { return r.left(0) == available }, time.Minute, time.Millisecond)
 }
 
-// TestBodyThatDoesNotCome: a request that is rejected or fits no route is answered before its body has come, and the
+// TestBodyThatDoesNotCome: a request that is rejected or fits no route gets a response before its body has come, and the
 // connection is closed after that.
 func TestBodyThatDoesNotCome(t *testing.T) {
 	b := backendOf(t, hello)

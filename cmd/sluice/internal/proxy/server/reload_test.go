@@ -69,7 +69,7 @@ routes:
 	held.Release()
 }
 
-// TestReloadInFlight: what is under way when the file changes counts under the new numbers, is refunded to the limiter
+// TestReloadInFlight: what is in flight when the file changes counts under the new numbers, is refunded to the limiter
 // that it was taken from, and gets its turn even in the queue of a policy that is gone.
 func TestReloadInFlight(t *testing.T) {
 	came, hold := make(chan struct{}, 3), make(chan struct{})

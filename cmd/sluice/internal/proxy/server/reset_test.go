@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReset: a client that is locked out is let in, and nobody else.
+// TestReset: a client that is locked out is let in, and no one else.
 func TestReset(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, "to: "+b.URL+`
@@ -161,7 +161,7 @@ routes: {/: each}
 		})
 	}
 	for n := range resets {
-		before := granted[0].Load() // read here: the client may be let in before the reset is answered
+		before := granted[0].Load() // read here: the client may be let in before the reset gets a response
 		status, _ := p.asksAdmin("POST", "/limits/each/reset?"+url.Values{"key": {"a", "x"}}.Encode(), "")
 		assert.Equal(t, http.StatusOK, status)
 		if n%10 == 0 {

@@ -48,7 +48,7 @@ func (p *Proxy) route(next *state) error {
 // endpoint serves the requests of a route.
 type endpoint struct {
 	clientControlled []config.KeyPart // of keys: those that clients choose
-	settles          []string         // fields of answers by which the policies settle
+	settles          []string         // fields of responses by which the policies settle
 	throttling       []*limits.Policy // whose limits on bytes hold for upgraded connections
 
 	next      http.Handler
@@ -89,7 +89,7 @@ var badRequest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 type router struct {
 	mux         *route.Mux[http.Handler]
 	others      http.Handler
-	underscores bool // header fields may have some in their names
+	underscores bool // headers may have some in their names
 }
 
 func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +108,7 @@ func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found.Value.ServeHTTP(w, r)
 }
 
-// noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
+// noRoute responds to requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
 // OPTIONS limited for it whether there is a server.
 type noRoute struct{ mux *route.Mux[http.Handler] }
 

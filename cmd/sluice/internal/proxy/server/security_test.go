@@ -63,7 +63,7 @@ routes: {"/api/": api, "example.com/": api, "POST /login": api, "/static/": none
 	}
 }
 
-// TestClientsThatLeave: under count: failures a client that does not wait for the answer has used its permit.
+// TestClientsThatLeave: under count: failures a client that does not wait for the response has used its permit.
 func TestClientsThatLeave(t *testing.T) {
 	came := make(chan struct{}, 100)
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +197,7 @@ func TestTooManyFiles(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, statusOf(fmt.Errorf("dial tcp: socket: %w", syscall.EMFILE)))
 }
 
-// TestEarlyAnswerAndBody: after an answer that did not wait for the body what comes of it is not taken for a request.
+// TestEarlyAnswerAndBody: after a response that did not wait for the body what comes of it is not taken for a request.
 func TestEarlyAnswerAndBody(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, "to: "+b.URL+"\nmax-body: 4\n")
@@ -218,7 +218,7 @@ func TestEarlyAnswerAndBody(t *testing.T) {
 	}
 }
 
-// TestTwoFieldsOfAKey: which of several fields a backend goes by nobody knows, so no limit is chosen by one of them.
+// TestTwoFieldsOfAKey: which of several fields a backend goes by no one knows, so no limit is chosen by one of them.
 func TestTwoFieldsOfAKey(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, "to: "+b.URL+`
@@ -249,7 +249,7 @@ func TestStar(t *testing.T) {
 	p := serves(t, "to: "+b.URL+"\n")
 	answer := p.raw("GET * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
 	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
-	p.becomes("to: " + b.URL + "\nglobal: {limit: fixed 1/1h}\n") // the proxy's own answer to OPTIONS is under it, too
+	p.becomes("to: " + b.URL + "\nglobal: {limit: fixed 1/1h}\n") // the proxy's own response to OPTIONS is under it, too
 	for _, status := range []string{"200", "429"} {
 		answer = p.raw("OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
 		assert.Equal(t, status, statusIn(answer))

@@ -125,12 +125,12 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) erro
 			}, nil
 		},
 		Reload: p.reload,
-		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) }, //nolint:contextcheck // it goes on when ctx has ended
+		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) }, //nolint:contextcheck // it continues when ctx has ended
 	}
 	return s.Run(ctx)
 }
 
-// followResets has resets by other proxies on the same server of Redis reach this one, and prepares that server.
+// followResets has resets by other proxies on the same Redis server reach this one, and prepares that server.
 func (p *Proxy) followResets(ctx context.Context) {
 	if p.store == nil {
 		return
@@ -164,7 +164,7 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 	return s, nil
 }
 
-// drain takes no more connections, and waits for requests under way.
+// drain takes no more connections, and waits for requests in flight.
 func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) error {
 	p.draining.Store(true)
 	p.say("shutting down; waiting up to %v for in-flight requests", grace)

@@ -31,7 +31,7 @@ func admitting(t *testing.T, c net.Conn) listener {
 	return listener{once{c: c}, p}
 }
 
-// TestStalledWrites: who takes its answer slowly is served, and who takes nothing of it is cut off.
+// TestStalledWrites: who takes its response slowly is served, and who takes nothing of it is cut off.
 func TestStalledWrites(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -54,10 +54,10 @@ func TestStalledWrites(t *testing.T) {
 				_, err = c.Write([]byte("ok"))
 				require.NoError(t, err)
 				time.Sleep(test.pause)
-				begun := time.Now()
+				start := time.Now()
 				_, err = c.Write([]byte("more"))
 				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-				assert.Equal(t, stallTime, time.Since(begun))
+				assert.Equal(t, stallTime, time.Since(start))
 			})
 		})
 	}
@@ -79,10 +79,10 @@ func TestStalledUpgrade(t *testing.T) {
 				_, err = c.Write([]byte("ok"))
 				require.NoError(t, err)
 				require.NoError(t, undo(c))
-				begun := time.Now()
+				start := time.Now()
 				_, err = c.Write([]byte("more"))
 				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-				assert.Equal(t, stallTime, time.Since(begun))
+				assert.Equal(t, stallTime, time.Since(start))
 			})
 		})
 	}

@@ -38,7 +38,7 @@ func newWeb(p *Proxy) *web {
 		ErrorLog:          log.New(logWriter(p.logServer), "", 0),
 		ConnContext:       withConn,
 
-		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * past the limits
+		DisableGeneralOptionsHandler: true, // it would respond to OPTIONS * past the limits
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -61,7 +61,7 @@ func (w *web) serve(l net.Listener, tls bool) error {
 	return w.Serve(l)
 }
 
-// ServeHTTP serves a request under the configuration in force when it came.
+// ServeHTTP serves a request under the configuration in effect when it came.
 func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	w.active.Add(1)
 	defer w.active.Done()
@@ -77,7 +77,7 @@ func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	}()
 	if r.Body != nil && r.Body != http.NoBody {
 		c := http.NewResponseController(to)
-		_ = c.EnableFullDuplex() // an answer may come before the body; over HTTP/2 it always may
+		_ = c.EnableFullDuplex() // a response may come before the body; over HTTP/2 it always may
 		_ = c.SetReadDeadline(time.Now().Add(stallTime))
 		if r.ProtoMajor == 1 {
 			defer discard(c, r)
@@ -96,10 +96,10 @@ func (w *web) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-const discardTime = 5 * time.Millisecond // for what has come of a body that nobody reads
+const discardTime = 5 * time.Millisecond // for what has come of a body that no one reads
 
 // discard reads what is left of a request's body, if it has come: net/http does so under full duplex only when it is too
-// late for the next request. If the end is not there the connection is closed after the answer.
+// late for the next request. If the end is not there the connection is closed after the response.
 func discard(c *http.ResponseController, r *http.Request) {
 	if c.SetReadDeadline(time.Now().Add(discardTime)) != nil {
 		return // the connection was taken over, and has ended
@@ -156,7 +156,7 @@ func (p *Proxy) sayOften(format string, args ...any) {
 	}
 }
 
-// active counts the requests under way, with upgraded connections, for which http.Server does not wait.
+// active counts the requests in flight, with upgraded connections, for which http.Server does not wait.
 type active struct{ sync.WaitGroup }
 
 // wait waits until there are none, or until ctx is done.

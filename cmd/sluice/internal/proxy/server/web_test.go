@@ -35,7 +35,7 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText, 
 	return l.Addr().String(), said, p
 }
 
-// TestBodyThatNobodyReads: a connection goes on after an answer that did not wait for the request's body, if the body is
+// TestBodyThatNobodyReads: a connection continues after a response that did not wait for the request's body, if the body is
 // there.
 func TestBodyThatNobodyReads(t *testing.T) {
 	address, said, _ := webOf(t, hello)
@@ -59,7 +59,7 @@ func TestBodyThatNobodyReads(t *testing.T) {
 	assert.Empty(t, said.String())
 }
 
-// TestBodyThatIsNotThere: after the answer to a request whose body has not come, or is malformed, the connection is
+// TestBodyThatIsNotThere: after the response to a request whose body has not come, or is malformed, the connection is
 // closed: what still comes is no request.
 func TestBodyThatIsNotThere(t *testing.T) {
 	served := make(chan string, 10)

@@ -20,7 +20,7 @@ import (
 const (
 	dialTimeout = 3 * time.Second  // how long a backend may take to accept a connection
 	probePeriod = time.Second      // how often an unreachable one is tried
-	idleBackend = 90 * time.Second // until a connection that nobody uses is closed, at most
+	idleBackend = 90 * time.Second // until a connection that no one uses is closed, at most
 )
 
 // Backends distributes requests round-robin. A backend that refuses connections is taken out of rotation until it accepts them
@@ -45,12 +45,12 @@ type Backend struct {
 	removed     atomic.Bool
 }
 
-// pool is the connections to backends that may be silent for limit; 0: for ever.
+// pool is the connections to backends that may be silent for limit; 0: no limit.
 type pool struct {
 	limit        time.Duration
 	keepHost     bool
 	http1, http2 http.RoundTripper
-	closeIdle    func() // closes the connections that nobody uses
+	closeIdle    func() // closes the connections that no one uses
 }
 
 // NewBackends returns no backends yet. say prints a line; tried is called before a request is sent to a backend.
@@ -99,7 +99,7 @@ func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
 	one.Protocols.SetHTTP1(true)
 	two.Protocols.SetHTTP2(true)
 	two.Protocols.SetUnencryptedHTTP2(true)
-	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit, WriteByteTimeout: limit} // 0: none; an answer is no silence
+	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit, WriteByteTimeout: limit} // 0: none; a response is no silence
 	return &pool{
 		limit: limit, keepHost: keepHost, http1: &transport{one, limit}, http2: two,
 		closeIdle: func() {
@@ -146,13 +146,13 @@ func (b *Backends) Set(next []*Backend, limit time.Duration, keepHost bool) {
 	}
 }
 
-// Close ends the connections that nobody uses, and tries no backend any more.
+// Close ends the connections that no one uses, and tries no backend any more.
 func (b *Backends) Close() {
 	b.Set(nil, 0, false)
 	b.pool.Load().closeIdle()
 }
 
-// order returns the backends as the next request tries them: first the ones that take connections, in turns.
+// order returns the backends as the next request tries them: first the ones that take connections, round-robin.
 func (b *Backends) order() []*Backend {
 	all := *b.all.Load()
 	if len(all) < 2 {
@@ -208,7 +208,7 @@ func (b *Backends) RoundTrip(r *http.Request) (*http.Response, error) {
 func (b *Backends) triesNext(ctx context.Context, k *Backend, err error) bool {
 	if _, dialing := errors.AsType[*dialError](err); !dialing {
 		if k.unreachable.Load() && err == nil && k.unreachable.CompareAndSwap(true, false) {
-			b.say("backend %s is reachable again", k.name)
+			b.say("backend %s is reachable again; sending requests to it", k.name)
 		}
 		return false
 	}
@@ -216,7 +216,7 @@ func (b *Backends) triesNext(ctx context.Context, k *Backend, err error) bool {
 		return false // which is not its fault
 	}
 	if k.unreachable.CompareAndSwap(false, true) {
-		b.say("backend %s is unreachable, trying it again every %v: %v", k.name, probePeriod, err)
+		b.say("backend %s is unreachable: %v; trying it again every %v", k.name, err, probePeriod)
 		time.AfterFunc(probePeriod, func() { b.probe(k) })
 	}
 	return true
@@ -250,7 +250,7 @@ func (b *Backends) probe(k *Backend) {
 	}
 	_ = c.Close()
 	if k.unreachable.CompareAndSwap(true, false) && !k.removed.Load() {
-		b.say("backend %s is reachable again", k.name)
+		b.say("backend %s is reachable again; sending requests to it", k.name)
 	}
 }
 

@@ -44,14 +44,14 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	if answer.StatusCode != http.StatusSwitchingProtocols { // both ends of an upgraded connection may be silent for ever
+	if answer.StatusCode != http.StatusSwitchingProtocols { // both ends of an upgraded connection may be silent forever
 		answer.Body = &watchedBody{answer.Body, x, &x.backend}
 	}
 	return answer, nil
 }
 
-// exchange is a request to a backend, and its answer. Its timer ends it. The timer runs only while the backend is waited
-// for, and begins anew with each header and with each part of a body.
+// exchange is a request to a backend, and its response. Its timer ends it. The timer runs only while the backend is waited
+// for, and starts again with each header and with each part of a body.
 type exchange struct {
 	limit  time.Duration
 	timer  *time.Timer // runs while the backend is waited for, for a part of limit each time
@@ -61,7 +61,7 @@ type exchange struct {
 	quiet    int      // parts of limit in which nothing has moved
 	conn     net.Conn // to the backend; nil until there is one
 	progress Progress // of the backend, which takes what is sent
-	backend  bool     // the answer, or the next part of it, is waited for
+	backend  bool     // the response, or the next part of it, is waited for
 	client   bool     // the next part of the request is waited for
 }
 
@@ -100,7 +100,7 @@ func (x *exchange) tick() {
 	}
 }
 
-// trace returns what notes that there is a connection, which may take its own time to be made, and informational answers.
+// trace returns what notes that there is a connection, which may take its own time to be made, and informational responses.
 func (x *exchange) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { x.await(&x.backend, false) },
@@ -133,7 +133,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// sharedConn is a connection of many exchanges over HTTP/2. It fails when nothing comes for limit, not even an answer to a
+// sharedConn is a connection of many exchanges over HTTP/2. It fails when nothing comes for limit, not even a response to a
 // ping.
 type sharedConn struct {
 	net.Conn

@@ -98,17 +98,17 @@ type upload struct {
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 
-// TestSilence: a backend may be silent for so long while it is its turn, and for ever while the client is waited for.
+// TestSilence: a backend may be silent for so long while it is its turn, and forever while the client is waited for.
 func TestSilence(t *testing.T) {
 	const soon, slow = silence - 1, 3 * silence
 	for _, test := range []struct {
 		name    string
 		parts   int // of the request's body, each of them slow
 		dial    time.Duration
-		client  time.Duration // before each Read of the answer
+		client  time.Duration // before each Read of the response
 		play    func(c net.Conn, r *bufio.Reader)
 		silent  bool // the exchange ends so
-		informs bool // before it answers
+		informs bool // before it responds
 		took    time.Duration
 	}{
 		{name: "answers soon", took: 2 * soon, play: func(c net.Conn, r *bufio.Reader) {
@@ -167,9 +167,9 @@ func TestSilence(t *testing.T) {
 					if test.parts > 0 {
 						body = &slowly{test.parts, slow}
 					}
-					begun := time.Now()
+					start := time.Now()
 					got, informed, err := reads(t, f.transport(), traced, body, test.client)
-					assert.Equal(t, test.took, time.Since(begun))
+					assert.Equal(t, test.took, time.Since(start))
 					if test.silent {
 						assert.True(t, IsTimeout(err), "%v", err)
 						return
@@ -183,7 +183,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// reads sends a request and reads the answer. It also reports whether its own trace was told of a 102.
+// reads sends a request and reads the response. It also reports whether its own trace was told of a 102.
 func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, pause time.Duration) (text string, informed bool, _ error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,11 +235,11 @@ func TestSlowUpload(t *testing.T) {
 			says(c, silence-1, ok+"done")
 		}}
 		body := io.MultiReader(strings.NewReader(begin), &slowly{1, slow})
-		begun := time.Now()
+		start := time.Now()
 		got, _, err := reads(t, f.transport(), false, &upload{body, int64(len(begin) + len("part"))}, 0)
 		require.NoError(t, err)
 		assert.Equal(t, "done", got)
-		assert.Equal(t, slow+silence-1, time.Since(begun))
+		assert.Equal(t, slow+silence-1, time.Since(start))
 	})
 }
 
@@ -289,10 +289,10 @@ func TestSilenceIsNotRetried(t *testing.T) {
 		b := f.transport()
 		_, _, err := reads(t, b, true, nil, 0)
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		_, _, err = reads(t, b, true, nil, 0)
 		require.ErrorIs(t, err, errTimeout)
-		assert.Equal(t, silence, time.Since(begun))
+		assert.Equal(t, silence, time.Since(start))
 		assert.Equal(t, 1, f.dials)
 	})
 }
@@ -340,7 +340,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestSilenceOverHTTP2: a call may take as long as it does while the connection answers pings, and one without an answer
+// TestSilenceOverHTTP2: a call may take as long as it does while the connection answers pings, and one without a response
 // to anything is given up in time.
 func TestSilenceOverHTTP2(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
@@ -362,11 +362,11 @@ func TestSilenceOverHTTP2(t *testing.T) {
 				}
 				return ours, nil
 			}, silence, false)
-			begun := time.Now()
+			start := time.Now()
 			text, _, err := reads(t, p.http2, false, nil, 0)
 			if deaf {
 				assert.True(t, IsTimeout(err), "%v", err)
-				assert.Equal(t, silence, time.Since(begun))
+				assert.Equal(t, silence, time.Since(start))
 			} else {
 				require.NoError(t, err)
 				assert.Equal(t, "late", text)
