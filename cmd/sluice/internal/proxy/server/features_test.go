@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,29 +20,14 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 )
 
-func TestHostIsPassedOn(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
-	own := strings.TrimPrefix(b.URL, "http://")
-	p := serves(t, "to: "+b.URL+"\n")
-	asks := func() string {
-		got := p.raw("GET / HTTP/1.0\r\nHost: shop.example\r\n\r\n", false)
-		return got[strings.LastIndex(got, "\n")+1:]
-	}
-	assert.Equal(t, own, asks())
-	p.becomes("to: " + b.URL + "\nhost: keep\n")
-	assert.Equal(t, "shop.example", asks())
-	p.becomes("to: " + b.URL + "\nhost: backend\n")
-	assert.Equal(t, own, asks())
-}
-
-// TestConnections: a connection beyond the limits is closed, and one that ends makes room.
+// TestConnections: a connection beyond the limits is closed and takes nothing of the other limits, also if they are rates. One
+// that ends makes room.
 func TestConnections(t *testing.T) {
 	b := backendOf(t, hello)
 	to := "to: " + b.URL
-	p := serves(t, to+"\nconnections: concurrency 10\nconnections-per-ip: concurrency 2\n")
+	p := serves(t, to+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
 	served := func(c net.Conn) bool {
-		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-		if err != nil {
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 			return false
 		}
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -56,41 +40,12 @@ func TestConnections(t *testing.T) {
 	first, second := dial(t, p.address), dial(t, p.address)
 	assert.True(t, served(first))
 	assert.True(t, served(second))
-	assert.False(t, served(dial(t, p.address)))
-	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available, "what the second refuses the first has back")
-	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
-	require.NoError(t, first.Close())
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", p.address)
-		require.NoError(t, err)
-		defer func() { _ = c.Close() }()
-		return served(c)
-	}, time.Minute, time.Millisecond)
-	p.becomes(to + "\nconnections: concurrency 10\n")
-	for range 5 {
-		assert.True(t, served(dial(t, p.address)))
-	}
-}
-
-// TestConnectionsOfOneClient: a connection that one limit refuses takes nothing of the others, also if they are rates.
-func TestConnectionsOfOneClient(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
-	for range 2 { // it stays open
-		c := dial(t, p.address)
-		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-		require.NoError(t, err)
-		_, err = http.ReadResponse(bufio.NewReader(c), nil) // closed with the connection
-		require.NoError(t, err)
-	}
 	for range 20 {
-		_, err := io.ReadAll(dial(t, p.address))
-		if err != nil {
-			require.ErrorIs(t, err, syscall.ECONNRESET)
-		}
+		assert.False(t, served(dial(t, p.address)))
 	}
 	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available)
 	assert.Equal(t, 1, strings.Count(p.said.String(), "connection from 127.0.0.1 rejected by connections-per-ip (0 more since the last message)\n"))
+	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
 	_, text := p.asksAdmin("GET", "/limits", "")
 	var all map[string]policyReport
 	require.NoError(t, json.Unmarshal([]byte(text), &all))
@@ -98,6 +53,12 @@ func TestConnectionsOfOneClient(t *testing.T) {
 	require.Len(t, all["listen/connections-per-ip"].State, 1)
 	assert.Equal(t, uint64(20), *all["listen/connections-per-ip"].State[0].Rejected)
 	assert.Zero(t, *all["listen/connections"].State[0].Rejected)
+	require.NoError(t, first.Close())
+	require.Eventually(t, func() bool { return served(dial(t, p.address)) }, time.Minute, time.Millisecond)
+	p.becomes(to + "\nconnections: concurrency 10\n")
+	for range 5 {
+		assert.True(t, served(dial(t, p.address)))
+	}
 }
 
 // TestUpgradedBytes: upload and download hold for what is upgraded, to the instant.
@@ -155,47 +116,42 @@ func upgraded(fields string) http.HandlerFunc {
 	}
 }
 
-// upgrade upgrades a new connection to the proxy. It returns the header of the response, and what reads after it.
-func upgrade(t *testing.T, address string) (net.Conn, *bufio.Reader, http.Header) {
+// upgrade upgrades a new connection to a WebSocket. It returns the connection, what reads after the header of the response, and
+// that header. fields are more of the request's header, each with its line end.
+func upgrade(t *testing.T, address, path, fields string) (*net.TCPConn, *bufio.Reader, http.Header) {
 	t.Helper()
 	c := dial(t, address)
-	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+fields+"\r\n")
 	require.NoError(t, err)
 	in := bufio.NewReader(c)
 	a, err := http.ReadResponse(in, nil)
 	require.NoError(t, err)
 	_ = a.Body.Close()
+	require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
 	return c, in, a.Header
+}
+
+// echoes sends a line on an upgraded connection, and waits until it comes back.
+func echoes(t *testing.T, c net.Conn, in *bufio.Reader, line string) {
+	t.Helper()
+	_, err := io.WriteString(c, line+"\n")
+	require.NoError(t, err)
+	got, err := in.ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, line+"\n", got)
 }
 
 // TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route.
 func TestUpgradesArePaidFor(t *testing.T) {
 	b := backendOf(t, upgraded(""))
 	p := serves(t, "to: "+b.URL+"\nglobal: {upload: 1000/h burst 1000}\npolicies: {a: {key: ip, download: 1000/h burst 1000}}\nroutes: {/: a}\n")
-	c, in, _ := upgrade(t, p.address)
-	_, err := io.WriteString(c, "ping\n")
-	require.NoError(t, err)
-	_, err = in.ReadString('\n')
-	require.NoError(t, err)
+	c, in, _ := upgrade(t, p.address, "/", "")
+	echoes(t, c, in, "ping")
 	upload, _ := p.state.Load().limits.Global.Bytes()
 	assert.Equal(t, 995, *upload.State().Available)
 	assert.Equal(t, []int{995}, p.leftOf("a", "127.0.0.1"))
 	_, download := p.state.Load().limits.Policies[1].Bytes()
 	assert.Equal(t, 1, *download.State().Partitions)
-}
-
-// TestNothingToThrottle: without limits on bytes, or without an upgrade, nothing is wrapped.
-func TestNothingToThrottle(t *testing.T) {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	require.NoError(t, err)
-	body := struct{ io.ReadWriteCloser }{}
-	a := &http.Response{Request: r, Body: body}
-	exchangeOf(t.Context()).throttle(a)
-	assert.Equal(t, body, a.Body)
-	under, far := net.Pipe()
-	defer func() { _ = far.Close() }()
-	require.ErrorIs(t, (&throttled{under: under}).CloseWrite(), http.ErrNotSupported)
-	require.NoError(t, (&throttled{under: under}).Close())
 }
 
 // TestAccessLog: each request has a line in the combined format, nothing that a client sends breaks it, and a renamed

@@ -109,9 +109,3 @@ func retryInfo(t *testing.T, a *http.Response, code int32, message string) time.
 	require.NoError(t, s.GetDetails()[0].UnmarshalTo(&info))
 	return info.GetRetryDelay().AsDuration()
 }
-
-func TestGRPCCodes(t *testing.T) {
-	for status, want := range map[int]int{429: 8, 413: 8, 404: 12, 405: 12, 502: 14, 503: 14, 504: 14, 400: 13, 418: 13} {
-		assert.Equal(t, want, grpcCode(status), status)
-	}
-}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -54,102 +53,94 @@ routes: {/: [all, api], /user/: user}
 	}
 }
 
-// TestKeysByCookieAndQuery: and requests of which a backend may read another value get 400.
-func TestKeysByCookieAndQuery(t *testing.T) {
+// TestKeys: all spellings that a backend reads as one value are one key. A request whose value a backend may read in another way
+// gets 400, but not from a policy in shadow.
+func TestKeys(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, "to: "+b.URL+`
+global: {limit: fixed 1000/1h}
 policies:
   session: {key: "cookie:id", limit: fixed 1/1h}
   token:   {key: ["query:token", ip], limit: fixed 1/1h}
-routes: {/c: session, /q: token}
+  login:   {key: "header:Authorization", limit: fixed 1/1h, overrides: {BEARER  other: fixed 2/1h}}
+  header:  {key: ["header:X-Api-Key", ip], limit: fixed 1/1h}
+  host:    {key: host, limit: fixed 1/1h}
+  shadow:  {key: "query:id", limit: fixed 1/1h, shadow: true}
+routes: {/c: session, /q: token, /a: login, /k: header, /h: host, /s: shadow, /free/: none, /all/: []}
+underscores: true
 `)
+	taken := 0
 	for _, test := range []struct {
-		path, cookie string
-		status       int
+		path, fields string
+		status       string
 	}{
-		{"/c", "a=1; id=x; b=2", 200},
-		{"/c", "id=x", 429},
-		{"/c", `id="x"`, 429},
-		{"/c", "id=y", 200},
-		{"/c", "ID=x", 200}, // another name: no value
-		{"/c", "", 429},
-		{"/c", "id=z; id=x", 400},
-		{"/c", "id=z;a=1;id=", 400},
-		{"/q?token=x&b=1", "", 200},
-		{"/q?b=1&tok%65n=x", "", 429},
-		{"/q?token=y", "", 200},
-		{"/q", "", 200},
-		{"/q?token=", "", 429},
-		{"/q?token=z&token=x", "", 400},
-		{"/q?token=z;token=x", "", 400},
-		{"/q?token=%zz", "", 400},
-		{"/c", "id=%78", 429},
-		{"/c", "id=%y", 200},
-		{"/c", "id=%y", 429},
-		{"/c", `id="\170"`, 400},
-		{"/c", "id=r; i%64=x", 400},
-		{"/c", "id=r, id=x", 400},
-		{"/c", "a=r, id=x", 400},
-		{"/c", "id=r; ID=x", 400},
-		{"/c", "id=r; id[]=x", 400},
-		{"/c", "id[]=x", 429},
-		{"/q?tok.en=r&token=w", "", 200},
-		{"/q?token[]=x", "", 429},
-		{"/q?token[]=x&token=r", "", 400},
-		{"/q?token=r&%20token=x", "", 400},
-		{"/q?Token=r&token=x", "", 400},
+		{"/c", "Cookie: a=1; id=x; b=2", "200"},
+		{"/c", "Cookie: id=x", "429"},
+		{"/c", `Cookie: id="x"`, "429"},
+		{"/c", "Cookie: id=%78", "429"},
+		{"/c", "Cookie: id=y", "200"},
+		{"/c", "Cookie: ID=x", "200"}, // another name: no value
+		{"/c", "A: b", "429"},
+		{"/c", "Cookie: id=%y", "200"},
+		{"/c", "Cookie: id=%y", "429"},
+		{"/c", "Cookie: id[]=x", "429"},
+		{"/c", "Cookie: id=z; id=x", "400"},
+		{"/c", "Cookie: id=z;a=1;id=", "400"},
+		{"/c", `Cookie: id="\170"`, "400"},
+		{"/c", "Cookie: id=r; i%64=x", "400"},
+		{"/c", "Cookie: id=r, id=x", "400"},
+		{"/c", "Cookie: a=r, id=x", "400"},
+		{"/c", "Cookie: id=r; ID=x", "400"},
+		{"/c", "Cookie: id=r; id[]=x", "400"},
+		{"/q?token=x&b=1", "A: b", "200"},
+		{"/q?b=1&tok%65n=x", "A: b", "429"},
+		{"/q?token=y", "A: b", "200"},
+		{"/q", "A: b", "200"},
+		{"/q?token=", "A: b", "429"},
+		{"/q?tok.en=r&token=w", "A: b", "200"},
+		{"/q?token[]=x", "A: b", "429"},
+		{"/q?token=z&token=x", "A: b", "400"},
+		{"/q?token=z;token=x", "A: b", "400"},
+		{"/q?token=%zz", "A: b", "400"},
+		{"/q?token[]=x&token=r", "A: b", "400"},
+		{"/q?token=r&%20token=x", "A: b", "400"},
+		{"/q?Token=r&token=x", "A: b", "400"},
+		{"/a", "Authorization: Bearer tok", "200"},
+		{"/a", "Authorization: bearer tok", "429"},
+		{"/a", "Authorization: BEARER  tok", "429"},
+		{"/a", "Authorization: Bearer\ttok", "429"},
+		{"/a", "Authorization: Bearer TOK", "200"},
+		{"/a", "Authorization: bearer other", "200"},
+		{"/a", "Authorization: Bearer  other", "200"},
+		{"/a", "Authorization: Bearer other", "429"},
+		{"/a", "Authorization: Bearer tok x", "400"},
+		{"/k", "X-Api-Key: a", "200"},
+		{"/k", "X-Other: a\r\nX-Other: b", "200"},
+		{"/k", "X-Api-Key: a\r\nx-api-key: b", "400"},
+		{"/k", "X-Api-Key: a\r\nX-Api-Key: a", "400"},
+		{"/k", "X_Api_Key: b", "400"}, // programs behind CGI take it for X-Api-Key
+		{"/k", "x_api-key: b", "400"},
+		{"/k", "X.Api.Key: b", "429"}, // it is dropped
+		{"/k", "X_Api_Kez: b", "429"},
+		{"/free/", "X-Api-Key: a\r\nX-Api-Key: b", "200"},
+		{"/all/", "X-Api-Key: a\r\nX-Api-Key: b", "200"},
+		{"/h", "Host: example.com", "200"},
+		{"/h", "Host: EXAMPLE.com", "429"},
+		{"/h", "Host: example.com.", "429"},
+		{"/h", "Host: example.com:81", "429"},
+		{"/h", "Host: other.example", "200"},
+		{"/s?id=a&id=b", "A: b", "200"},
+		{"/s?id=a&id=b", "A: b", "200"},
 	} {
-		header := []string{"Cookie", test.cookie}
-		if test.cookie == "" {
-			header = nil
+		if !strings.HasPrefix(test.fields, "Host:") {
+			test.fields += "\r\nHost: h"
 		}
-		status, _ := p.asks("GET", test.path, header...)
-		assert.Equal(t, test.status, status, "%v", test)
-	}
-}
-
-// TestOneAuthorization: the case of a scheme and the spaces behind it make no other key, and overrides find it.
-func TestOneAuthorization(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nglobal: {key: 'header:Authorization', limit: fixed 1/1h, overrides: {BEARER  other: fixed 2/1h}}\n")
-	for i, value := range []string{"Bearer tok", "bearer tok", "BEARER  tok", "Bearer\ttok", "Bearer TOK", "bearer other", "Bearer other", "Bearer  other"} {
-		want := []int{200, 429, 429, 429, 200, 200, 200, 429}[i]
-		status, _ := p.asks("GET", "/", "Authorization", value)
-		assert.Equal(t, want, status, value)
-	}
-	status, _ := p.asks("GET", "/", "Authorization", "Bearer tok x")
-	assert.Equal(t, 400, status)
-	assert.Equal(t, []int{0}, p.leftOf("global", "bEARER tok"))
-}
-
-// TestFoldedHeaders: programs behind CGI take X_Api_Key for X-Api-Key.
-func TestFoldedHeaders(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
-		for name := range r.Header {
-			if strings.ContainsAny(name, "_.") {
-				w.WriteHeader(http.StatusTeapot)
-			}
+		got := statusIn(p.raw("GET "+test.path+" HTTP/1.1\r\nConnection: close\r\n"+test.fields+"\r\n\r\n", false))
+		assert.Equal(t, test.status, got, "%v", test)
+		if got != "429" && test.path != "/free/" {
+			taken++
 		}
-	})
-	text := "to: " + b.URL + "\nglobal: {key: 'header:X-Api-Key', limit: fixed 100/1h}\n"
-	p := serves(t, text)
-	for _, name := range []string{"X_Api_Key", "x_api-key", "X.Api.Key"} {
-		status, _ := p.asks("GET", "/", "X-Api-Key", "a", name, "b")
-		assert.Equal(t, 200, status, name)
 	}
-	p.becomes(text + "underscores: true\n")
-	for name, want := range map[string]int{"X_Api_Key": 400, "x_api-key": 400, "X.Api.Key": 200, "X_Api_Kez": 418} {
-		status, _ := p.asks("GET", "/", name, "b")
-		assert.Equal(t, want, status, name)
-	}
-}
-
-// TestShadowRejectsNothing: also not a request of whose key a backend may read another value.
-func TestShadowRejectsNothing(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nglobal: {key: 'query:id', limit: fixed 1/1h, shadow: true}\n")
-	for range 2 {
-		status, _ := p.asks("GET", "/?id=a&id=b")
-		assert.Equal(t, 200, status)
-	}
+	assert.Equal(t, 1000-taken, p.left(0), "400 is under the global policy")
+	assert.Equal(t, []int{0}, p.leftOf("login", "bEARER tok"))
 }

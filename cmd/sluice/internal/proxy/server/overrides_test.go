@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bufio"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -85,8 +83,11 @@ func TestKeyParts(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, "to: "+b.URL+`
 global: {limit: fixed 1000/1h}
-policies: {a: {key: ["header:X-Key", path:1], limit: fixed 1/1h}, p: {key: path:2, limit: fixed 1/1h}}
-routes: {/: a, /p/: p}
+policies:
+  a: {key: ["header:X-Key", path:1], limit: fixed 1/1h}
+  p: {key: path:2, limit: fixed 1/1h}
+  f: {flow: path:2, limit: concurrency 5 queue 5 fair-share, max-wait: 1s}
+routes: {/: a, /p/: p, /f/: f}
 `)
 	for _, test := range []struct {
 		path, key string
@@ -109,24 +110,15 @@ routes: {/: a, /p/: p}
 		{"/p/tenant%2Fx", "", 400},
 		{"/p/", "", 200},
 		{"/p/", "", 429},
+		{"/f/x/1", "", 200},
+		{"/f/%78/1", "", 200},
+		{"/f/x%2Fy", "", 400}, // requests wait by one reading of a segment, too
+		{"/f/x;v=1", "", 400},
 	} {
 		status, _ := p.asks("GET", test.path, "X-Key", test.key)
 		assert.Equal(t, test.status, status, "%v", test)
 	}
-	assert.Equal(t, 1000-13, p.left(0), "all but the 429s")
-}
-
-// TestFlowParts: a segment by which requests wait in turn has one reading too.
-func TestFlowParts(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
-policies: {p: {flow: path:1, limit: concurrency 5 queue 5 fair-share, max-wait: 1s}}
-routes: {/: p}
-`)
-	for path, want := range map[string]int{"/x/1": 200, "/%78/1": 200, "/x%2Fy": 400, "/x;v=1": 400} {
-		status, _ := p.asks("GET", path)
-		assert.Equal(t, want, status, path)
-	}
+	assert.Equal(t, 1000-17, p.left(0), "all but the 429s")
 }
 
 // TestShadow: a policy that is watched refuses no one, sends no fields, slows down nothing, and is counted and logged; to
@@ -195,20 +187,9 @@ func TestShadowedBytes(t *testing.T) {
 	b := newSwitcher(t)
 	p := serves(t, "to: http://"+b.address+"\nglobal: {key: ip, limit: concurrency 2, cost: 2, download: 1/h burst 1, shadow: true}\n")
 	for range 2 { // of which the policy would let one through
-		c := dial(t, p.address)
-		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		require.NoError(t, err)
-		in := bufio.NewReader(c)
-		a, err := http.ReadResponse(in, nil)
-		require.NoError(t, err)
-		_ = a.Body.Close()
-		require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
+		c, in, _ := upgrade(t, p.address, "/", "")
 		for range 3 {
-			_, err = io.WriteString(c, "hello\n")
-			require.NoError(t, err)
-			line, err := in.ReadString('\n')
-			require.NoError(t, err)
-			assert.Equal(t, "hello\n", line)
+			echoes(t, c, in, "hello")
 		}
 	}
 	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="shadowed"} 1`)

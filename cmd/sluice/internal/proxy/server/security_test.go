@@ -2,14 +2,12 @@ package server
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -169,34 +167,6 @@ func TestGroupsGiveBack(t *testing.T) {
 	assert.False(t, g.TryAcquire(r, 1).Acquired())
 }
 
-// TestHostIsOneKey: a client does not get more by writing the same host differently.
-func TestHostIsOneKey(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nglobal: {key: host, limit: fixed 1/1h}\n")
-	var got []string
-	for _, host := range []string{"example.com", "EXAMPLE.com", "example.com.", "example.com:81", "other.example"} {
-		got = append(got, statusIn(p.raw("GET / HTTP/1.0\r\nHost: "+host+"\r\n\r\n", false)))
-	}
-	assert.Equal(t, []string{"200", "429", "429", "429", "200"}, got)
-}
-
-// TestUnderscores: a field with underscores in its name is no second spelling of one with dashes.
-func TestUnderscores(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, "%q %q", r.Header["X-Forwarded-For"], r.Header["X_forwarded_for"])
-	})
-	for setting, want := range map[string]string{"": `["127.0.0.1"] []`, "underscores: true\n": `["127.0.0.1"] ["1.2.3.4"]`} {
-		p := serves(t, "to: "+b.URL+"\n"+setting)
-		_, body := p.asks("GET", "/", "X_Forwarded_For", "1.2.3.4")
-		assert.Equal(t, want, body)
-	}
-}
-
-// TestTooManyFiles: that this process has no room for a connection is 503.
-func TestTooManyFiles(t *testing.T) {
-	assert.Equal(t, http.StatusServiceUnavailable, statusOf(fmt.Errorf("dial tcp: socket: %w", syscall.EMFILE)))
-}
-
 // TestEarlyAnswerAndBody: after a response that did not wait for the body what comes of it is not taken for a request.
 func TestEarlyAnswerAndBody(t *testing.T) {
 	b := backendOf(t, hello)
@@ -216,31 +186,6 @@ func TestEarlyAnswerAndBody(t *testing.T) {
 		assert.Equal(t, want, strconv.Itoa(a.StatusCode), body)
 		assert.Equal(t, want == "413", a.Close, body)
 	}
-}
-
-// TestTwoFieldsOfAKey: which of several fields a backend goes by no one knows, so no limit is chosen by one of them.
-func TestTwoFieldsOfAKey(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
-global: {limit: fixed 100/1h}
-policies: {keys: {key: ["header:X-Api-Key", ip], limit: fixed 100/1h}}
-routes: {/: keys, /free/: none, /all/: []}
-`)
-	for _, test := range []struct{ path, fields, status string }{
-		{"/", "X-Api-Key: a\r\n", "200"},
-		{"/", "X-Other: a\r\nX-Other: b\r\n", "200"},
-		{"/", "X-Api-Key: a\r\nx-api-key: b\r\n", "400"},
-		{"/", "X-Api-Key: a\r\nX-Api-Key: a\r\n", "400"},
-		{"/free/", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "200"},
-		{"/all/", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "200"},
-	} {
-		got := p.raw("GET "+test.path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"+test.fields+"\r\n", false)
-		assert.Equal(t, test.status, statusIn(got), "%s %q", test.path, test.fields)
-	}
-	assert.Equal(t, 100-5, p.left(0), "400 is under the global policy")
-	p.becomes("to: " + b.URL + "\nglobal: {key: 'header:X-Api-Key', limit: fixed 100/1h}\n")
-	got := p.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Api-Key: a\r\nX-Api-Key: b\r\n\r\n", false)
-	assert.Equal(t, "400", statusIn(got))
 }
 
 // TestStar: the target * is no path, and is not redirected to one.

@@ -38,8 +38,6 @@ func TestStalledWrites(t *testing.T) {
 		pause time.Duration // between what is taken and what is not
 	}{
 		{"at once", 0},
-		{"soon", time.Second},
-		{"later", 10 * time.Second},
 		{"when the deadline is long over", 10 * stallTime},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,31 +52,6 @@ func TestStalledWrites(t *testing.T) {
 				_, err = c.Write([]byte("ok"))
 				require.NoError(t, err)
 				time.Sleep(test.pause)
-				start := time.Now()
-				_, err = c.Write([]byte("more"))
-				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-				assert.Equal(t, stallTime, time.Since(start))
-			})
-		})
-	}
-}
-
-// TestStalledUpgrade: net/http takes all deadlines off a connection that is upgraded.
-func TestStalledUpgrade(t *testing.T) {
-	for name, undo := range map[string]func(net.Conn) error{
-		"SetDeadline":      func(c net.Conn) error { return c.SetDeadline(time.Time{}) },
-		"SetWriteDeadline": func(c net.Conn) error { return c.SetWriteDeadline(time.Time{}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ours, theirs := net.Pipe()
-				defer func() { _ = theirs.Close() }()
-				c, err := admitting(t, ours).Accept()
-				require.NoError(t, err)
-				go func() { _, _ = io.ReadFull(theirs, make([]byte, 2)) }()
-				_, err = c.Write([]byte("ok"))
-				require.NoError(t, err)
-				require.NoError(t, undo(c))
 				start := time.Now()
 				_, err = c.Write([]byte("more"))
 				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
