@@ -224,7 +224,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// What package spec reads is reported in units.
+// A limit of package spec is reported in the largest unit of which its time is a multiple.
 func TestSpecLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, `
@@ -255,6 +255,14 @@ func TestSpecLimits(t *testing.T) {
 			assert.Equal(t, c.requests, l.GetRequestsPerUnit(), c.key)
 			assert.Equal(t, c.unit, l.GetUnit().String(), c.key)
 			assert.Equal(t, c.multiple, l.GetUnitMultiplier().GetValue(), c.key)
+		}
+		for limit, want := range map[string]string{
+			"sliding 5/90m": "5 MINUTE 90", "5/h": "5 HOUR 0", "sliding 5/24h": "5 DAY 0", "sliding 5/168h": "5 WEEK 0",
+			"sliding 5/744h": "5 DAY 31", "sliding 5/8784h": "5 DAY 366", "fixed 5/year": "5 YEAR 0",
+		} {
+			s := service(t, "- {key: a, limit: "+limit+"}")
+			l := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("a=x")}}).GetStatuses()[0].GetCurrentLimit()
+			assert.Equal(t, want, fmt.Sprint(l.GetRequestsPerUnit(), l.GetUnit(), l.GetUnitMultiplier().GetValue()), limit)
 		}
 		assert.Equal(t, "OK: OK unlimited", ask(t, s, entries("unlimited=x")))
 		ask(t, s, hits(2, "bucket=x"))
@@ -462,21 +470,6 @@ func TestLargeLimits(t *testing.T) {
 		assert.Equal(t, "OK: OK 294967295/4294967295 left, 1m0s", ask(t, s, hits(2_000_000_000, "a=x")))
 		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/4294967295 left, 1m0s", ask(t, s, hits(2_000_000_000, "a=x")))
 		assert.Equal(t, "OK: OK 2147483648/2147483649 left, 1m0s", ask(t, s, override(1<<31+1, types.RateLimitUnit_MINUTE, "a=x")))
-	})
-}
-
-// A limit of package spec is reported in the largest unit of which its time is a multiple.
-func TestUnits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		for limit, want := range map[string]string{
-			"sliding 6/30s": "6 SECOND 30", "6/min": "6 MINUTE 0", "sliding 5/90m": "5 MINUTE 90", "5/h": "5 HOUR 0",
-			"sliding 5/24h": "5 DAY 0", "sliding 5/168h": "5 WEEK 0", "sliding 5/744h": "5 DAY 31", "sliding 5/8784h": "5 DAY 366",
-			"fixed 5/month": "5 MONTH 0", "fixed 5/year": "5 YEAR 0", "sliding 5/1500ms": "5 SECOND 2",
-		} {
-			s := service(t, "- {key: a, limit: "+limit+"}")
-			l := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("a=x")}}).GetStatuses()[0].GetCurrentLimit()
-			assert.Equal(t, want, fmt.Sprint(l.GetRequestsPerUnit(), l.GetUnit(), l.GetUnitMultiplier().GetValue()), limit)
-		}
 	})
 }
 

@@ -22,8 +22,7 @@ import (
 // that fails open lets pass, and the others answer 503.
 func TestProxiesShareALimit(t *testing.T) {
 	url, redis := redisServer(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
 redis-budget: 1m
@@ -36,21 +35,10 @@ routes: {/: each, /open: open}
 	var addresses []string
 	for range 2 {
 		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
+		address := s.addressAfter("sluice proxy: listening on ")
 		addresses = append(addresses, address)
 	}
-	asks := func(i int, path, client string) int {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[i%2]+path, nil)
-		require.NoError(t, err)
-		q.Header.Set("X-Client", client)
-		a, err := http.DefaultClient.Do(q)
-		require.NoError(t, err)
-		defer func() { _ = a.Body.Close() }()
-		_, err = io.ReadAll(a.Body)
-		require.NoError(t, err)
-		return a.StatusCode
-	}
+	asks := func(i int, path, client string) int { return statusOf(t, "http://"+addresses[i%2]+path, client) }
 	statuses := make(map[int]int)
 	for i := range 10 {
 		statuses[asks(i, "/", "a {curly}")]++
@@ -83,17 +71,7 @@ policies:
 routes: {/: each, /other: eachother}
 `), 0o600))
 	addresses, admins := twoProxies(t, file)
-	asks := func(i int, path, client string) int {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[i]+path, nil)
-		require.NoError(t, err)
-		q.Header.Set("X-Client", client)
-		a, err := http.DefaultClient.Do(q)
-		require.NoError(t, err)
-		defer func() { _ = a.Body.Close() }()
-		_, err = io.ReadAll(a.Body)
-		require.NoError(t, err)
-		return a.StatusCode
-	}
+	asks := func(i int, path, client string) int { return statusOf(t, "http://"+addresses[i]+path, client) }
 	resets := func(i int, query string) (int, string) {
 		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil)
 		require.NoError(t, err)
@@ -162,10 +140,8 @@ func twoProxies(t *testing.T, file string) (addresses, admins []string) {
 	t.Helper()
 	for range 2 {
 		s := start(t, programs(t), "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
-		admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
-		require.True(t, ok)
+		address := s.addressAfter("sluice proxy: listening on ")
+		admin := s.addressAfter("sluice proxy: admin on ")
 		addresses, admins = append(addresses, address), append(admins, admin)
 	}
 	return addresses, admins
@@ -174,8 +150,7 @@ func twoProxies(t *testing.T, file string) (addresses, admins []string) {
 // TestResetOfAGroupOnRedis: a proxy has no room for a key, and another one, which never had the key, resets it.
 func TestResetOfAGroupOnRedis(t *testing.T) {
 	url, _ := redisServer(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
 redis-budget: 1m
@@ -184,15 +159,7 @@ policies: {a: {key: "header:X-Client", limit: fixed 1/1000d}}
 routes: {/: a}
 `), 0o600))
 	addresses, admins := twoProxies(t, file)
-	asks := func(client string) int {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[0], nil)
-		require.NoError(t, err)
-		q.Header.Set("X-Client", client)
-		a, err := http.DefaultClient.Do(q)
-		require.NoError(t, err)
-		require.NoError(t, a.Body.Close())
-		return a.StatusCode
-	}
+	asks := func(client string) int { return statusOf(t, "http://"+addresses[0], client) }
 	require.Equal(t, 200, asks("first"))
 	require.Equal(t, 200, asks("second"))
 	require.Equal(t, 429, asks("second"))
@@ -217,8 +184,7 @@ func clientOf(t *testing.T, url string) *redis.Client {
 // that file, and one of another kind is another limit.
 func TestReloadOnRedis(t *testing.T) {
 	url, _ := redisServer(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	becomes := func(limits string) {
 		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nredis-budget: 1m\nglobal: {" + limits + "}\n"
@@ -226,18 +192,11 @@ func TestReloadOnRedis(t *testing.T) {
 		require.NoError(t, os.Rename(file+".new", file))
 	}
 	var got []int
-	asks := func(address string) {
-		a, err := http.Get("http://" + address)
-		require.NoError(t, err)
-		require.NoError(t, a.Body.Close())
-		got = append(got, a.StatusCode)
-	}
+	asks := func(address string) { got = append(got, statusOf(t, "http://"+address, "a")) }
 	dir := programs(t)
 	begins := func() (*started, string) {
 		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
-		return s, address
+		return s, s.addressAfter("sluice proxy: listening on ")
 	}
 	becomes("limit: fixed 3/1000d")
 	old, first := begins()
@@ -259,10 +218,7 @@ func TestReloadOnRedis(t *testing.T) {
 // are in force; a request opens none and sends no script.
 func TestProxyIsWarm(t *testing.T) {
 	url, _ := redisServer(t)
-	o, err := redis.ParseURL(url)
-	require.NoError(t, err)
-	c := redis.NewClient(o)
-	defer func() { _ = c.Close() }()
+	c := clientOf(t, url)
 	seen := func() (scripts, connections, asked int) {
 		text, err := c.Info(t.Context(), "stats", "commandstats").Result()
 		require.NoError(t, err)
@@ -276,8 +232,7 @@ func TestProxyIsWarm(t *testing.T) {
 		return number("cmdstat_eval:calls=") + number("cmdstat_script|load:calls="), number("total_connections_received:"), number("cmdstat_evalsha:calls=")
 	}
 	_, others, _ := seen()
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	becomes := func(limits string) {
 		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nredis-budget: 1m\nglobal: {" + limits + "}\n"
@@ -286,15 +241,12 @@ func TestProxyIsWarm(t *testing.T) {
 	}
 	becomes("limit: 100/s burst 100, key: ip")
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
+	address := s.addressAfter("sluice proxy: listening on ")
 	for _, next := range []string{"limits: [fixed 10/h, concurrency 5]", "limits: [sliding 10/h, 100/s]"} {
 		scripts, connections, asked := seen()
 		require.Positive(t, scripts)
 		require.Greater(t, connections, others)
-		a, err := http.Get("http://" + address)
-		require.NoError(t, err)
-		require.NoError(t, a.Body.Close())
+		require.Equal(t, http.StatusOK, statusOf(t, "http://"+address, "a"))
 		scriptsThen, connectionsThen, askedThen := seen()
 		assert.Greater(t, askedThen, asked, "the request asks")
 		assert.Equal(t, scripts, scriptsThen)
@@ -312,8 +264,7 @@ func TestRedisIsAway(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	for _, l := range []net.Listener{silent, closed} {
 		file := filepath.Join(t.TempDir(), "limits.yaml")
 		require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: redis://"+l.Addr().String()+`
@@ -321,13 +272,9 @@ policies: {strict: {limit: 100/s}, open: {limit: 100/s, fail-open: true}}
 routes: {/: strict, /open: open}
 `), 0o600))
 		s := start(t, programs(t), "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
+		address := s.addressAfter("sluice proxy: listening on ")
 		for path, want := range map[string]int{"/": 503, "/open": 200} {
-			a, err := http.Get("http://" + address + path)
-			require.NoError(t, err)
-			require.NoError(t, a.Body.Close())
-			assert.Equal(t, want, a.StatusCode, path)
+			assert.Equal(t, want, statusOf(t, "http://"+address+path, "a"), path)
 		}
 	}
 }

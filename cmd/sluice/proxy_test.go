@@ -21,6 +21,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// helloServer starts a backend.
+func helloServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// addressAfter returns the address in the next message, which starts with a text.
+func (s *started) addressAfter(text string) string {
+	s.t.Helper()
+	address, ok := strings.CutPrefix(s.line(s.errs), text)
+	require.True(s.t, ok)
+	return address
+}
+
+// statusOf sends a request as a client and returns the status of the response.
+func statusOf(t *testing.T, url, client string) int {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	q.Header.Set("X-Client", client)
+	a, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	defer func() { _ = a.Body.Close() }()
+	_, err = io.ReadAll(a.Body)
+	require.NoError(t, err)
+	return a.StatusCode
+}
+
 // TestProxySignals: a changed file is read again, and so is one on SIGHUP; upgraded connections stay, also on SIGTERM until they
 // end.
 func TestProxySignals(t *testing.T) {
@@ -31,8 +61,7 @@ func TestProxySignals(t *testing.T) {
 	text := "listen: 127.0.0.1:0\nto: http://" + backend.Addr().String() + "\nglobal: {limit: concurrency %d}\n"
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 1), 0o600))
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
+	address := s.addressAfter("sluice proxy: listening on ")
 	c, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -89,10 +118,8 @@ func TestProxyDrains(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 5}\n"), 0o600))
 	for _, twice := range []bool{false, true} {
 		s := start(t, programs(t), "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
-		admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
-		require.True(t, ok)
+		address := s.addressAfter("sluice proxy: listening on ")
+		admin := s.addressAfter("sluice proxy: admin on ")
 		c, err := net.Dial("tcp", address)
 		require.NoError(t, err)
 		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -144,13 +171,11 @@ func TestManyConnections(t *testing.T) {
 		n = allowed
 	}
 	require.Positive(t, n)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 1 queue 10000, max-wait: 10m}\n"), 0o600))
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
+	address := s.addressAfter("sluice proxy: listening on ")
 	conns := make([]net.Conn, n)
 	for i := range conns {
 		c, err := net.Dial("tcp", address)
@@ -203,8 +228,7 @@ policies:
 routes: {/query: query, /cookie: cookie, /token: token}
 `, strings.TrimSpace(port)), 0o600))
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
+	address := s.addressAfter("sluice proxy: listening on ")
 	for _, test := range []struct {
 		path, header string
 		spellings    []string // the server knows the client abc by each of them, at least without the proxy
@@ -248,8 +272,7 @@ routes: {/query: query, /cookie: cookie, /token: token}
 // TestAccessLogThatStalls: a log that nobody reads holds up no request and no signal. What is lost is said, and a reader that
 // comes back gets lines again.
 func TestAccessLogThatStalls(t *testing.T) {
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	dir := t.TempDir()
 	file, fifo := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "access.log")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
@@ -257,8 +280,7 @@ func TestAccessLogThatStalls(t *testing.T) {
 		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\naccess-log: " + log + "\nglobal: {limit: 1000000/s}\n"
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		s = start(t, programs(t), "sluice", "proxy", "--config", file, "--grace", "1s")
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
+		address := s.addressAfter("sluice proxy: listening on ")
 		return s, func(n int) {
 			t.Helper()
 			for range n {
@@ -274,12 +296,10 @@ func TestAccessLogThatStalls(t *testing.T) {
 	}
 	ends := func(s *started) {
 		t.Helper()
-		begun := time.Now()
 		s.signal(syscall.SIGHUP)
 		s.signal(syscall.SIGTERM)
 		status, _, errs := s.ends()
-		assert.Equal(t, 0, status)
-		assert.Less(t, time.Since(begun), 20*time.Second, errs)
+		assert.Equal(t, 0, status, errs)
 	}
 
 	t.Run("no reader", func(t *testing.T) {
