@@ -3,6 +3,7 @@
 package redislimit_test
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +66,22 @@ func limiterUser(t *testing.T, addr, adapter string) redislimit.Store {
 	return rueidis.New(c)
 }
 
+// subscribing is a store that reports the result of a subscription.
+type subscribing struct {
+	redislimit.Store
+
+	results chan error
+}
+
+func (s subscribing) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
+	stop, err := s.Store.Subscribe(ctx, channel, f)
+	select {
+	case s.results <- err:
+	default:
+	}
+	return stop, err
+}
+
 // permitted uses each kind of limiter.
 func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	t.Helper()
@@ -76,24 +93,21 @@ func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	require.ErrorContains(t, b.TryAcquire(1).Err(), "holds a sliding window")
 	w.Refund(lease)
 	options := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
-	here, there := concurrency(t, o, options), concurrency(t, o, options)
-	for range 3 {
-		lease := takes(t, here, 1)
-		waiter := make(chan core.Lease)
-		go func() {
-			lease, _ := there.Acquire(t.Context(), 1)
-			waiter <- lease
-		}()
-		time.Sleep(300 * time.Millisecond) // it subscribes
-		start := time.Now()
-		lease.Release()
-		theirs := <-waiter
-		require.NoError(t, theirs.Err())
-		if hears {
-			require.Less(t, time.Since(start), 300*time.Millisecond)
-		}
-		require.Equal(t, 0, here.Available())
-		theirs.Release()
-		require.Equal(t, 1, here.Available())
-	}
+	here := concurrency(t, o, options)
+	results := make(chan error, 1)
+	o.Store = subscribing{store, results}
+	there := concurrency(t, o, options)
+	held := takes(t, here, 1)
+	waiter := make(chan core.Lease)
+	go func() {
+		lease, _ := there.Acquire(t.Context(), 1)
+		waiter <- lease
+	}()
+	require.Equal(t, hears, <-results == nil)
+	held.Release()
+	theirs := <-waiter
+	require.NoError(t, theirs.Err())
+	require.Equal(t, 0, here.Available())
+	theirs.Release()
+	require.Equal(t, 1, here.Available())
 }

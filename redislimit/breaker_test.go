@@ -24,11 +24,11 @@ type ready struct{ *counting }
 
 func (ready) Ready() bool { return true }
 
-// A panic of the client reaches the caller, and later calls work: nobody waits for a call that has not ended, and the breaker
-// does not wait for its probe. The same if the client ends the goroutine, as t.FailNow does.
+// A panic of the client reaches the caller, and later calls work: the pipeline and the breaker's probe have ended. The same is true
+// if the client ends the goroutine, as t.FailNow does.
 func TestAPanicOfTheClient(t *testing.T) {
 	for name, end := range map[string]func(){
-		"panic":  func() { panic("a hook's") },
+		"panic":  func() { panic("a hook's panic") },
 		"Goexit": runtime.Goexit,
 	} {
 		for _, failures := range []int{0, 3} { // closed, and open
@@ -43,10 +43,10 @@ func TestAPanicOfTheClient(t *testing.T) {
 						time.Sleep(100 * time.Millisecond)
 					}
 					time.Sleep(time.Second)
-					entered, goOn := make(chan struct{}), make(chan struct{})
+					entered, proceed := make(chan struct{}), make(chan struct{})
 					s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) {
 						close(entered)
-						<-goOn
+						<-proceed
 						end()
 						return nil, nil
 					})
@@ -61,10 +61,10 @@ func TestAPanicOfTheClient(t *testing.T) {
 					go func() { other <- l.TryAcquire(1).Err() }()
 					synctest.Wait()
 					s.store.answer(nil)
-					close(goOn)
+					close(proceed)
 					caller.Wait()
 					if name == "panic" {
-						require.Equal(t, "a hook's", recovered)
+						require.Equal(t, "a hook's panic", recovered)
 					}
 					if failures == 0 {
 						require.NoError(t, <-other)
@@ -82,7 +82,8 @@ func TestAPanicOfTheClient(t *testing.T) {
 	}
 }
 
-// All limiters on a store find out together that it is silent, and that it is back. Each limiter's OnState is called once.
+// All limiters on a store share what one of them finds out: that the store is unreachable, and that it is back. Each limiter's
+// OnState is called once.
 func TestOneBreakerPerStore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var down, up atomic.Int32
@@ -108,7 +109,7 @@ func TestOneBreakerPerStore(t *testing.T) {
 				require.ErrorIs(t, keys.TryAcquire(i, 1).Err(), redislimit.ErrStore)
 			}
 		}
-		require.Equal(t, 150*time.Millisecond, time.Since(start), "three decisions take their Timeout, all others nothing")
+		require.Equal(t, 150*time.Millisecond, time.Since(start), "three decisions take their Timeout, all others no time")
 		synctest.Wait()
 		require.EqualValues(t, 20, down.Load())
 
@@ -122,8 +123,8 @@ func TestOneBreakerPerStore(t *testing.T) {
 	})
 }
 
-// Waiters of several limiters are served within 5 s of the store's return, and do not ask again and again meanwhile.
-func TestWaitersOfManyLimitersWhileTheStoreIsAway(t *testing.T) {
+// Waiters of several limiters keep waiting while the store is unreachable, with few calls. They are served within 5 s of its return.
+func TestWaitersKeepWaitingWhileTheStoreIsUnreachable(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var waiting []*asking
 		for i := range 10 {
@@ -146,8 +147,7 @@ func TestWaitersOfManyLimitersWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// A renewal that is executed after a Settle that was made later does not undo it. The sum over all users of the limit stays
-// below it.
+// A renewal that is executed after a later Settle does not undo it, so the limit is not exceeded.
 func TestARenewalOvertakenBySettle(t *testing.T) {
 	for _, takesLong := range []time.Duration{10 * time.Millisecond, 3 * time.Second} { // within the Timeout, and late
 		t.Run(takesLong.String(), func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestLateRepliesRenew(t *testing.T) {
 	})
 }
 
-// A lease that was lost because the replies to its renewals were is released at the server all the same.
+// A lease is lost because the replies to its renewals are lost. Its release is sent to the server nevertheless.
 func TestALostLeaseIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		there := s.shared("key")

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
 )
 
-// process runs a test as a process whose clock shows that time, while the server's shows another. The server has
-// what was in it before; process returns what is in it then.
+// process runs a test as a process whose clock shows another time than the server's. The server starts with the given state;
+// process returns the state after the test.
 func process(t *testing.T, clock, server time.Time, state map[string]string, test func(t *testing.T, s *server)) (after map[string]string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func at(day, hour, minute int) time.Time {
 	return time.Date(2001, time.March, day, hour, minute, 0, 0, time.UTC)
 }
 
-// Processes whose clocks are wrong keep one quota: the server's clock decides which day it is.
+// Processes with wrong clocks share one quota, because the server's clock decides which day it is.
 func TestProcessesWithWrongClocksKeepOneQuota(t *testing.T) {
 	daily := core.FixedWindowOptions{PermitLimit: 6, Calendar: core.Daily(nil)}
 	state, left := map[string]string(nil), 6
@@ -89,7 +89,7 @@ func TestProcessesWithWrongClocksKeepOneQuota(t *testing.T) {
 	}
 }
 
-// A window does not go back with the server's clock, and what was taken comes back at its end.
+// If the server's clock goes back, the window stays, and permits come back at its end.
 func TestTheServersClockIsSet(t *testing.T) {
 	monthly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Monthly(15, nil)}
 	state := process(t, at(20, 0, 0), at(20, 0, 0), nil, func(t *testing.T, s *server) {
@@ -132,7 +132,7 @@ func TestARejectionOfTheMonthIsForgotten(t *testing.T) {
 	})
 }
 
-// Behind a queue that needs several windows, a request waits for each as long as it is.
+// RetryAfter behind a queue that needs several windows is the sum of their lengths.
 func TestAQueueOfMonths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -169,6 +169,7 @@ func TestOptionsOfACalendar(t *testing.T) {
 
 // A real server's Lua and clock.
 func TestACalendarOnARealServer(t *testing.T) {
+	t.Parallel()
 	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
 		shared := redislimit.StoreOptions{Store: store, Key: "calendar", Prefetch: 1, Timeout: 10 * time.Second}
 		yearly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Yearly(nil)}

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// everything is what all limiters are.
+// everything is what all limiters have in common.
 type everything interface {
 	core.Limiter
 	core.Reporter
@@ -35,8 +35,8 @@ type twins struct {
 	t       *testing.T
 	random  *rand.Rand
 	local   everything
-	remote  everything
-	update  func(limit int) error // nil for a bucket, of which core keeps the tokens and not what is taken
+	remote  redislimit.Limiter
+	update  func(limit int) error // nil for a bucket, because core keeps the available tokens instead of the missing ones
 	limit   int
 	grants  []twinGrant
 	waiting []*twinWait
@@ -98,7 +98,7 @@ func (w *twins) step() {
 	w.settle()
 }
 
-// end gives all back, and ends the waits, still alike.
+// end releases all leases and ends the waits, and compares the results.
 func (w *twins) end() {
 	for _, g := range w.grants {
 		g.local.Release()
@@ -119,6 +119,7 @@ func (w *twins) look() {
 		w.limit = 2 + w.random.IntN(9)
 		w.say("update to %d", w.limit)
 		require.NoError(w.t, w.update(w.limit))
+		require.NoError(w.t, w.remote.UpdateFrom(w.local))
 		return
 	}
 	w.say("look")
@@ -164,7 +165,7 @@ func (w *twins) giveBack() {
 	i := w.random.IntN(len(w.grants))
 	g := w.grants[i]
 	release := w.random.IntN(2) == 0
-	w.say("give back %d, release %v, whole at %v", g.local.Permits(), release, g.whole.Sub(w.start))
+	w.say("return %d, release %v, full at %v", g.local.Permits(), release, g.whole.Sub(w.start))
 	if release {
 		g.local.Release()
 		g.remote.Release()
@@ -175,7 +176,7 @@ func (w *twins) giveBack() {
 	}
 }
 
-// settle waits until all has come to rest, and compares those whose wait is over.
+// settle waits until all goroutines are idle, and compares the requests whose wait has ended.
 func (w *twins) settle() {
 	synctest.Wait()
 	rest := w.waiting[:0]
@@ -197,7 +198,7 @@ func (w *twins) settle() {
 	w.waiting = rest
 }
 
-// same finds the leases to say the same.
+// same requires the leases to agree.
 func (w *twins) same(local, remote core.Lease, at time.Time) {
 	w.t.Helper()
 	require.Equal(w.t, local.Acquired(), remote.Acquired(), w.said)
@@ -266,64 +267,44 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 		}
 	})
 	queue, order := random.IntN(12), core.QueueOrder(random.IntN(2))
-	must := func(err error) { require.NoError(t, err) }
 	switch kind {
 	case "bucket":
-		o := core.TokenBucketOptions{
+		w.local = core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 			Name: "b", TokenLimit: w.limit, TokensPerPeriod: 1 + random.IntN(w.limit), QueueLimit: queue, QueueOrder: order,
 			ReplenishmentPeriod: time.Duration(1+random.IntN(100_000)) * 10 * time.Microsecond,
+		}))
+	case "fixed", "calendar":
+		o := core.FixedWindowOptions{Name: "f", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order}
+		if kind == "calendar" {
+			o.Calendar = endsIn(1 + random.IntN(3))
+		} else {
+			o.Anchor, o.Window = w.start, time.Duration(1+random.IntN(200_000))*10*time.Microsecond
 		}
-		l, err := core.NewTokenBucket(o)
-		must(err)
-		w.local, w.remote = l, bucket(t, s, o)
-	case "fixed":
-		o := core.FixedWindowOptions{
-			Name: "f", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Anchor: w.start,
-			Window: time.Duration(1+random.IntN(200_000)) * 10 * time.Microsecond,
-		}
-		l, err := core.NewFixedWindow(o)
-		must(err)
-		r := fixed(t, s, o)
-		w.local, w.remote = l, r
-		w.update = func(limit int) error {
+		l := core.Must(core.NewFixedWindow(o))
+		w.local, w.update = l, func(limit int) error {
 			o.PermitLimit = limit
-			return errors.Join(l.Update(o), r.Update(redislimit.FixedWindowOptions{FixedWindowOptions: o}))
-		}
-	case "calendar":
-		o := core.FixedWindowOptions{Name: "f", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Calendar: endsIn(1 + random.IntN(3))}
-		l, err := core.NewFixedWindow(o)
-		must(err)
-		r := fixed(t, s, o)
-		w.local, w.remote = l, r
-		w.update = func(limit int) error {
-			o.PermitLimit = limit
-			return errors.Join(l.Update(o), r.Update(redislimit.FixedWindowOptions{FixedWindowOptions: o}))
+			return l.Update(o)
 		}
 	case "sliding":
 		o := core.SlidingWindowOptions{
-			Name: "s", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Anchor: w.start,
-			SegmentsPerWindow: 1 + random.IntN(20),
+			Name: "s", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Anchor: w.start, SegmentsPerWindow: 1 + random.IntN(20),
 		}
 		o.Window = time.Duration(o.SegmentsPerWindow) * time.Duration(1+random.IntN(20_000)) * 10 * time.Microsecond
-		l, err := core.NewSlidingWindow(o)
-		must(err)
-		r := sliding(t, s, o)
-		w.local, w.remote = l, r
-		w.update = func(limit int) error {
+		l := core.Must(core.NewSlidingWindow(o))
+		w.local, w.update = l, func(limit int) error {
 			o.PermitLimit = limit
-			return errors.Join(l.Update(o), r.Update(redislimit.SlidingWindowOptions{SlidingWindowOptions: o}))
+			return l.Update(o)
 		}
 	default:
 		o := core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order}
-		l, err := core.NewConcurrencyLimiter(o)
-		must(err)
-		r := concurrency(t, s, o)
-		w.local, w.remote = l, r
-		w.update = func(limit int) error {
+		l := core.Must(core.NewConcurrencyLimiter(o))
+		w.local, w.update = l, func(limit int) error {
 			o.PermitLimit = limit
-			return errors.Join(l.Update(o), r.Update(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: o}))
+			return l.Update(o)
 		}
 	}
+	w.remote = core.Must(redislimit.Share(w.local, s))
+	t.Cleanup(func() { w.remote.Close() })
 	return w
 }
 
@@ -333,12 +314,9 @@ func endsIn(seconds int) core.Calendar {
 	return core.Daily(time.FixedZone(fmt.Sprintf("UTC+%ds", offset), offset))
 }
 
-// What was decided at the same instants by one limiter of core is decided the same.
+// A limiter decides as one of core does at the same instants.
 func TestDecidesAsCore(t *testing.T) {
-	seeds, steps := 25, 150
-	if testing.Short() {
-		seeds = 10
-	}
+	const seeds, steps = 15, 150
 	for _, kind := range []string{"bucket", "fixed", "calendar", "sliding", "concurrency"} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
@@ -353,4 +331,39 @@ func TestDecidesAsCore(t *testing.T) {
 			})
 		}
 	}
+}
+
+// After an Update, a bucket counts by the new options. Leases from before a change of its rate return nothing.
+func TestUpdateOfABucket(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}
+		prefetching := s.shared("key")
+		prefetching.Prefetch = 4
+		l, other := bucket(t, prefetching, o), bucket(t, s.shared("key"), o)
+		update := func(limit int, period time.Duration) {
+			t.Helper()
+			o.TokenLimit, o.ReplenishmentPeriod = limit, period
+			require.NoError(t, l.Update(redislimit.TokenBucketOptions{TokenBucketOptions: o}))
+		}
+		lease := takes(t, l, 6) // and prefetches none
+		update(12, time.Second)
+		require.Equal(t, 6, l.Available())
+		l.Settle(lease, 5)
+		require.Equal(t, 7, l.Available())
+		update(3, time.Second)
+		require.Zero(t, l.Available(), "in debt")
+		update(10, time.Second)
+		require.Equal(t, 5, other.Available())
+
+		lease = takes(t, l, 1) // and prefetches 2
+		require.Equal(t, 2, other.Available())
+		update(10, time.Hour)
+		require.Equal(t, 2, l.Available(), "what was prefetched is not spent at another rate")
+		takes(t, l, 1)
+		l.Refund(lease)
+		require.Equal(t, 1, l.Available(), "a lease from before another rate returns nothing")
+		update(10, time.Millisecond)
+		time.Sleep(9 * time.Millisecond)
+		require.Equal(t, 10, l.Available())
+	})
 }

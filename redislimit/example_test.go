@@ -151,7 +151,7 @@ func ExampleUnavailable() {
 	// true false false
 }
 
-// An hour's quota, for all processes together, that begins anew with each hour of the server's clock.
+// An hourly quota for all processes together. It starts again with each hour of the server's clock.
 func ExampleNewFixedWindow() {
 	client, stop := start()
 	defer stop()

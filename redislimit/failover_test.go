@@ -60,6 +60,7 @@ func token(t *testing.T, l core.Lease) uint64 {
 // What the new primary does not know of passes again, and no more than that: here all that
 // was granted between the replica's last write and the primary's end.
 func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
+	t.Parallel()
 	for _, program := range realserver.Programs(t) {
 		t.Run(filepath.Base(program), func(t *testing.T) {
 			const limit, leases = 100, 4
@@ -109,7 +110,7 @@ func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
 			require.Equal(t, redislimit.ErrLeaseLost, context.Cause(lostCtx))
 			require.NoError(t, keptCtx.Err())
 			lost.Release()
-			require.Zero(t, held.Available(), "it has nothing to give back")
+			require.Zero(t, held.Available(), "it has nothing to return")
 			kept.Release()
 			again.Release()
 			require.NoError(t, <-waiter)
@@ -132,9 +133,11 @@ type failover struct {
 
 // The primary is killed under load, and Sentinel promotes the replica.
 func TestFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, program := range realserver.Programs(t) {
 		for _, adapter := range []string{"go-redis", "rueidis"} {
 			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
 				f := &failover{primary: realserver.Start(t, program)}
 				f.replica = realserver.Replica(t, program, f.primary)
 				f.sentinel = realserver.Sentinel(t, program, f.primary, 0)
@@ -293,9 +296,9 @@ func (f *failover) load(t *testing.T, phase int, stop <-chan struct{}) *sync.Wai
 // decide takes one permit, and notes how long that took.
 func (f *failover) decide(t *testing.T, l core.Limiter) core.Lease {
 	t.Helper()
-	begin := time.Now()
+	start := time.Now()
 	lease := l.TryAcquire(1)
-	took := int64(time.Since(begin))
+	took := int64(time.Since(start))
 	for m := f.longest.Load(); took > m && !f.longest.CompareAndSwap(m, took); m = f.longest.Load() {
 	}
 	if err := lease.Err(); err != nil && !errors.Is(err, core.ErrRejected) {

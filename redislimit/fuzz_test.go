@@ -105,20 +105,7 @@ func believes(t *testing.T, kind int, s redislimit.Store) {
 	t.Helper()
 	const limit = 5
 	o := redislimit.StoreOptions{Store: s, Key: "key", Prefetch: 3, TTL: time.Second}
-	l := []func() everything{
-		func() everything {
-			return bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5})
-		},
-		func() everything {
-			return fixed(t, o, core.FixedWindowOptions{PermitLimit: limit, Window: time.Second, QueueLimit: 5})
-		},
-		func() everything {
-			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 4, QueueLimit: 5})
-		},
-		func() everything {
-			return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 5})
-		},
-	}[kind]()
+	l := ofKind(t, []string{"bucket", "fixed", "sliding", "concurrency"}[kind], o, limit)
 	for i := range 8 {
 		n := i % 4
 		lease := l.TryAcquire(n)
@@ -145,7 +132,7 @@ func believes(t *testing.T, kind int, s redislimit.Store) {
 			l.Refund(lease)
 		}
 		lease.Release()
-		time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+		time.Sleep(time.Duration(i) * 10 * time.Second)
 	}
 	require.NoError(t, l.Close())
 }

@@ -22,11 +22,10 @@ func bubble(t *testing.T, test func(t *testing.T, s *server)) {
 
 var errGone = errors.New("gone")
 
-// gone is a store's answer while it is away.
+// gone is a store's reply while it is unreachable.
 func gone(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, errGone }
 
-// Two processes, that is two limiters, share one limit, and a lease's permits stay held
-// for as long as its holder renews it.
+// Two limiters, as in two processes, share one limit, and a lease's permits stay held for as long as its holder renews it.
 func TestLeasesAreRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
@@ -48,8 +47,8 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-// A lease that can't be renewed is lost; its holder is told before anybody else gets its
-// permits, and its release harms nobody.
+// A lease that cannot be renewed is lost. Its context ends before another process gets the permits, and its release has no effect
+// on other leases.
 func TestALeaseIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
@@ -85,8 +84,7 @@ func TestALeaseIsLost(t *testing.T) {
 	})
 }
 
-// A server that lost its data has lost the leases, and their holders are told when they
-// renew.
+// A server that lost its data has lost the leases. Their contexts end at the next renewal.
 func TestAServerForgets(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
@@ -133,9 +131,9 @@ func TestContextOfAChain(t *testing.T) {
 	})
 }
 
-// Whoever waits in one process is served when another releases, at once where the store
-// can subscribe, else within a second.
-func TestAReleaseIsHeardOfElsewhere(t *testing.T) {
+// A caller that waits in one process is served when another process releases: immediately if the store can subscribe, otherwise
+// within a second.
+func TestAReleaseServesWaitersOfOtherProcesses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		for _, c := range []struct {
 			name  string
@@ -160,15 +158,15 @@ func TestAReleaseIsHeardOfElsewhere(t *testing.T) {
 	})
 }
 
-// deaf is a store that can't subscribe.
+// deaf is a store that cannot subscribe.
 type deaf struct{ redislimit.Store }
 
 func (deaf) Subscribe(context.Context, string, func()) (func(), error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A release that the store does not hear of is told again, until the lease is over anyway.
-func TestAReleaseIsToldAgain(t *testing.T) {
+// A release that does not reach the store is sent again, until the lease has expired.
+func TestAReleaseIsSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
 		other := o
@@ -187,8 +185,8 @@ func TestAReleaseIsToldAgain(t *testing.T) {
 	})
 }
 
-// It is told again soon, and not only when the leases are renewed that are still held.
-func TestAReleaseIsToldAgainWhileOthersAreHeld(t *testing.T) {
+// It is sent again soon, and not only when other leases are renewed.
+func TestAReleaseIsSentAgainWhileOthersAreHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
 		other := o
@@ -280,8 +278,8 @@ func TestCloseKeepsLeases(t *testing.T) {
 	})
 }
 
-// Where the server drops the hash of a limit's leases and not their set, as it may when its memory
-// is full, those that are held count one permit each, and not less than none.
+// A server whose memory is full may drop the hash of a limit's leases and keep their set. Then each lease counts one permit, and the
+// sum never falls below zero.
 func TestTheWeightsAreDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 4})

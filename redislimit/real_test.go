@@ -4,12 +4,10 @@ package redislimit_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -54,51 +52,21 @@ func onReal(t *testing.T, test func(t *testing.T, s *realserver.Server, store re
 	}
 }
 
-// patient is a budget for tests on a busy machine.
+// patient is a Timeout for tests on a busy machine.
 const patient = 5 * time.Second
 
 func TestConformanceOnARealServer(t *testing.T) {
+	t.Parallel()
 	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
-		const limit = 5
-		shared := func() redislimit.StoreOptions {
-			return redislimit.StoreOptions{Store: store, Key: "conformance" + strconv.FormatInt(time.Now().UnixNano(), 36), Prefetch: 1, Timeout: patient}
-		}
-		must := func(l core.Limiter, err error) core.Limiter {
-			if err != nil {
-				panic(err)
-			}
-			return l
-		}
-		for name, build := range map[string]func() core.Limiter{
-			"concurrency": func() core.Limiter {
-				return must(redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
-					Shared:                    shared(),
-					ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 7},
-				}))
-			},
-			"bucket": func() core.Limiter {
-				return must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-					Shared:             shared(),
-					TokenBucketOptions: core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour, QueueLimit: 7},
-				}))
-			},
-			"fixed": func() core.Limiter {
-				return must(redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-					Shared:             shared(),
-					FixedWindowOptions: core.FixedWindowOptions{PermitLimit: limit, Window: time.Hour, Anchor: time.Now(), QueueLimit: 7},
-				}))
-			},
-			"sliding": func() core.Limiter {
-				return must(redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
-					Shared:               shared(),
-					SlidingWindowOptions: core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 4, Anchor: time.Now(), QueueLimit: 7},
-				}))
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				c := limitertest.Config{New: build, Limit: limit, QueueLimit: 7, RealTime: true, Grain: time.Microsecond, Lag: 150 * time.Millisecond}
-				if name != "concurrency" {
-					c.Refill = time.Hour
+		for _, kind := range []string{"concurrency", "bucket", "fixed", "sliding"} {
+			t.Run(kind, func(t *testing.T) {
+				const limit, queue = 5, 7
+				c := limitertest.Config{Limit: limit, QueueLimit: queue, RealTime: true, Grain: time.Microsecond, Lag: 150 * time.Millisecond}
+				_, c.Refill = conforming(kind, limit, queue, core.OldestFirst, time.Hour)
+				c.New = func() core.Limiter {
+					key := "conformance" + strconv.FormatInt(time.Now().UnixNano(), 36)
+					l, _ := conforming(kind, limit, queue, core.OldestFirst, time.Hour)
+					return core.Must(redislimit.Share(l, redislimit.StoreOptions{Store: store, Key: key, Prefetch: 1, Timeout: patient}))
 				}
 				limitertest.Run(t, c)
 			})
@@ -106,8 +74,9 @@ func TestConformanceOnARealServer(t *testing.T) {
 	})
 }
 
-// The script is loaded anew where the server does not have it.
+// The script is loaded again if the server does not have it.
 func TestScriptFlushAndKilledConnections(t *testing.T) {
+	t.Parallel()
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		c := s.Client()
 		defer c.Close()
@@ -119,111 +88,71 @@ func TestScriptFlushAndKilledConnections(t *testing.T) {
 		require.Equal(t, 98, l.Available())
 		for range 5 {
 			require.NoError(t, c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
-			l.TryAcquire(1) // it may fail, and then counts as taken or not
+			l.TryAcquire(1) // it may fail, and may count as taken
 		}
 		require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() }, patient, 10*time.Millisecond)
 		require.GreaterOrEqual(t, l.Available(), 98-5-int(patient/(10*time.Millisecond)))
 	})
 }
 
-// A decision does not outlast its budget, whatever the server does, and the limit holds
-// again when it is back.
+// Whatever the server does, Unavailable decides, and the limit holds again when the server is back.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	type fault struct {
 		name       string
-		begin, end func(t *testing.T, s *realserver.Server, c *goredisclient.Client)
+		start, end func(t *testing.T, s *realserver.Server, c *goredisclient.Client)
 	}
-	nothing := func(*testing.T, *realserver.Server, *goredisclient.Client) {}
+	signal := func(signal os.Signal) func(*testing.T, *realserver.Server, *goredisclient.Client) {
+		return func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Signal(signal) }
+	}
+	set := func(maxMemory string) func(*testing.T, *realserver.Server, *goredisclient.Client) {
+		return func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
+			t.Helper()
+			require.NoError(t, c.ConfigSet(t.Context(), "maxmemory", maxMemory).Err())
+		}
+	}
 	faults := []fault{
-		{"CLIENT PAUSE", func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
-			require.NoError(t, c.Do(t.Context(), "CLIENT", "PAUSE", "600", "ALL").Err())
-		}, nothing},
+		{"SIGSTOP", signal(syscall.SIGSTOP), signal(syscall.SIGCONT)},
 		{
-			"SIGSTOP", func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Signal(syscall.SIGSTOP) },
-			func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Signal(syscall.SIGCONT) },
-		},
-		{
-			"restart without data", func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Kill() },
+			"restart without data",
+			func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Kill() },
 			func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Restart() },
 		},
-		{"out of memory", func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
-			require.NoError(t, c.ConfigSet(t.Context(), "maxmemory", "1").Err())
-		}, func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
-			require.NoError(t, c.ConfigSet(t.Context(), "maxmemory", "0").Err())
-		}},
+		{"out of memory", set("1"), set("0")},
 	}
-	var table sync.Map
-	for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
-		t.Run(down.String(), func(t *testing.T) {
-			onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
-				c := s.Client()
-				defer c.Close()
-				for i, f := range faults {
-					local, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Hour})
-					require.NoError(t, err)
-					var up atomic.Bool
-					up.Store(true)
-					o := redislimit.StoreOptions{Store: store, OnState: func(is bool, _ error) { up.Store(is) }, Key: "key" + strconv.Itoa(i), Unavailable: down, Local: local, Prefetch: 1, TTL: 3 * time.Second}
-					l := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1})
-					patiently := func(n int) {
-						t.Helper()
-						require.Eventually(t, func() bool { return l.TryAcquire(n).Err() == nil && up.Load() }, 2*patient, 20*time.Millisecond, f.name)
-					}
-					patiently(1)
-					var longest time.Duration
-					outcomes := map[string]int{}
-					f.begin(t, s, c)
-					for range 20 {
-						begin := time.Now()
-						lease := l.TryAcquire(1)
-						longest = max(longest, time.Since(begin))
-						if err := lease.Err(); err == nil {
-							outcomes["granted"]++
-						} else {
-							outcomes[strings.SplitN(err.Error(), ":", 3)[1]]++
-						}
-					}
-					f.end(t, s, c)
-					patiently(1)
-					table.Store(fmt.Sprintf("%v, %s, %s", down, f.name, t.Name()), fmt.Sprintf("longest decision %v, %v", longest.Round(time.Millisecond), outcomes))
-				}
-			})
-		})
-	}
-	table.Range(func(k, v any) bool {
-		t.Log(k, v)
-		return true
-	})
-}
-
-// Takes that were under way when the server paused hold no permits when it goes on, though the TTL
-// is 30 s.
-func TestAPauseOnARealServer(t *testing.T) {
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
-		l := concurrency(t, redislimit.StoreOptions{Store: store, Key: "key"}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
-		patiently := concurrency(t, redislimit.StoreOptions{Store: store, Key: "key", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
-		require.Equal(t, 2, patiently.Available())
-		l.Available() // it is connected
-		s.Signal(syscall.SIGSTOP)
-		for range 2 {
-			require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
-		}
-		s.Signal(syscall.SIGCONT)
-		inARow := 0 // it may do what it was sent on another connection a little later
-		require.Eventually(t, func() bool {
-			lease := patiently.TryAcquire(2)
-			lease.Release()
-			inARow++
-			if !lease.Acquired() {
-				inARow = 0
+		c := s.Client()
+		defer c.Close()
+		for i, f := range faults {
+			local, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Hour})
+			require.NoError(t, err)
+			var up atomic.Bool
+			up.Store(true)
+			l := bucket(t, redislimit.StoreOptions{
+				Store: store, Key: "key" + strconv.Itoa(i), Unavailable: redislimit.UseLocal, Local: local, Prefetch: 1,
+				OnState: func(is bool, _ error) { up.Store(is) },
+			}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+			served := func() {
+				t.Helper()
+				require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() && up.Load() && l.Available() > 2 }, 4*patient, 20*time.Millisecond, f.name)
 			}
-			return inARow == 10
-		}, patient, 10*time.Millisecond)
+			served()
+			local.Reset()
+			granted := 0
+			f.start(t, s, c)
+			for range 20 {
+				granted += l.TryAcquire(1).Permits()
+			}
+			require.Equal(t, 2, granted, f.name)
+			f.end(t, s, c)
+			served()
+		}
 	})
 }
 
 // A store that is a cluster follows a slot that moves.
 func TestClusterMovesASlot(t *testing.T) {
+	t.Parallel()
 	for _, program := range realserver.Programs(t) {
 		nodes := realserver.Cluster(t, program)
 		addrs := make([]string, 0, len(nodes))
@@ -251,8 +180,7 @@ func TestClusterMovesASlot(t *testing.T) {
 	}
 }
 
-// Many processes: over all of them never more than the limit in any window of the server's
-// clock, nor more held than the limit.
+// Several processes together are never granted more than the limit in any window of the server's clock, and never hold more.
 const childOf = "REDISLIMIT_TEST_SERVER"
 
 func TestManyProcesses(t *testing.T) {
@@ -260,6 +188,7 @@ func TestManyProcesses(t *testing.T) {
 		child(t, addr)
 		return
 	}
+	t.Parallel()
 	for _, program := range realserver.Programs(t) {
 		s := realserver.Start(t, program)
 		c := s.Client()
@@ -295,9 +224,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// child takes what it can get for a while, and logs at the server what it was granted: a
-// grant's time lies between the log's before the take and after it, so only grants whose
-// both ends lie in one window are counted for that.
+// child takes as many permits as it can for a while, and logs its grants at the server. A grant happens between two readings of the
+// server's time, so only grants whose two readings are in one window are counted for that window.
 func child(t *testing.T, addr string) {
 	t.Helper()
 	c := goredisclient.NewClient(&goredisclient.Options{Addr: addr})
@@ -354,9 +282,10 @@ func child(t *testing.T, addr string) {
 	require.Positive(t, grants.Load())
 }
 
-// A holder that is stopped for longer than its TTL finds its context ended before anybody
-// else is granted its permits, and its release harms nobody.
+// A holder that cannot renew for longer than its TTL finds its context ended before another process is granted the permits, and its
+// release has no effect on other leases.
 func TestAStoppedHolder(t *testing.T) {
+	t.Parallel()
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		blocked := &counting{Store: store}
 		o := redislimit.StoreOptions{Store: blocked, Key: "key", TTL: time.Second, Timeout: patient}

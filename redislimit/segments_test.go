@@ -3,7 +3,8 @@
 package redislimit_test
 
 import (
-	"slices"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,30 +15,43 @@ import (
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
 )
 
-// A sliding window of 1,000 segments, with permits taken in each of them, costs about as much as one of 10: the state has a
-// running total.
+// A request to a sliding window of 1,000 segments, with permits taken in many of them, runs as many commands at the server as one
+// of 10 segments, because the state has a running total. How long they take says a benchmark.
 func TestTheCostOfSegments(t *testing.T) {
-	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
-		const window = 2 * time.Second
-		build := func(key string, segments int) *redislimit.SlidingWindow {
-			o := redislimit.StoreOptions{Store: store, Key: key, Timeout: patient, Prefetch: 1}
-			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 1 << 30, Window: window, SegmentsPerWindow: segments})
-		}
-		few, many := build("few", 10), build("many", 1000)
-		var times [2][]time.Duration
-		for start := time.Now(); time.Since(start) < 2*window; {
-			for i, l := range []core.Limiter{few, many} {
-				start := time.Now()
-				takes(t, l, 1)
-				times[i] = append(times[i], time.Since(start))
+	t.Parallel()
+	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
+		c := s.Client()
+		defer c.Close()
+		commands := func() (calls int) {
+			info, err := c.Info(t.Context(), "commandstats").Result()
+			require.NoError(t, err)
+			for _, stat := range regexp.MustCompile(`cmdstat_[hz]\w+:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+				n, err := strconv.Atoi(stat[1])
+				require.NoError(t, err)
+				calls += n
 			}
+			return calls
 		}
-		median := func(d []time.Duration) time.Duration {
-			d = d[len(d)/2:] // when the windows are full
-			slices.Sort(d)
-			return d[len(d)/2]
+		const requests = 50
+		cost := func(key string, segments int) int {
+			o := redislimit.StoreOptions{Store: store, Key: key, Timeout: patient, Prefetch: 1}
+			l := sliding(t, o, core.SlidingWindowOptions{PermitLimit: 1 << 30, Window: time.Hour, SegmentsPerWindow: segments, Anchor: time.Now()})
+			for i := range segments { // as if a permit had been taken in each segment but the latest
+				at := strconv.FormatInt(time.Now().Add(time.Duration(i+1)*time.Hour/time.Duration(segments+2)).UnixMicro(), 10)
+				require.NoError(t, c.HSet(t.Context(), "{"+key+"}:limit", at, 1).Err())
+				require.NoError(t, c.Do(t.Context(), "ZADD", "{"+key+"}:segments", at, at).Err())
+				if i == 0 {
+					require.NoError(t, c.HSet(t.Context(), "{"+key+"}:limit", "state", "sliding 0 1 1 "+strconv.Itoa(segments)+" "+at+" "+at).Err())
+				}
+			}
+			takes(t, l, 1)
+			before := commands()
+			for range requests {
+				takes(t, l, 1)
+			}
+			return commands() - before
 		}
-		t.Logf("a take with 10 segments: %v, with 1,000: %v", median(times[0]), median(times[1]))
-		require.Less(t, median(times[1]), 3*median(times[0]), "the goal is 1.5, on a quiet machine")
+		few, many := cost("few", 10), cost("many", 1000)
+		require.LessOrEqual(t, many, few+requests/2, "%d commands, and %d", few, many)
 	})
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// try takes permits in one of the ways there are: at once, waiting, or waiting and giving up
-// at some time.
+// try takes permits in one of several ways: without waiting, waiting, or giving up while it waits.
 func try(ctx context.Context, random *rand.Rand, l core.Limiter, permits int) (core.Lease, error) {
 	if random.IntN(3) == 0 {
 		lease := l.TryAcquire(permits)
@@ -35,8 +34,8 @@ func expected(err error) bool {
 	return err == nil || errors.Is(err, context.Canceled) || errors.Is(err, core.ErrRejected) || errors.Is(err, core.ErrClosed)
 }
 
-// Limiters as of several processes take, wait, give up, release and close, all at once. There
-// are never more leases than the limit, and in the end everything is back.
+// Limiters, as in several processes, take, wait, give up, release, settle and close concurrently. There are never more permits held
+// than the limit, and in the end all are back.
 func TestStressLeases(t *testing.T) {
 	const processes, callers, rounds, limit = 4, 4, 30, 5
 	s := serve(t)
@@ -70,12 +69,12 @@ func TestStressLeases(t *testing.T) {
 					}
 					held.Add(-int64(n))
 					if random.IntN(2) == 0 {
-						l.Refund(lease)
+						lease = l.Settle(lease, random.IntN(n+1))
 					}
 					lease.Release()
 				}
 				if p == 0 {
-					l.Close() // the others of this process go on
+					l.Close() // while the other callers of this process continue
 				}
 			})
 		}
@@ -86,16 +85,15 @@ func TestStressLeases(t *testing.T) {
 	}
 	require.Positive(t, granted.Load())
 	require.LessOrEqual(t, most.Load(), int64(limit))
-	// What was granted to a caller who had gone is given back behind, by one who is done at Close.
+	// Permits that were granted to a caller that had given up are returned in the background.
 	require.Eventually(t, func() bool {
 		return concurrency(t, redislimit.StoreOptions{Store: s.store, Key: "key", Timeout: time.Minute, TTL: time.Hour},
 			core.ConcurrencyLimiterOptions{PermitLimit: limit}).Available() == limit
 	}, time.Minute, time.Millisecond)
 }
 
-// Rate limiters as of several processes fetch ahead, take, refund, give up and close, all at
-// once. No permit is made, and a window's none is lost; a bucket gives back less where it
-// can't tell what it has lacked since.
+// Rate limiters, as in several processes, prefetch, take, settle, give up and close concurrently. No permit is granted twice, and
+// a window loses none. A bucket returns less if it cannot tell how many tokens it has lacked ever since.
 func TestStressPermitsAreConserved(t *testing.T) {
 	const processes, callers, rounds, limit = 4, 4, 60, 600
 	anchor := time.Now() // one for all: an Anchor of another grid is an Update
@@ -130,11 +128,11 @@ func TestStressPermitsAreConserved(t *testing.T) {
 							if err != nil {
 								continue
 							}
-							taken.Add(int64(n))
-							if random.IntN(4) == 0 {
-								taken.Add(-int64(n))
-								l.Refund(lease)
+							if random.IntN(3) == 0 {
+								n = random.IntN(n + 1)
+								l.Settle(lease, n)
 							}
+							taken.Add(int64(n))
 						}
 					})
 				}
@@ -156,7 +154,7 @@ func TestStressPermitsAreConserved(t *testing.T) {
 	}
 }
 
-// tryInTime is try for a limit whose permits do not come back: whoever waits gives up.
+// tryInTime is try for a limit whose permits do not come back, so every waiter gives up.
 func tryInTime(ctx context.Context, random *rand.Rand, l core.Limiter, permits int) (core.Lease, error) {
 	if random.IntN(2) == 0 {
 		lease := l.TryAcquire(permits)

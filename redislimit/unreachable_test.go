@@ -20,8 +20,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// The error of an unreachable store says why, and is the client's; but no time that was over is
-// the caller's own deadline.
+// The error of an unreachable store has the reason, and wraps the client's error. It never matches context.DeadlineExceeded.
 func TestAnUnreachableStoreSaysWhy(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for name, c := range map[string]struct {
@@ -63,7 +62,7 @@ type prompt struct{ redislimit.Store }
 
 func (prompt) Ready() bool { return true }
 
-// A store that fails only after its decision is asked again, and then the error says how.
+// A call may fail after its decision has timed out. The next decision that times out reports that error, too.
 func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
@@ -86,8 +85,8 @@ func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
 	})
 }
 
-// The time that the error names is the Timeout, however little of it was left when the call was sent.
-func TestTheErrorNamesTheBudget(t *testing.T) {
+// The error reports the Timeout, however little of it was left when the call was sent.
+func TestTheErrorReportsTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
 		s.store.answer(deafMute)
@@ -112,9 +111,9 @@ func TestTheErrorNamesTheBudget(t *testing.T) {
 	})
 }
 
-// Nothing is sent for a take whose Timeout was over before its turn came: its permits would be lost. The same holds for
-// other operations.
-func TestATakeThatIsTooLateIsNotSent(t *testing.T) {
+// A request whose Timeout ends while it waits for its turn is not sent, because its permits would be lost. The same is true of other
+// operations.
+func TestARequestThatIsTooLateIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
 		s.store.answer(deafMute)
@@ -133,8 +132,8 @@ func TestATakeThatIsTooLateIsNotSent(t *testing.T) {
 	})
 }
 
-// A call that is not answered in time goes on: a connection may take longer than a decision. What it took
-// counts as taken. It ends in the end, and at Close.
+// A call continues after its decision has timed out, because a connection may take longer. The permits that it takes count as taken.
+// It ends after 10 s, and at Close.
 func TestACallOutlastsItsDecision(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
@@ -170,7 +169,7 @@ func TestACallOutlastsItsDecision(t *testing.T) {
 	})
 }
 
-// paused is a server that does what it was sent after a pause, whether the client is there or not.
+// paused is a server that executes calls after a pause, even if the client has disconnected.
 type paused struct {
 	redislimit.Store
 
@@ -190,8 +189,8 @@ func (p *paused) Run(ctx context.Context, s *redislimit.Script, keys []string, a
 	return nil, ctx.Err()
 }
 
-// A pause of the server's: takes whose answer nobody waited for are executed when it is over, and
-// released soon after, also if the release comes first.
+// After a pause the server executes requests whose callers have timed out. Their leases are released soon, even if the release was
+// sent before.
 func TestAPauseLeavesNoPermitsBehind(t *testing.T) {
 	for _, pause := range []time.Duration{60 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond} {
 		bubble(t, func(t *testing.T, s *server) {
@@ -219,8 +218,8 @@ func TestAPauseLeavesNoPermitsBehind(t *testing.T) {
 	}
 }
 
-// A take that the server never got is looked for a few times, and then no more.
-func TestATakeThatWasNeverSent(t *testing.T) {
+// If a request never reached the server, its lease is released a few times, and then no more.
+func TestARequestThatWasNeverSent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
 		s.store.answer(gone)
@@ -234,9 +233,9 @@ func TestATakeThatWasNeverSent(t *testing.T) {
 	})
 }
 
-// What a lost take may hold is released once the store is back. Until then the store is called ever
-// more seldom, and not at all while the limiter knows it to be unreachable.
-func TestALostTakeCallsADeadStoreSeldom(t *testing.T) {
+// A lease that may have been granted, because the reply was lost, is released once the store is back. Until then the calls back
+// off, and while the breaker is open there are none.
+func TestReleasesOfLostRepliesBackOff(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
 		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
@@ -265,7 +264,7 @@ func TestALostTakeCallsADeadStoreSeldom(t *testing.T) {
 	})
 }
 
-// A release that fails is given up once its lease is over anyway, and one of a lease that the server has forgotten at once.
+// A release is sent again until its lease has expired, and not again if the server does not know the lease.
 func TestReleasesAreGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
@@ -287,8 +286,8 @@ func TestReleasesAreGivenUp(t *testing.T) {
 	})
 }
 
-// Once the store has answered, the next lost take is looked for as soon as the first one was.
-func TestAStoreThatIsBackIsNotCalledMoreSeldom(t *testing.T) {
+// Once the store has replied, the backoff of releases starts again.
+func TestTheBackoffOfReleasesStartsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
 		held := takes(t, l, 1)
@@ -314,9 +313,8 @@ func TestAStoreThatIsBackIsNotCalledMoreSeldom(t *testing.T) {
 	})
 }
 
-// While permits are on their way back, a request asks for them, although an earlier one is known to
-// have been refused.
-func TestARequestWhileARefundIsUnderWay(t *testing.T) {
+// While a refund is in flight, a request asks the store, although an earlier refusal is remembered.
+func TestARequestDuringARefund(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Window: time.Hour})
 		lease := takes(t, l, 1)
@@ -334,8 +332,8 @@ func TestARequestWhileARefundIsUnderWay(t *testing.T) {
 	})
 }
 
-// Renewals that fail neither end a trial of the store, nor put off the next one.
-func TestRenewalsWhileTheStoreIsTried(t *testing.T) {
+// Renewals that fail neither end a probe of the store, nor delay the next one.
+func TestRenewalsDuringAProbe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
 		o.TTL, o.Timeout = 600*time.Millisecond, 100*time.Millisecond
@@ -353,7 +351,7 @@ func TestRenewalsWhileTheStoreIsTried(t *testing.T) {
 		go l.Available()
 		synctest.Wait()
 		l.Available()
-		require.Equal(t, renewals+1, s.store.runs.Load(), "one trial is under way")
+		require.Equal(t, renewals+1, s.store.runs.Load(), "one probe is in flight")
 		time.Sleep(time.Second)
 		s.store.answer(nil)
 		require.Equal(t, 3, l.Available(), "the lease is lost")
@@ -361,8 +359,7 @@ func TestRenewalsWhileTheStoreIsTried(t *testing.T) {
 	})
 }
 
-// Two grids on one key, as while a new version is rolled out: permits count as long as the grid
-// says by which they were taken, and go neither back nor forth.
+// Two limiters on one key have different segments, as during a rollout. Permits come back as the limiter says that took them.
 func TestTwoGridsOnOneKey(t *testing.T) {
 	for name, grids := range map[string][2]core.SlidingWindowOptions{
 		"segments": {{Window: time.Second, SegmentsPerWindow: 4}, {Window: time.Second, SegmentsPerWindow: 5}},
@@ -394,8 +391,7 @@ func TestTwoGridsOnOneKey(t *testing.T) {
 	}
 }
 
-// The server's clock steps forward: at the next answer, of whatever call, the holder renews, and
-// finds that the lease is over.
+// The server's clock steps forward. The reply to any call makes the holder renew, and it finds the lease expired.
 func TestTheServersClockStepsForward(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		now := time.Now()
@@ -425,9 +421,9 @@ func TestTheServersClockStepsForward(t *testing.T) {
 	})
 }
 
-var errUser = errors.New("a user's")
+var errUser = errors.New("a user's error")
 
-// Waiters behind the head are asked for with it, and served in one call.
+// The waiters behind the head are served in the same call.
 func TestTheQueueIsServedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := core.FixedWindowOptions{PermitLimit: 50, Window: time.Minute, Anchor: time.Now(), QueueLimit: 50}

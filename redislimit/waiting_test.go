@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// asking is an Acquire under way.
+// asking is an Acquire in flight.
 type asking struct {
 	lease core.Lease // once it is over
 	over  chan error
@@ -29,35 +29,24 @@ func ask(ctx context.Context, l core.Limiter, permits int) *asking {
 	return a
 }
 
-// slowly is a store's answer that takes a while.
+// slowly is a store's reply that takes a while.
 func slowly(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
 	time.Sleep(time.Millisecond)
 	return next()
 }
 
-// A caller that the store refuses waits in the queue, if there is room, and until Close.
+// A caller that the store refuses waits in the queue, if it has room, until Close.
 func TestWaiting(t *testing.T) {
-	for name, build := range map[string]func(t *testing.T, s *server) everything{
-		"bucket": func(t *testing.T, s *server) everything {
-			t.Helper()
-			o := perSecond
-			o.QueueLimit = 1
-			return bucket(t, s.shared("key"), o)
-		},
-		"concurrency": func(t *testing.T, s *server) everything {
-			t.Helper()
-			return concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 5, QueueLimit: 1})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range []string{"bucket", "concurrency"} {
+		t.Run(kind, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
-				l := build(t, s)
+				l := ofKind(t, kind, s.shared("key"), 5)
 				s.store.answer(slowly)
 				first := ask(t.Context(), l, 5)
 				require.NoError(t, <-first.over)
-				next := ask(t.Context(), l, 1)
+				next := ask(t.Context(), l, 5)
 				time.Sleep(5 * time.Millisecond)
-				require.Equal(t, 1, l.Statistics().Queued)
+				require.Equal(t, 5, l.Statistics().Queued)
 				require.Empty(t, next.over)
 
 				require.ErrorIs(t, <-ask(t.Context(), l, 1).over, core.ErrRejected)
@@ -100,8 +89,8 @@ func TestWaitingInLocal(t *testing.T) {
 	})
 }
 
-// A waiter has just been refused: it asks again when it can be served, or a second later, also if the queue was empty for long.
-func TestAWaiterDoesNotAskAgainAtOnce(t *testing.T) {
+// A waiter that was refused asks again when it can be served, or a second later, even if the queue was empty for a long time.
+func TestAWaiterAsksAgainWhenItCanBeServed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
 		for range 2 {
@@ -118,7 +107,7 @@ func TestAWaiterDoesNotAskAgainAtOnce(t *testing.T) {
 	})
 }
 
-// A call that refuses a waiter says when it can be served: the store is not asked before that, however long the call took.
+// A call that refuses a waiter reports when it can be served. The store is not asked before that, however long the call took.
 func TestAWaiterWhoseCallTakesLong(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
@@ -139,7 +128,7 @@ func TestAWaiterWhoseCallTakesLong(t *testing.T) {
 }
 
 // The subscription lasts as long as a caller waits.
-func TestNobodyListensForNobody(t *testing.T) {
+func TestTheSubscriptionEndsWithTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		const channel = "{key}:limit:released"
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
@@ -157,8 +146,9 @@ func TestNobodyListensForNobody(t *testing.T) {
 	})
 }
 
-// A take that is refused only because one ahead of it in its call would wait is asked for again if that one's caller has left.
-func TestATakeBehindOneWhoseCallerLeaves(t *testing.T) {
+// A request is refused because the one ahead of it in the same call is going to wait. If that one's caller gives up, the request
+// is sent again.
+func TestARequestBehindOneWhoseCallerGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
 		takes(t, l, 2)
@@ -178,7 +168,7 @@ func TestATakeBehindOneWhoseCallerLeaves(t *testing.T) {
 	})
 }
 
-// More waiters than one call asks for are served by the calls after it, at once.
+// If there are more waiters than one call asks for, the next calls follow immediately.
 func TestMoreWaitersThanACallAsksFor(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		const permits = 100
@@ -198,4 +188,34 @@ func TestMoreWaitersThanACallAsksFor(t *testing.T) {
 			a.lease.Release()
 		}
 	})
+}
+
+// A store that refuses permits, although it reports that they are there, is not asked over and over: that is a refusal, until a
+// period is over.
+func TestARefusalThatCannotBe(t *testing.T) {
+	for kind, reply := range map[string][]int64{
+		"bucket":      {0, 1e15, 0, 0, 1, 0, 0},
+		"fixed":       {0, 1e15, 6e7, 1e15 + 6e7, 1, 0, 0, 0, 0, 0},
+		"sliding":     {0, 1e15, 15e6, 1e15 + 6e7, 1, 0, 0, 0, 0, 0},
+		"concurrency": {0, 1e15, 0, 0, 1, 0, 0},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l := ofKind(t, kind, s.shared("key"), 5)
+				s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) {
+					time.Sleep(10 * time.Microsecond)
+					return reply, nil
+				})
+				retry, ok := core.RetryAfter.From(refuses(t, l, 1))
+				require.Equal(t, kind != "concurrency", ok)
+				require.Equal(t, ok, retry >= 15*time.Second)
+				require.Equal(t, int64(1), s.store.runs.Load())
+				waits, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := l.Acquire(waits, 1)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.LessOrEqual(t, s.store.runs.Load(), int64(10), "once a second")
+			})
+		})
+	}
 }

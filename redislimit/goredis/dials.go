@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dials notices when a client cannot make a connection, and ends the commands that wait for one. go-redis tries five
-// times by default, which takes longer than a decision.
+// dials notices when a client cannot make a connection, and fails the commands that wait for one. By itself go-redis tries five
+// times, which takes longer than a decision.
 type dials struct {
 	mu       sync.Mutex
-	commands map[*context.CancelCauseFunc]struct{} // that are being processed
+	commands map[*context.CancelCauseFunc]struct{} // in flight
 }
 
-// known has the dials of each client, so that all stores of a client share one hook. The hook keeps them.
+// known holds the dials of each client, so that all stores of a client share one hook. The hook keeps them alive.
 var known struct {
 	sync.Mutex
 
@@ -47,8 +47,8 @@ func dialsOf(client *redis.Client) *dials {
 	return d
 }
 
-// run calls f. If a connection cannot be made meanwhile, it ends the context of f, and returns why; a command that has a
-// connection is not interrupted by a context.
+// run calls f. If a connection cannot be made meanwhile, it cancels the context of f and returns the reason. A command that has a
+// connection is not interrupted by its context.
 func (d *dials) run(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,7 +77,7 @@ func (d *dials) remove(c *context.CancelCauseFunc) {
 func (d *dials) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
-		if err != nil && ctx.Err() == nil { // else nobody waits for it
+		if err != nil && ctx.Err() == nil { // otherwise no command waits for it
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			for cancel := range d.commands {

@@ -52,7 +52,7 @@ func farAwayWith(t *testing.T, notifications *maintnotifications.Config, limiter
 	})
 }
 
-// together has each limiter take a permit, all at once, and returns how many were granted and how long the slowest took.
+// together has each limiter take a permit concurrently, and returns how many were granted and how long the slowest took.
 func together(all []*redislimit.TokenBucket) (granted int, took time.Duration) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -72,7 +72,7 @@ func together(all []*redislimit.TokenBucket) (granted int, took time.Duration) {
 	return granted, took
 }
 
-// A connection that takes longer than a decision is made all the same, and kept.
+// A connection that takes longer than a decision is completed, and kept.
 func TestAFarServer(t *testing.T) {
 	farAway(t, 1, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
 		granted, took := together(all)
@@ -108,7 +108,7 @@ func TestAFarServerAfterItsConnectionsWereLost(t *testing.T) {
 	})
 }
 
-// Callers that come together find as many connections, once a probe has found out that the server is there.
+// Concurrent callers find as many connections, once a probe has reached the server.
 func TestManyCallersOfAFarServer(t *testing.T) {
 	farAway(t, 8, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
 		require.Equal(t, 3, allServed(t, all))
@@ -121,8 +121,8 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 	})
 }
 
-// More callers than the pool has connections share pipelines, and none waits for another's. A command is sent once, also
-// if its connection is lost meanwhile.
+// If there are more callers than connections, they share pipelines, and no pipeline waits for another. A command is sent once, even
+// if its connection is lost.
 func TestMoreCallersThanConnections(t *testing.T) {
 	const callers = 64 // on 32 connections
 	farAway(t, callers, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
@@ -151,9 +151,9 @@ func allServed(t *testing.T, all []*redislimit.TokenBucket) (rounds int) {
 	return rounds
 }
 
-// By default a new connection also asks for notifications of maintenance, and changes the client's options when the server
-// has none: one of several connections made at once, while the others read them (the race detector finds it).
-func TestConnectionsMadeAtOnceByDefault(t *testing.T) {
+// By default a new connection also asks for maintenance notifications, and changes the client's options if the server does not
+// support them. Other connections that are made concurrently read those options, so the race detector must find no race.
+func TestConcurrentConnectionsByDefault(t *testing.T) {
 	farAwayWith(t, nil, 8, func(t *testing.T, _ *network.Network, all []*redislimit.TokenBucket) {
 		allServed(t, all)
 	})

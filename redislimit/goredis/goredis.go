@@ -21,17 +21,17 @@ import (
 // New returns a store that runs scripts by c: the client of a single server, of a Sentinel, of a cluster or of a
 // ring. The client remains the caller's, who closes it after the limiters. A store is safe for concurrent use.
 //
-// A script is never sent again after its bytes were sent, whatever the client's MaxRetries; a cluster's redirections
-// are followed. When a node of a cluster does not answer, the client reloads the cluster's slots.
+// A script is never sent again after its bytes were sent, whatever the client's MaxRetries. Redirections of a cluster are
+// followed. When a node of a cluster does not reply, the client reloads the cluster's slots.
 //
-// A connection is made apart from the decision that wants it, and kept, even if the decision does not wait so long; its
-// script may then be sent after it has ended, and what it takes counts as taken. With a single server or a Sentinel, a
-// connection that cannot be made is a failure at once, while go-redis tries again (DialerRetries): New adds a hook
-// to the client, once, which sees that.
+// A connection is not bound to the decision that needs it: it is completed even if that decision has timed out, and kept. The
+// script may then be sent late, and permits that it takes count as taken. With a single server or a Sentinel, a connection that
+// cannot be made is an immediate failure, although go-redis tries again (DialerRetries). To notice that, New adds a hook to the
+// client, once.
 //
-// With a single server or a Sentinel, up to eight limiters that are asked at the same time have a connection each, and more
-// share pipelines. A cluster's or a ring's pool should have room for as many connections as limiters are asked at the same
-// time. One more is used for each concurrency limiter that a caller waits for.
+// With a single server or a Sentinel, up to eight concurrent calls have a connection each, and more share pipelines. With a
+// cluster or a ring, the pool should have as many connections as there are concurrent calls. Each concurrency limiter uses one
+// more connection while callers wait for it.
 func New(c redis.UniversalClient) redislimit.Store {
 	s := &store{client: c, process: c.Process}
 	switch c := c.(type) {
@@ -42,8 +42,7 @@ func New(c redis.UniversalClient) redislimit.Store {
 		s.process = func(ctx context.Context, cmd redis.Cmder) error {
 			err := c.Process(ctx, cmd)
 			if !answered(err) {
-				// The primary may be another one now. By itself go-redis asks every minute, or when a node that it
-				// still knows redirects it.
+				// There may be a new primary. By itself go-redis asks only once a minute, or when a node redirects it.
 				c.ReloadState(ctx)
 			}
 			return err
@@ -56,17 +55,17 @@ type store struct {
 	client  redis.UniversalClient
 	process func(context.Context, redis.Cmder) error
 	prompt  bool         // process ends with its context
-	replies atomic.Int32 // commands answered in a row, up to certain
+	replies atomic.Int32 // in a row, up to certain
 }
 
-// certain is how many replies in a row make it likely that a connection is at hand. One that is not yet made would be lost at
-// the deadline of a call that a ready store makes, and a single reply may be that to a probe after a failure.
+// certain is how many replies in a row make it likely that a connection is ready. A ready store gives up a connection that is not
+// made by the call's deadline, and a single reply may be that of a probe after a failure.
 const certain = few + 1
 
 // Ready implements an option of [redislimit.Store].
 func (s *store) Ready() bool { return s.prompt && s.replies.Load() >= certain }
 
-// prompt returns a client with the connections of c that obeys the deadlines of contexts.
+// prompt returns a client that shares the connections of c and obeys the deadlines of contexts.
 func prompt(c *redis.Client) *redis.Client {
 	o := c.Options()
 	if o.ContextTimeoutEnabled {
@@ -78,7 +77,7 @@ func prompt(c *redis.Client) *redis.Client {
 	return view
 }
 
-// once is a command that go-redis does not send again.
+// once is a command that go-redis does not retry.
 type once struct{ *redis.IntSliceCmd }
 
 func (once) NoRetry() bool { return true }
@@ -112,13 +111,13 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 	return cmd.Val(), nil
 }
 
-// answered reports whether the server has answered, if only with an error.
+// answered reports whether the server has replied, even if with an error.
 func answered(err error) bool {
 	if err == nil {
 		return true
 	}
-	var says redis.Error
-	return errors.As(err, &says)
+	var reply redis.Error
+	return errors.As(err, &reply)
 }
 
 // Client implements an option of [redislimit.Store].

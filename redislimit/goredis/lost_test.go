@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-// losing is a connection that ends instead of bringing the answer of the next script, if lose is set.
+// losing is a connection that ends before the reply to the next script, if lose is set.
 type losing struct {
 	net.Conn
 
@@ -43,9 +43,9 @@ func (c *losing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A take whose answer is lost was perhaps granted. It is not sent again, although go-redis does so with other commands:
-// it counts as taken, once.
-func TestATakeIsNotSentAgain(t *testing.T) {
+// A request whose reply is lost may have been granted. It is not sent again, although go-redis retries other commands. It counts as
+// taken, once.
+func TestARequestIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lose atomic.Bool
 		m := miniredis.NewMiniRedis()

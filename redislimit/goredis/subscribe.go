@@ -31,13 +31,13 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 	}()
 	return func() {
 		cancel()
-		_ = ps.Close() // it ends a Receive
+		_ = ps.Close() // ends a Receive
 		<-ended
 	}, nil
 }
 
-// receive calls f for each message until the connection ends or times out. By itself go-redis would wait forever for a
-// connection that is silent.
+// receive calls f for each message until the connection ends, or does not reply to a ping. By itself go-redis would wait forever
+// on a connection that hangs.
 func receive(ctx context.Context, ps *redis.PubSub, f func()) {
 	for pinged := false; ; {
 		message, err := ps.ReceiveTimeout(ctx, pingEvery)

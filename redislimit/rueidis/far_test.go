@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
-// A connection that takes longer than a decision is made all the same, and kept, also after the server has closed it.
+// A connection that takes longer than a decision is completed, and kept. That is also so after the server has closed it.
 func TestAFarServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const roundTrip = 40 * time.Millisecond // TCP and HELLO take more than a Timeout of 50 ms

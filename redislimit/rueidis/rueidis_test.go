@@ -14,9 +14,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
-// Who waits listens on a connection of its own, as a server may run no scripts on one that is
-// subscribed; miniredis does not.
-func TestScriptsRunWhileSomebodyListens(t *testing.T) {
+// A subscription has a connection of its own, because some servers, such as miniredis, run no scripts on one that is subscribed.
+func TestScriptsRunDuringASubscription(t *testing.T) {
 	m := miniredis.RunT(t)
 	c, err := client.NewClient(client.ClientOption{InitAddress: []string{m.Addr()}, DisableCache: true})
 	require.NoError(t, err)
@@ -55,7 +54,7 @@ func TestScriptsRunWhileSomebodyListens(t *testing.T) {
 	select {
 	case <-heard:
 	case <-ctx.Done():
-		require.Fail(t, "it hears nothing")
+		require.Fail(t, "no message arrives")
 	}
 	stop()
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// pingEvery is how often a subscribed connection is pinged. The reply must come within the same time. By itself rueidis
-// notices a silent connection after ConnWriteTimeout, which is 10 s by default.
+// pingEvery is how often a subscribed connection is pinged. The reply must come within the same time. By itself rueidis notices a
+// connection that hangs only after ConnWriteTimeout, 10 s by default.
 const pingEvery = time.Second
 
 // Subscribe implements [redislimit.Store].
@@ -40,7 +40,7 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 		if ping(context.WithoutCancel(ctx), own) == nil {
 			release()
 		} else {
-			own.Close() // release would wait for a silent server
+			own.Close() // release would wait for the server
 		}
 	}()
 	select {

@@ -12,7 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Network makes connections to a server in memory. A byte takes oneWay in each direction, in the bubble's time.
+// Network makes connections to a server in memory. Each byte arrives after oneWay, in the bubble's time.
 type Network struct {
 	server *miniredis.Miniredis
 	oneWay time.Duration

@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Programs returns the servers that are there; a test that finds none skips.
+// Programs returns the server programs that are installed. If there are none, the test is skipped.
 func Programs(tb testing.TB) []string {
 	tb.Helper()
 	var found []string
@@ -37,7 +37,7 @@ func Programs(tb testing.TB) []string {
 	return found
 }
 
-// Server is a server of the test's own, on a free port, without persistence.
+// Server is a server for one test, on a free port, without persistence.
 type Server struct {
 	Addr string
 	Port int
@@ -48,7 +48,7 @@ type Server struct {
 	cmd     *exec.Cmd
 }
 
-// Start starts a server and waits until it answers; it ends with the test.
+// Start starts a server and waits until it replies. The server ends with the test.
 func Start(tb testing.TB, program string, args ...string) *Server {
 	tb.Helper()
 	port := FreePort(tb)
@@ -62,7 +62,7 @@ func Start(tb testing.TB, program string, args ...string) *Server {
 	return s
 }
 
-// Replica starts a replica of the primary and waits until it has caught up.
+// Replica starts a replica of the primary and waits until it is synchronized.
 func Replica(tb testing.TB, program string, primary *Server) *Server {
 	tb.Helper()
 	s := Start(tb, program, "--replicaof", "127.0.0.1 "+strconv.Itoa(primary.Port), "--repl-diskless-sync-delay", "0")
@@ -73,8 +73,8 @@ func Replica(tb testing.TB, program string, primary *Server) *Server {
 // SentinelName is the name by which a sentinel knows its primary.
 const SentinelName = "primary"
 
-// Sentinel starts a sentinel that knows the primary and its replica. It fails over when it is
-// told to, and by itself when the primary has not answered for downAfter; 0: never.
+// Sentinel starts a sentinel for the primary and its replica. It fails over when Failover tells it to, and by itself when the
+// primary has not replied for downAfter; 0 means never.
 func Sentinel(tb testing.TB, program string, primary *Server, downAfter time.Duration) *Server {
 	tb.Helper()
 	port, dir := FreePort(tb), tb.TempDir()
@@ -95,7 +95,7 @@ func Sentinel(tb testing.TB, program string, primary *Server, downAfter time.Dur
 	return s
 }
 
-// Failover tells a sentinel to promote the replica, as soon as it finds it fit.
+// Failover tells a sentinel to promote the replica, and repeats that until the sentinel accepts.
 func (s *Server) Failover() {
 	s.tb.Helper()
 	s.await("failover", func(c *redis.Client) bool {
@@ -103,7 +103,7 @@ func (s *Server) Failover() {
 	})
 }
 
-// AwaitInfo waits until what the server says of its replication has the text.
+// AwaitInfo waits until the server's replication info contains the text.
 func (s *Server) AwaitInfo(text string) {
 	s.tb.Helper()
 	s.await(text, func(c *redis.Client) bool {
@@ -112,7 +112,7 @@ func (s *Server) AwaitInfo(text string) {
 	})
 }
 
-// FreePort returns a port that nobody uses, whose cluster port is below 65536.
+// FreePort returns an unused port whose cluster port is unused, too.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	for {
@@ -135,7 +135,7 @@ func FreePort(tb testing.TB) int {
 	}
 }
 
-// Restart starts the server anew, without its data.
+// Restart kills the server and starts it again, without its data.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Kill()
@@ -146,7 +146,7 @@ func (s *Server) Restart() {
 	s.WaitReady()
 }
 
-// WaitReady waits until the server answers.
+// WaitReady waits until the server replies.
 func (s *Server) WaitReady() {
 	s.tb.Helper()
 	c := s.Client()
@@ -159,10 +159,10 @@ func (s *Server) WaitReady() {
 		}
 		<-timer.C
 	}
-	s.tb.Fatalf("%s does not answer", s.Addr)
+	s.tb.Fatalf("%s does not reply", s.Addr)
 }
 
-// Kill ends the server at once.
+// Kill ends the server with SIGKILL.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
@@ -181,7 +181,7 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
-// Client returns a client for the test's own questions.
+// Client returns a client for the test's own commands.
 func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
 }
@@ -215,8 +215,8 @@ func Cluster(tb testing.TB, program string) []*Server {
 	return nodes
 }
 
-// ClusterReplica starts a replica of the master that has the key's slot, and waits until the cluster knows it and it has
-// caught up. It returns the master.
+// ClusterReplica starts a replica of the master that has the key's slot, and waits until the replica is synchronized and known to
+// the cluster. It returns the master.
 func ClusterReplica(tb testing.TB, program string, nodes []*Server, key string) (master *Server) {
 	tb.Helper()
 	var id string
@@ -254,7 +254,7 @@ func ClusterReplica(tb testing.TB, program string, nodes []*Server, key string) 
 	return master
 }
 
-// await waits until what is asked is so.
+// await waits until a condition holds.
 func (s *Server) await(what string, is func(*redis.Client) bool) {
 	s.tb.Helper()
 	c := s.Client()
@@ -267,7 +267,7 @@ func (s *Server) await(what string, is func(*redis.Client) bool) {
 		}
 		<-timer.C
 	}
-	s.tb.Fatalf("%s: %s is not as it should be", s.Addr, what)
+	s.tb.Fatalf("%s: timed out waiting for %s", s.Addr, what)
 }
 
 // MoveSlot moves the slot of a key from the master that has it to another.
@@ -298,7 +298,7 @@ func MoveSlot(tb testing.TB, nodes []*Server, key string) {
 		}
 	}
 	if from == nil {
-		tb.Fatalf("nobody has the slot of %q", key)
+		tb.Fatalf("no node has the slot of %q", key)
 	}
 	check := func(err error) {
 		if err != nil {
