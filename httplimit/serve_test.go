@@ -123,18 +123,6 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-type counting struct {
-	io.Reader
-
-	read int
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.read += n
-	return n, err
-}
-
 func TestHijack(t *testing.T) {
 	for name, o := range everyWay() {
 		t.Run(name, func(t *testing.T) {

@@ -25,11 +25,6 @@ var slow = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 	}
 })
 
-// with plays a request under a context.
-func with(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
-	return play(h, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
-}
-
 func TestWaiting(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -143,12 +138,4 @@ func TestHopelessWait(t *testing.T) {
 		require.Equal(t, 200, get(h, "/").Code)
 		require.Equal(t, 3500*time.Millisecond, time.Since(start))
 	})
-}
-
-// ctxLimiter does with its context as a test says.
-type ctxLimiter func(ctx context.Context) (core.Lease, error)
-
-func (f ctxLimiter) TryAcquire(*http.Request, int) core.Lease { return core.Reject() }
-func (f ctxLimiter) Acquire(ctx context.Context, _ *http.Request, _ int) (core.Lease, error) {
-	return f(ctx)
 }

@@ -151,9 +151,9 @@ type facts struct {
 // facts returns the config with the optional interfaces of a limiter that New returns.
 func (c Config) facts(t *testing.T) (*facts, []ruleError) {
 	t.Helper()
-	c.Manual = c.Manual && c.Refill > 0
-	c.Holds = c.Holds || c.Refill == 0
 	f := &facts{Config: c}
+	f.Manual = c.Manual && c.Refill > 0
+	f.Holds = c.Holds || c.Refill == 0
 	r := rule{name: "config", check: func(s *subject) {
 		f.offers = interfacesOf(s.l) &^ f.Lacks
 		f.cores = !slices.ContainsFunc(backdoor.Core[core.Lease]().Roots(s.l), func(root any) bool { return !isCores(root) })

@@ -225,7 +225,7 @@ func (p *play) release() {
 	p.compare()
 }
 
-// releases releases a lease whose permits are held.
+// releases gives a lease back whose permits are held.
 func (p *play) releases(h *holding) {
 	h.released = true
 	p.m.held -= h.Permits()
@@ -272,7 +272,8 @@ func (p *play) cancel(several bool) {
 		p.m.held -= h.Permits()
 	}
 	was := len(p.m.waiting)
-	if p.m.serve(); len(p.m.waiting) < was && !several {
+	p.m.serve()
+	if len(p.m.waiting) < was && !several {
 		rule = "cancelling serves a waiter that now fits"
 	}
 	p.about(rule)
@@ -419,7 +420,8 @@ func (p *play) update() {
 	}
 	limit := []int{-1, 0, p.m.limit + 1, p.m.limit + 3, p.m.limit - 1, 1, p.Limit}[p.random.IntN(7)]
 	if limit < 1 || p.m.closed {
-		if p.about("a bad update changes nothing"); p.skips() {
+		p.about("a bad update changes nothing")
+		if p.skips() {
 			return
 		}
 		switch err := p.Update(p.l, limit); {
@@ -445,7 +447,8 @@ func (p *play) update() {
 		}
 	}
 	if left := len(p.m.waiting); !p.m.timed {
-		if p.m.serve(); len(p.m.waiting) < left {
+		p.m.serve()
+		if len(p.m.waiting) < left {
 			rule = "an update serves a waiter that now fits"
 		}
 	}
@@ -474,7 +477,8 @@ func (p *play) reset() {
 	rule, waited := "a reset makes a rate limiter as new", len(p.m.waiting)
 	p.m.spent, p.owed = 0, false
 	p.resets++
-	if p.m.serve(); len(p.m.waiting) < waited {
+	p.m.serve()
+	if len(p.m.waiting) < waited {
 		rule = "a reset serves a waiter"
 	}
 	p.about(rule)
@@ -547,7 +551,8 @@ func (p *play) everythingBack() {
 		p.releaseAll()
 	}
 	p.refill()
-	if p.catchUp(); full && p.m.available() < p.m.limit {
+	p.catchUp()
+	if full && p.m.available() < p.m.limit {
 		p.fatalf("Available() a Refill after the latest grant: %d, want %d", p.m.available(), p.m.limit)
 	}
 	switch { // of leases whose permits have come back
@@ -650,9 +655,10 @@ func (p *play) agree(c *call, waits bool) {
 		}
 		p.fatalf("Acquire(%d) waits, want it to end (%v)", c.n, c.want)
 	case c.want == nil:
-		if c.wantGrant(""); c.err != nil {
-			p.fatalf("it would have been granted")
+		if c.err != nil {
+			p.fatalf("Acquire(%d) %v, want it granted", c.n, c)
 		}
+		p.wantPermits(c.lease, c.n, "Acquire")
 		p.hold(&holding{Lease: c.lease, at: c.at, resets: p.resets})
 	case !errors.Is(c.err, c.want):
 		p.fatalf("Acquire(%d) %v, want: %v", c.n, c, c.want)
@@ -669,7 +675,7 @@ func (p *play) wantReason(c *call) {
 	about := p.rule
 	p.about("reason phrases are those of core")
 	got, ok := core.ReasonPhrase.From(c.lease)
-	if ok && p.phrase == "permits exhausted" && c.reason != "" && got != c.reason && !(p.m.holds && p.m.timed) {
+	if ok && p.phrase == "permits exhausted" && c.reason != "" && got != c.reason && (!p.m.holds || !p.m.timed) {
 		p.fatalf("ReasonPhrase of an Acquire: %q, want %q", got, c.reason)
 	}
 	p.about(about)
