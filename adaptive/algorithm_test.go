@@ -44,7 +44,7 @@ func FuzzAlgorithms(f *testing.F) {
 				continue
 			}
 			if r.IntN(50) == 0 {
-				limit = 1 + r.IntN(most) // somebody else moved it
+				limit = 1 + r.IntN(most) // it was moved in another way
 			}
 			w := collect.Take(drops)
 			want := a.Next(limit, adaptive.Window(w))
@@ -75,7 +75,7 @@ func TestAIMD(t *testing.T) {
 	assert.InDelta(t, 81.25, next(81, 20, 0, time.Second), 0.01, "in time, and one more after as many as the limit")
 	assert.InDelta(t, 82.25, next(81, 1000, 0, time.Millisecond), 0.01, "by one at most")
 	assert.InDelta(t, 41, next(82, 19, 1, time.Millisecond), 1e-9, "a drop cuts")
-	assert.InDelta(t, 41, next(41, 20, 1, time.Millisecond), 1e-9, "it was under way when the limit was cut")
+	assert.InDelta(t, 41, next(41, 20, 1, time.Millisecond), 1e-9, "it was in flight when the limit was cut")
 	assert.InDelta(t, 41, next(41, 59, 2, time.Millisecond), 1e-9, "so was this")
 	assert.InDelta(t, 20.5, next(41, 0, 1, 0), 1e-9, "this was not")
 }

@@ -220,7 +220,7 @@ func TestWindows(t *testing.T) {
 }
 
 // After a large change of the limit the leases of before do not count, nor those that end while
-// they are under way.
+// they are in flight.
 func TestLeasesOfBeforeALargeChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := wants(20)
@@ -346,7 +346,7 @@ func TestDropsStopAtMin(t *testing.T) {
 	assert.Equal(t, 3, l.Limit())
 }
 
-// More than the limit in force waits until the limit has grown, or is rejected.
+// More than the current limit waits until the limit has grown, or is rejected.
 func TestMoreThanTheLimitInForceWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConcurrency(t, adaptive.Options{Max: 10, Initial: 4, QueueLimit: 8, Algorithm: wants(8)})
@@ -402,7 +402,7 @@ func TestDropsWhileNextRuns(t *testing.T) {
 	})
 }
 
-// A panic goes to the caller that releases; what it held is back, and the limiter goes on.
+// A panic goes to the caller that releases; what it held is back, and the limiter continues.
 func TestNextPanics(t *testing.T) {
 	a := &script{next: func(int, adaptive.Window) float64 { panic("boom") }}
 	l := newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: a})
@@ -446,7 +446,7 @@ func TestNextPanicsWhileWorkIsDropped(t *testing.T) {
 	})
 }
 
-// OnChange may panic: the limit is in force, and the limiter goes on.
+// OnChange may panic: the limit is applied, and the limiter continues.
 func TestOnChangePanics(t *testing.T) {
 	l := newConcurrency(t, adaptive.Options{Initial: 10, OnChange: func(adaptive.Change) { panic("boom") }})
 	assert.PanicsWithValue(t, "boom", func() { l.Drop(l.TryAcquire(1)) })
@@ -580,7 +580,7 @@ func TestStressConcurrency(t *testing.T) {
 	assert.Zero(t, st.Queued)
 }
 
-// A limiter that moves to where the clock is earlier, or decades later, goes on learning there. A
+// A limiter that moves to where the clock is earlier, or decades later, continues to learn there. A
 // lease that is held during the move says nothing.
 func TestLearningInAnotherBubble(t *testing.T) {
 	a := wants(math.NaN())

@@ -69,7 +69,7 @@ func ExampleConcurrency_TryQuietly() {
 	// Output: false 0
 }
 
-// A rejection that nobody hears of is not counted.
+// A rejection that no caller sees is not counted.
 func ExampleShed_TryQuietly() {
 	busy := func() float64 { return 0.95 }
 	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: busy, Above: 0.9})

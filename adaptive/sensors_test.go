@@ -17,7 +17,7 @@ import (
 
 // busy keeps one processor busy for d.
 func busy(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d; {
+	for start := time.Now(); time.Since(start) < d; {
 	}
 }
 

@@ -102,7 +102,7 @@ func TestShedKeepsTheRules(t *testing.T) {
 					before := g.count()
 					time.Sleep(100 * time.Millisecond)
 					synctest.Wait()
-					if g.count() == before { // no timer has read it: nobody waits
+					if g.count() == before { // no timer has read it: no request waits
 						ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // t is of another bubble
 						g.then(cancel)
 						_, _ = l.Acquire(ctx, 1)
@@ -176,10 +176,10 @@ func TestShedOneReadsAtATime(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		begin := time.Now()
+		start := time.Now()
 		_, err := s.Acquire(ctx, 1)
 		assert.Equal(t, context.DeadlineExceeded, err, "a wait for the first reading ends with the context")
-		assert.Equal(t, time.Millisecond, time.Since(begin))
+		assert.Equal(t, time.Millisecond, time.Since(start))
 		synctest.Wait()
 		assert.Zero(t, refused.Load())
 		time.Sleep(time.Second)
@@ -210,9 +210,9 @@ func TestShedCloseDuringTheFirstReading(t *testing.T) {
 		go func() { errs <- s.TryAcquire(1).Err() }()
 		synctest.Wait()
 		require.NoError(t, s.Close())
-		begin := time.Now()
+		start := time.Now()
 		assert.Equal(t, core.ErrClosed, <-errs)
-		assert.Zero(t, time.Since(begin))
+		assert.Zero(t, time.Since(start))
 		assert.Equal(t, core.ErrClosed, <-errs)
 		assert.Equal(t, core.ErrClosed, s.TryAcquire(1).Err())
 		assert.Equal(t, 1, g.count())
@@ -247,7 +247,7 @@ func TestShedTimerReadsWhileSomebodyWaits(t *testing.T) {
 		assert.EqualValues(t, 2, served.Load())
 		assert.Equal(t, core.Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: 2}, s.Statistics())
 		time.Sleep(time.Minute)
-		assert.Equal(t, 4, g.count(), "no timer goes on")
+		assert.Equal(t, 4, g.count(), "no timer continues")
 	})
 }
 
@@ -301,10 +301,10 @@ func TestShedInAnotherBubble(t *testing.T) {
 			time.Sleep(time.Hour)
 			require.False(t, s.TryAcquire(1).Acquired())
 			time.AfterFunc(time.Minute, func() { g.set(0) })
-			begin := time.Now()
+			start := time.Now()
 			_, err := s.Acquire(t.Context(), 1)
 			require.NoError(t, err)
-			assert.Equal(t, time.Hour, time.Since(begin))
+			assert.Equal(t, time.Hour, time.Since(start))
 		})
 	}
 }

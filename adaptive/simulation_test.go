@@ -41,7 +41,7 @@ type trial struct {
 
 	n, within int
 	sum       float64
-	begin     time.Duration
+	start     time.Duration
 	end       time.Duration
 }
 
@@ -57,7 +57,7 @@ func (tr *trial) run(f interface{ New() adaptive.Algorithm }) simulation.Result 
 		}
 		tr.n++
 		if tr.n <= tr.from {
-			tr.begin = t
+			tr.start = t
 			return
 		}
 		tr.end = t
@@ -76,7 +76,7 @@ func (tr *trial) settled(t *testing.T, mean time.Duration) {
 	n := float64(tr.n - tr.from)
 	assert.InDelta(t, 1, tr.sum/n/float64(tr.capacity), 0.2, "the mean limit, over the capacity")
 	assert.Greater(t, float64(tr.within)/n, 0.8, "share of samples with a limit within 20 %")
-	goodput := n / (tr.end - tr.begin).Seconds() * mean.Seconds() / float64(tr.capacity)
+	goodput := n / (tr.end - tr.start).Seconds() * mean.Seconds() / float64(tr.capacity)
 	assert.Greater(t, goodput, 0.92, "the throughput, over the server's")
 }
 
@@ -156,23 +156,23 @@ func TestFindsTheCapacityOfAServerThatIsShared(t *testing.T) {
 // chance, so that the limit where it starts looks as if it were too much already. In five
 // seconds there is time enough to find out.
 func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
-	const c, begin, end = 100, 4 * time.Second, 5 * time.Second
+	const c, start, end = 100, 4 * time.Second, 5 * time.Second
 	for _, f := range finders {
 		for _, seed := range []uint64{35, 103, 1132, 1321, 1539, 1562, 1717, 1937} {
 			t.Run(fmt.Sprintf("%T/%d", f, seed), func(t *testing.T) {
-				sum, limit, last := 0.0, 20, begin
+				sum, limit, last := 0.0, 20, start
 				simulation.Run(simulation.Config{
 					Algorithm: f.New(), Min: 1, Max: 1000, Initial: limit, Seed: seed,
 					Slots: always(c), Clients: always(4 * c), Service: simulation.Exponential(10 * ms),
 					Observe: func(at time.Duration, _ simulation.Sample, next int) {
-						if at > begin {
+						if at > start {
 							sum += float64(limit) * (at - last).Seconds()
 							last = at
 						}
 						limit = next
 					},
 				}, end, 0)
-				assert.InDelta(t, c, sum/(end-begin).Seconds(), 0.2*c, "the mean limit in the last second")
+				assert.InDelta(t, c, sum/(end-start).Seconds(), 0.2*c, "the mean limit in the last second")
 			})
 		}
 	}
@@ -311,7 +311,7 @@ func TestFollowsTheLoad(t *testing.T) {
 	})
 }
 
-// A server that is not at its limit: nobody is turned away for long to find that out.
+// A server that is not at its limit: no request is rejected for long to find that out.
 func TestLeavesAnIdleServerAlone(t *testing.T) {
 	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
 		const c = 1000
@@ -372,7 +372,7 @@ func TestSmallCapacities(t *testing.T) {
 					mean := tr.sum / n
 					assert.GreaterOrEqual(t, mean, 0.95*slots, "the mean limit")
 					assert.LessOrEqual(t, mean, slots+max(4, 0.2*slots), "the mean limit")
-					assert.Greater(t, n/(tr.end-tr.begin).Seconds()*0.01/slots, 0.9, "the throughput, over the server's")
+					assert.Greater(t, n/(tr.end-tr.start).Seconds()*0.01/slots, 0.9, "the throughput, over the server's")
 				})
 			})
 		}

@@ -73,7 +73,7 @@ func TestWaiting(t *testing.T) {
 		held := conc.TryAcquire(1)
 		return serve(t, new(service), l.ServerOptions()), conc, held
 	}
-	bubble(t, "nobody waits", func(t *testing.T) {
+	bubble(t, "no request waits", func(t *testing.T) {
 		c, _, held := blocked(t, 0)
 		defer held.Release()
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
@@ -82,19 +82,19 @@ func TestWaiting(t *testing.T) {
 	bubble(t, "until MaxWait", func(t *testing.T) {
 		c, conc, held := blocked(t, time.Second)
 		defer held.Release()
-		begun := time.Now()
+		start := time.Now()
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.Unavailable, err)
-		require.Equal(t, time.Second, time.Since(begun))
+		require.Equal(t, time.Second, time.Since(start))
 		require.Zero(t, conc.Statistics().Queued)
 	})
 	bubble(t, "granted", func(t *testing.T) {
 		c, conc, held := blocked(t, -1)
 		time.AfterFunc(time.Minute, held.Release)
-		begun := time.Now()
+		start := time.Now()
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
-		require.Equal(t, time.Minute, time.Since(begun))
+		require.Equal(t, time.Minute, time.Since(start))
 		synctest.Wait()
 		require.Equal(t, 1, conc.Available())
 	})

@@ -43,15 +43,15 @@ func TestClientWaitsForItsLimiter(t *testing.T) {
 			},
 		})
 		c := serve(t, new(service), nil, cl.DialOptions()...)
-		begun := time.Now()
+		start := time.Now()
 		for range 3 {
 			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 			require.NoError(t, err)
 		}
-		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, 2*time.Second, time.Since(start))
 		_, err := c.EmptyCall(t.Context(), &pb.Empty{})
 		code(t, codes.Unimplemented, err)
-		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, 2*time.Second, time.Since(start))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -121,20 +121,20 @@ func TestObey(t *testing.T) {
 		require.NoError(t, err)
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err)
-		begun := time.Now()
+		start := time.Now()
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
-		heldFor(t, time.Second, begun)
+		heldFor(t, time.Second, start)
 		require.Equal(t, 3, *calls)
 	})
 	bubble(t, "at most MaxRetryAfter", func(t *testing.T) {
 		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true, MaxRetryAfter: 500 * time.Millisecond})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		begun := time.Now()
+		start := time.Now()
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err) // the server's, which has asked for more
-		heldFor(t, 500*time.Millisecond, begun)
+		heldFor(t, 500*time.Millisecond, start)
 		require.Equal(t, 3, *calls)
 	})
 	bubble(t, "a hint that is no rejection", func(t *testing.T) {
@@ -147,10 +147,10 @@ func TestObey(t *testing.T) {
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.InvalidArgument, err)
 		answer = nil
-		begun := time.Now()
+		start := time.Now()
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
-		require.Zero(t, time.Since(begun))
+		require.Zero(t, time.Since(start))
 	})
 	bubble(t, "a deadline that is too soon", func(t *testing.T) {
 		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
@@ -158,7 +158,7 @@ func TestObey(t *testing.T) {
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
 		defer cancel()
-		begun := time.Now()
+		start := time.Now()
 		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -166,7 +166,7 @@ func TestObey(t *testing.T) {
 		require.Contains(t, status.Convert(err).Message(), "the server has asked to wait 1s longer, beyond the deadline: the limit is reached")
 		retry, _, _ := details(err)
 		require.Equal(t, time.Second, retry)
-		require.Zero(t, time.Since(begun))
+		require.Zero(t, time.Since(start))
 		require.Equal(t, 2, *calls)
 	})
 	bubble(t, "another method, and a stream", func(t *testing.T) {
@@ -177,13 +177,13 @@ func TestObey(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.Recv()
 		code(t, codes.ResourceExhausted, err)
-		begun := time.Now()
+		start := time.Now()
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err) // was not held back
-		require.Zero(t, time.Since(begun))
+		require.Zero(t, time.Since(start))
 		s, err = c.FullDuplexCall(t.Context())
 		require.NoError(t, err)
-		heldFor(t, time.Second, begun)
+		heldFor(t, time.Second, start)
 		require.NoError(t, s.CloseSend())
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
@@ -212,19 +212,19 @@ func TestObey(t *testing.T) {
 			_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 			code(t, codes.Unavailable, err)
 			tell = false
-			begun := time.Now()
+			start := time.Now()
 			_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 			require.NoError(t, err)
-			heldFor(t, c.want, begun)
+			heldFor(t, c.want, start)
 		})
 	}
 }
 
 // heldFor asserts that a call was held back for d, and a tenth at most.
-func heldFor(t *testing.T, d time.Duration, begun time.Time) {
+func heldFor(t *testing.T, d time.Duration, start time.Time) {
 	t.Helper()
-	require.GreaterOrEqual(t, time.Since(begun), d)
-	require.LessOrEqual(t, time.Since(begun), d+d/10)
+	require.GreaterOrEqual(t, time.Since(start), d)
+	require.LessOrEqual(t, time.Since(start), d+d/10)
 }
 
 // A client's own panic is not that of a handler.
@@ -281,12 +281,12 @@ func TestRetriesOfTheServiceConfig(t *testing.T) {
 	bubble(t, "waits", func(t *testing.T) {
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
 		c := serve(t, new(service), l.ServerOptions(), grpc.WithDefaultServiceConfig(config))
-		begun := time.Now()
+		start := time.Now()
 		for range 3 {
 			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 			require.NoError(t, err)
 		}
-		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, 2*time.Second, time.Since(start))
 	})
 	bubble(t, "gives up where waiting cannot help", func(t *testing.T) {
 		b, asked := bucket(t, 1, 1), 0

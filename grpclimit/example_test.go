@@ -166,7 +166,7 @@ func ExampleClient() {
 	client, stop := start(limits.ServerOptions(), obedient.DialOptions()...)
 	defer stop()
 
-	bucket.TryAcquire(1) // somebody else's call
+	bucket.TryAcquire(1) // another client's call
 	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
 	fmt.Println(status.Code(err))
 	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{}) // waits

@@ -72,14 +72,14 @@ func TestReceive(t *testing.T) {
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
 		s, err := c.FullDuplexCall(t.Context())
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		for range 21 {
 			require.NoError(t, s.Send(payload(10)))
 		}
 		require.NoError(t, s.CloseSend())
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
-		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, 2*time.Second, time.Since(start))
 	})
 	bubble(t, "bytes, in bounded memory", func(t *testing.T) {
 		// 20 MB at 1 MB/s: the sender is stopped by flow control all the while.
@@ -89,7 +89,7 @@ func TestReceive(t *testing.T) {
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
 		s, err := c.FullDuplexCall(t.Context())
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		for range 2000 {
 			require.NoError(t, s.Send(payload(10_000)))
 		}
@@ -97,7 +97,7 @@ func TestReceive(t *testing.T) {
 		require.NoError(t, s.CloseSend())
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
-		took := time.Since(begun)
+		took := time.Since(start)
 		require.InDelta(t, 20, took.Seconds(), 0.2)
 		require.Less(t, time.Since(sent), 300*time.Millisecond) // so little was in between
 	})
@@ -152,23 +152,23 @@ func TestSend(t *testing.T) {
 			}
 			return s.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 100_000)}})
 		}}, l.ServerOptions())
-		begun := time.Now()
+		start := time.Now()
 		s, err := c.FullDuplexCall(t.Context())
 		require.NoError(t, err)
 		for range 11 {
 			_, err = s.Recv()
 			require.NoError(t, err)
 		}
-		require.Equal(t, time.Second, time.Since(begun))
+		require.Equal(t, time.Second, time.Since(start))
 		_, err = s.Recv()
 		require.NoError(t, err)
-		require.InDelta(t, 2.1, time.Since(begun).Seconds(), 0.02)
+		require.InDelta(t, 2.1, time.Since(start).Seconds(), 0.02)
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
 	})
 }
 
-// slow is a limiter that grants a permit only once it may go on.
+// slow is a limiter that grants a permit only once it may continue.
 type slow struct {
 	core.Limiter
 

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// tally is an Observer whose sums are zero when nothing is under way.
+// tally is an Observer whose sums are zero when nothing is in flight.
 type tally struct{ queued, active, decided, granted, released atomic.Int64 }
 
 func (o *tally) Queued(_ context.Context, _ string, delta int) { o.queued.Add(int64(delta)) }
@@ -79,7 +79,7 @@ func (o *odd) FullDuplexCall(s pb.TestService_FullDuplexCallServer) error {
 }
 
 // TestStress has calls of all kinds that fail, panic, are canceled and come too late, under
-// policies of all kinds that are replaced meanwhile. In the end nothing is held and nobody waits.
+// policies of all kinds that are replaced meanwhile. In the end nothing is held and no request waits.
 func TestStress(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		atOnce := concurrency(t, 5, 20)

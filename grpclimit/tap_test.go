@@ -50,7 +50,7 @@ func TestTap(t *testing.T) {
 		c := serve(t, new(service), append(append(l.ServerOptions(), l.ServerOptions()...), grpc.InTapHandle(l.Tap())))
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
-		require.Equal(t, 1, b.Available()) // the first has what Tap took, the second takes anew
+		require.Equal(t, 1, b.Available()) // the first has what Tap took, the second takes it again
 	})
 	bubble(t, "a lease without interceptors", func(t *testing.T) {
 		conc := concurrency(t, 1, 0)

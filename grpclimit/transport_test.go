@@ -193,9 +193,9 @@ func TestAllKindsLeaveTheQueue(t *testing.T) {
 					want, took = codes.Canceled, time.Second
 					time.AfterFunc(time.Second, cancel)
 				}
-				begun := time.Now()
+				start := time.Now()
 				code(t, want, call(ctx, c))
-				require.Equal(t, took, time.Since(begun))
+				require.Equal(t, took, time.Since(start))
 				synctest.Wait()
 				require.Zero(t, conc.Statistics().Queued)
 				held.Release()

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-go/sluice/grpclimit"
 )
 
-// Calls that wait are served in turn, by the flow that the policy tells; the handler's context has none.
+// Calls that wait are served round-robin, by the flow that the policy tells; the handler's context has none.
 func TestCallsWaitByFlow(t *testing.T) {
-	bubble(t, "in turn", func(t *testing.T) {
+	bubble(t, "round-robin", func(t *testing.T) {
 		l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 9, QueueOrder: core.FairShare}))
 		var order []string
 		name := func(ctx context.Context) string {

@@ -80,7 +80,7 @@ func TestRejectionOfACheck(t *testing.T) {
 	}
 }
 
-// afresh is a limiter of somebody's whose Acquire returns its lease's error, which is another
+// afresh is a third-party limiter whose Acquire returns its lease's error, which is another
 // one each time that it is asked for.
 type afresh struct{ *core.FixedWindow }
 
@@ -89,7 +89,7 @@ func (l afresh) Acquire(context.Context, int) (core.Lease, error) {
 	return lease, lease.Err()
 }
 
-// What a limiter of somebody's tells beside a rejection reaches the client.
+// What a third-party limiter tells beside a rejection reaches the client.
 func TestMetadataOfSomebodysRejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limits(t, httplimit.Options{Headers: httplimit.Draft11, Policies: []httplimit.Policy{

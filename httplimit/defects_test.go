@@ -137,22 +137,22 @@ func TestAThrottledUploadObeysTheReadDeadline(t *testing.T) {
 		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10})
 		require.NoError(t, err)
 		const body = "0123456789"
-		begun := time.Now()
+		start := time.Now()
 		lim := limits(t, httplimit.Options{
 			Global:   &httplimit.Policy{Upload: all(l)},
 			Policies: []httplimit.Policy{{Name: "free", Upload: all(core.Unlimited())}},
 		})
 		h := lim.Handler(lim.Policy("free")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c := http.NewResponseController(w)
-			assert.NoError(t, c.SetReadDeadline(begun.Add(1300*time.Millisecond)))
+			assert.NoError(t, c.SetReadDeadline(start.Add(1300*time.Millisecond)))
 			first, err := io.ReadAll(r.Body)
 			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
-			assert.Equal(t, 1300*time.Millisecond, time.Since(begun))
+			assert.Equal(t, 1300*time.Millisecond, time.Since(start))
 			assert.NoError(t, c.SetReadDeadline(time.Time{}))
 			rest, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
 			assert.Equal(t, body, string(first)+string(rest))
-			assert.Equal(t, 9*time.Second, time.Since(begun))
+			assert.Equal(t, 9*time.Second, time.Since(start))
 		})))
 		h.ServeHTTP(deadlines{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // Each client may make two requests a minute. Requests that find no room among the
-// partitions, as when somebody comes from ever new addresses, share one limit.
+// partitions, as when a client comes from ever new addresses, share one limit.
 func Example() {
 	perMinute := func() (core.Limiter, error) {
 		return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Minute})
@@ -209,7 +209,7 @@ func ExampleByPattern() {
 	// GET /items/{id}
 }
 
-// A handler that has done the limited work gives its permit back before it goes on.
+// A handler that has done the limited work gives its permit back before it continues.
 func ExampleLeaseFromContext() {
 	one, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// Requests that wait are served in turn, by the flow that the policy tells; the handler's context has none.
+// Requests that wait are served round-robin, by the flow that the policy tells; the handler's context has none.
 func TestRequestsWaitByFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 9, QueueOrder: core.FairShare}))

@@ -63,7 +63,7 @@ func TestByIPOfThePeer(t *testing.T) {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {"8.8.8.8"}}}
 		require.Equal(t, want, [2]string{key(r).String(), wide(r).String()}, "%q", peer)
 	}
-	require.False(t, key(&http.Request{}).IsValid(), "a request of somebody's own")
+	require.False(t, key(&http.Request{}).IsValid(), "a request that no server made")
 }
 
 func TestByIPBitsOutOfRange(t *testing.T) {

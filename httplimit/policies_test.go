@@ -63,7 +63,7 @@ func TestAFloodOfOneClient(t *testing.T) {
 		for range 20 {
 			require.Equal(t, 200, send("other"))
 		}
-		require.Zero(t, time.Since(start), "nobody waits")
+		require.Zero(t, time.Since(start), "no request waits")
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, 200, send("flood"), "one more each tenth of a second")
 		free(t, all)
@@ -135,7 +135,7 @@ func TestSettle(t *testing.T) {
 
 func write200(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") }
 
-// A policy in shadow decides, the Observer is notified, and nobody else notices.
+// A policy in shadow decides, the Observer is notified, and no client notices.
 func TestShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -57,7 +57,7 @@ func TestTheBodyOfARejectedRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}})
 				client := serveOne(t, &http.Server{Handler: c.wrap(l.Handler(ok))})
-				begun := time.Now()
+				start := time.Now()
 				var sent sync.WaitGroup
 				defer sent.Wait()
 				sent.Go(func() {
@@ -70,7 +70,7 @@ func TestTheBodyOfARejectedRequest(t *testing.T) {
 				in := bufio.NewReader(client)
 				answer, err := http.ReadResponse(in, nil)
 				require.NoError(t, err)
-				require.Equal(t, c.took, time.Since(begun))
+				require.Equal(t, c.took, time.Since(start))
 				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
 				require.Equal(t, c.kept, !answer.Close)
 				_, err = io.ReadAll(answer.Body)
@@ -135,7 +135,7 @@ func serveOne(t *testing.T, s *http.Server) net.Conn {
 	return client
 }
 
-// The deadline for the body of a rejected request is taken back: the server's own is in force again.
+// The deadline for the body of a rejected request is taken back: the server's own applies again.
 func TestTheDeadlineOfARejectedBodyIsTakenBack(t *testing.T) {
 	for timeout, want := range map[time.Duration]error{0: nil, time.Minute: nil, time.Second: context.Canceled} {
 		t.Run(timeout.String(), func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestRejection(t *testing.T) {
 	}
 }
 
-// unread fails the test when somebody reads it.
+// unread fails the test when it is read.
 type unread struct{ t *testing.T }
 
 func (u *unread) Read([]byte) (int, error) {

@@ -315,7 +315,7 @@ func timeOut(t *testing.T, global *httplimit.Policy, outer *core.ConcurrencyLimi
 	h := l.Handler(http.TimeoutHandler(l.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let })), time.Millisecond, "slow"))
 	require.Equal(t, http.StatusServiceUnavailable, get(h, "/").Code)
 	free(t, outer)
-	require.Zero(t, inner.Available(), "its handler goes on")
+	require.Zero(t, inner.Available(), "its handler continues")
 	close(let)
 	synctest.Wait()
 	free(t, inner)

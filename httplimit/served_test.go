@@ -193,13 +193,13 @@ func TestAThrottledFileOfAHalfClosedConnection(t *testing.T) {
 type probedWriter struct {
 	*httptest.ResponseRecorder
 
-	begun time.Time
+	start time.Time
 	lost  time.Duration
 	sent  []string
 }
 
 func (w *probedWriter) Write(p []byte) (int, error) {
-	at := time.Since(w.begun)
+	at := time.Since(w.start)
 	if w.lost > 0 && at >= w.lost {
 		return 0, errBroken
 	}
@@ -225,7 +225,7 @@ func TestAClientThatMayHaveGone(t *testing.T) {
 				require.NoError(t, err)
 				ctx, leave := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, new(http.Server)))
 				time.AfterFunc(500*time.Millisecond, leave)
-				w := &probedWriter{ResponseRecorder: httptest.NewRecorder(), begun: time.Now(), lost: lost}
+				w := &probedWriter{ResponseRecorder: httptest.NewRecorder(), start: time.Now(), lost: lost}
 				body := "0123456789abcdefghijklmno"
 				limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(bucket)}}).Handler(
 					http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -233,7 +233,7 @@ func TestAClientThatMayHaveGone(t *testing.T) {
 						assert.Equal(t, want.n, n)
 						assert.Equal(t, n < len(body), err != nil)
 					})).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-				require.Equal(t, want.took, time.Since(w.begun))
+				require.Equal(t, want.took, time.Since(w.start))
 				require.Equal(t, want.sent, w.sent)
 				require.Equal(t, body[:want.n], w.Body.String())
 			})
@@ -263,7 +263,7 @@ func TestADownloadEndsWithItsClient(t *testing.T) {
 	})
 }
 
-// rejecting returns options that let nobody pass, each in another way.
+// rejecting returns options that let no request pass, each in another way.
 func rejecting() map[string]httplimit.Options {
 	rejecting := httplimit.Policy{Name: "named", Limiter: refuser(core.Reject())}
 	with := func(f func(http.ResponseWriter, *http.Request, *httplimit.Rejection)) httplimit.Options {
@@ -293,7 +293,7 @@ func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 	const atHand = "all there"
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	large := strings.Repeat(smuggled, 1<<20/len(smuggled))
-	for _, c := range []struct{ name, head, begun, rest string }{
+	for _, c := range []struct{ name, head, first, rest string }{
 		{"all of it later", "Content-Length: 4\r\n", "", "body"},
 		{"some of it later", "Content-Length: 4\r\n", "bo", "dy"},
 		{"large", fmt.Sprintf("Content-Length: %d\r\n", len(large)), "", large},
@@ -322,7 +322,7 @@ func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 				}))
 				s.Config.ErrorLog = log.New(&complaints, "", 0)
 				s.Start()
-				conn := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\n"+c.head+"\r\n"+c.begun)
+				conn := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\n"+c.head+"\r\n"+c.first)
 				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				require.NoError(t, err)
 				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
@@ -342,7 +342,7 @@ func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
-// OnRejected, the Observer and a Logger get a context that goes on, although net/http cancels that of
+// OnRejected, the Observer and a Logger get a context that continues, although net/http cancels that of
 // a request whose body cannot be read in time.
 func TestTheContextOfARejectionGoesOn(t *testing.T) {
 	var err error

@@ -687,7 +687,7 @@ func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
 // Retries asks RetryAfter, too.
 func TestRetriesAskRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sent, begun := 0, time.Now()
+		sent, start := 0, time.Now()
 		c := transport(t, httplimit.TransportOptions{
 			Retries: 1,
 			RetryAfter: func(r *http.Response) (time.Duration, bool) {
@@ -708,6 +708,6 @@ func TestRetriesAskRetryAfter(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, 2, sent)
-		require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
+		require.GreaterOrEqual(t, time.Since(start), 10*time.Second)
 	})
 }

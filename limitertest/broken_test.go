@@ -154,7 +154,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.TryAcquire(n)
 		}
 	})},
-	{"a zero-permit request ignores the queue", "refuses probes while somebody waits", slots, mutated(slots, func(m *mutant) {
+	{"a zero-permit request ignores the queue", "refuses probes while a request waits", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			if n == 0 && m.Statistics().Queued > 0 {
 				return core.Reject()

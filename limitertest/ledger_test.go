@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// ledger is the reference for what can be settled: a limiter of somebody's own that keeps
+// ledger is the reference for what can be settled: a third-party limiter that keeps
 // one number, the permits that are out, and does plain arithmetic on it. More may be out
 // than the limit; that is a debt. Its queue serves the oldest first. Its faults break rules.
 type ledger struct {
@@ -27,7 +27,7 @@ type ledger struct {
 	resets int
 	stats  core.Statistics
 	queue  []*applicant
-	timer  *time.Timer // of the next permits, while somebody waits
+	timer  *time.Timer // of the next permits, while a request waits
 	closed bool
 }
 
@@ -43,7 +43,7 @@ type ledgerFaults struct {
 	losesMetadata   bool // Settle returns a lease without
 	givesNothing    bool // a settlement for less gives nothing back
 	givesLate       bool // a settlement for less counts the whole lease, whenever it comes
-	servesNobody    bool // a settlement for less wakes nobody
+	servesNobody    bool // a settlement for less wakes no waiter
 	takesNothing    bool // a settlement for more takes nothing
 	forgivesDebt    bool // a settlement for more takes what is there and no more
 	waitsForMore    bool // a settlement for more waits for what comes next
@@ -57,9 +57,9 @@ type ledgerFaults struct {
 	endsWithClose   bool // after Close nothing is settled
 	updatePaysDebt  bool // an Update forgets a debt
 	resetKeepsDebt  bool // a Reset fills up an empty limiter, and leaves a debt
-	resetWakesNone  bool // a Reset wakes nobody
+	resetWakesNone  bool // a Reset wakes no waiter
 	resetForgetsAll bool // a Reset clears the counts
-	resetKeepsOld   bool // after a Reset old leases still give back
+	resetKeepsOld   bool // after a Reset old leases still return permits
 }
 
 // grant is what a ledger knows of a lease.
@@ -329,7 +329,7 @@ func (l *ledger) takeLocked(n int) {
 	l.addLocked(n)
 }
 
-// giveBackLocked gives back of a grant what is certain: all of it at the instant of the
+// giveBackLocked returns the part of a grant that is certain: all of it at the instant of the
 // grant, or in its window; later nothing.
 func (l *ledger) giveBackLocked(n int, g *grant) {
 	sameWindow := l.back.all && !g.at.Before(l.next.Add(-l.back.period))

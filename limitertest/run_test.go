@@ -61,7 +61,7 @@ var kinds = []kind{
 	{"sliding", 100, sliding},
 }
 
-// update puts another limit in force, of one of the built-in limiters or a view of one.
+// update applies another limit, of one of the built-in limiters or a view of one.
 func update(l core.Limiter, limit int) error {
 	switch l := l.(type) {
 	case *core.ConcurrencyLimiter:

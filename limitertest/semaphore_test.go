@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// semaphore is a limiter of somebody's own: one mutex, one list, leases by core.Grant. It
+// semaphore is a third-party limiter: one mutex, one list, leases by core.Grant. It
 // keeps all the rules of a concurrency limiter that serves the oldest first, and says
 // nothing but what the interface asks for, and its statistics. Its faults break them.
 type semaphore struct {
@@ -24,7 +24,7 @@ type semaphore struct {
 	greedy       bool // serves whoever fits, wherever he stands
 	probesFirst  bool // serves probes when the next in the queue could be
 	keepsRoom    bool // a cancelled waiter stays in the queue's count
-	forgets      bool // a cancelled waiter lets nobody pass
+	forgets      bool // a cancelled waiter lets no waiter pass
 	keepsPermits bool // a cancelled waiter is served all the same
 	losesGrants  bool // a waiter that was served when cancelled gives nothing back
 }
@@ -181,7 +181,7 @@ func (s *semaphore) Close() error {
 	return nil
 }
 
-// quota is another one: the bare interface, so many permits a period, and nobody waits.
+// quota is another one: the bare interface, so many permits a period, and no request waits.
 type quota struct {
 	limit  int
 	period time.Duration

@@ -55,7 +55,7 @@ func TestKeyedKeepsCallersApart(t *testing.T) {
 	assert.True(t, partition.For(callers, "ann").TryAcquire(1).Acquired(), "the partitions are the caller's")
 }
 
-// answer is somebody's limiter of callers. It answers each request with a lease, and with no error.
+// answer is a third-party limiter of callers. It answers each request with a lease, and with no error.
 type answer struct{ core.Lease }
 
 func (a answer) TryAcquire(string, int) core.Lease { return a.Lease }

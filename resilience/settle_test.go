@@ -72,7 +72,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(t, errTimeout, err)
 			require.Equal(t, 4, s.left(), "a timeout costs what was taken")
 			require.Panics(t, func() { _ = s.Do(ctx, func(context.Context) error { panic("boom") }) })
-			require.Equal(t, 3, s.left(), "nobody was asked")
+			require.Equal(t, 3, s.left(), "no limiter was asked")
 
 			require.NoError(t, s.Do(ctx, nothing))
 			require.Equal(t, 0, s.left(), "the limiter is owed 2")
@@ -103,7 +103,7 @@ func TestSettleOfOwnPermits(t *testing.T) {
 	}
 }
 
-// bare is somebody's limiter that is nothing but a core.Limiter.
+// bare is a third-party limiter that is nothing but a core.Limiter.
 type bare struct{ core.Limiter }
 
 func TestSettleWithALimiterThatCannot(t *testing.T) {

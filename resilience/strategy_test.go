@@ -76,7 +76,7 @@ func bucket(t *testing.T, limit int, period time.Duration) *core.TokenBucket {
 	return l
 }
 
-// answering is a limiter of somebody's own.
+// answering is a third-party limiter.
 type answering func(ctx context.Context) (core.Lease, error)
 
 func (a answering) Acquire(ctx context.Context, _ int) (core.Lease, error) { return a(ctx) }

@@ -15,7 +15,7 @@ import (
 )
 
 // Whatever is updated, replaced and cancelled meanwhile: no more run at once than any of
-// the limits allows, nobody hangs, nobody is told of a closed limiter, and all permits are
+// the limits allows, no caller hangs or is told of a closed limiter, and all permits are
 // back in the end.
 func TestStressUpdates(t *testing.T) {
 	const goroutines, turns, most = 8, 300, 3

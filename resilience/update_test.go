@@ -16,14 +16,14 @@ func own(permits, queue int) resilience.Options {
 	return resilience.Options{Default: core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue}}
 }
 
-// begun is a Do that may wait.
-type begun struct {
+// started is a Do that may wait.
+type started struct {
 	ran bool
 	err error
 }
 
-func begin(s *resilience.Strategy) *begun {
-	b := new(begun)
+func start(s *resilience.Strategy) *started {
+	b := new(started)
 	go func() {
 		b.err = s.Do(context.Background(), func(context.Context) error { b.ran = true; return nil })
 	}()
@@ -35,7 +35,7 @@ func TestUpdateInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := made(resilience.Concurrency(1, 1))
 		free := occupied(s)
-		waits := begin(s)
+		waits := start(s)
 		require.False(t, waits.ran)
 		require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
 
@@ -60,10 +60,10 @@ func TestUpdateReplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := made(resilience.Concurrency(1, 2))
 		free := occupied(s)
-		first, second := begin(s), begin(s)
+		first, second := start(s), start(s)
 		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
 		synctest.Wait()
-		assert.False(t, first.ran, "who waits goes on waiting")
+		assert.False(t, first.ran, "who waits continues to wait")
 		require.NoError(t, s.Do(t.Context(), nothing), "who comes now asks the new limiter")
 		free()
 		synctest.Wait()
@@ -97,7 +97,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := made(resilience.Concurrency(1, 2))
 		free := occupied(s)
-		waits := begin(s)
+		waits := start(s)
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
 		synctest.Wait()
@@ -113,7 +113,7 @@ func TestCloseEndsWaitsInReplacedLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := made(resilience.Concurrency(1, 1))
 		free := occupied(s)
-		waits := begin(s)
+		waits := start(s)
 		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
 		require.NoError(t, s.Close())
 		synctest.Wait()

@@ -22,7 +22,7 @@ func rapid(tb testing.TB) core.Limiter {
 	return bucket(tb, core.TokenBucketOptions{TokenLimit: 1 << 16, TokensPerPeriod: 1 << 10, ReplenishmentPeriod: time.Microsecond})
 }
 
-// foreign is somebody's own limiter.
+// foreign is a third-party limiter.
 type foreign struct{ core.Limiter }
 
 func acquireAndRelease(b *testing.B, l core.Limiter) {

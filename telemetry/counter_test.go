@@ -14,7 +14,7 @@ import (
 )
 
 // A limiter takes the place of another of the same name, before or after that one's stop: the
-// counter goes on from where it is, for exporters of totals and for those of differences.
+// counter continues from where it is, for exporters of totals and for those of differences.
 func TestCountersDoNotFall(t *testing.T) {
 	for _, temporality := range []metricdata.Temporality{metricdata.CumulativeTemporality, metricdata.DeltaTemporality} {
 		for _, overlap := range []bool{false, true} {
@@ -62,7 +62,7 @@ func take(l core.Limiter, n int) {
 	}
 }
 
-// falling is a Reporter whose counts begin again, which somebody's may.
+// falling is a Reporter whose counts start again, which those of a third-party limiter may.
 type falling struct{ granted uint64 }
 
 func (f *falling) Statistics() core.Statistics { return core.Statistics{Granted: f.granted} }

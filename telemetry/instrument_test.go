@@ -34,7 +34,7 @@ const (
 	leasesRejected = "sluice.limiter.leases{sluice.limiter.name=x,sluice.result=rejected}"
 )
 
-// Each test of times is played with a limiter of core and with somebody's own.
+// Each test of times is played with a limiter of core and with a third-party one.
 func eachKind(t *testing.T, l func() *core.ConcurrencyLimiter, f func(t *testing.T, s sdkReader, i core.Limiter)) {
 	t.Helper()
 	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
@@ -75,7 +75,7 @@ func TestALeaseIsTimedUntilItsFirstRelease(t *testing.T) {
 		second.With(core.ReasonPhrase.With("copy")).Release()
 		second.Release()
 		require.Equal(t, 10, i.Available())
-		require.Equal(t, map[string]point{leaseGranted: {3, 2}}, times(t, s), "and nobody waited")
+		require.Equal(t, map[string]point{leaseGranted: {3, 2}}, times(t, s), "and no request waited")
 
 		i.TryAcquire(0).Release() // a probe
 		require.Equal(t, map[string]point{leaseGranted: {3, 3}}, times(t, s))

@@ -44,7 +44,7 @@ func TestRefundOfZeroPermits(t *testing.T) {
 	lease.Release()
 	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count, "once")
 	points, _ := s.collect(t)
-	require.NotContains(t, points, settledDown, "no permits were given back")
+	require.NotContains(t, points, settledDown, "no permits were returned")
 }
 
 func TestSettledPermits(t *testing.T) {
@@ -68,7 +68,7 @@ func TestSettledPermits(t *testing.T) {
 				less := settler.Settle(more, 6)
 				require.Equal(t, 4, l.Available())
 				require.Equal(t, less, settler.Settle(less, 6), "unchanged")
-				require.Empty(t, times(t, s), "the lease goes on")
+				require.Empty(t, times(t, s), "the lease continues")
 				points, _ := s.collect(t)
 				require.Equal(t, point{value: 5}, points[settledUp])
 				require.Equal(t, point{value: 1}, points[settledDown])
@@ -92,7 +92,7 @@ func TestSettledPermits(t *testing.T) {
 	}
 }
 
-// unsettled is somebody's limiter that refunds and does not settle.
+// unsettled is a third-party limiter that refunds and does not settle.
 type unsettled struct {
 	core.Limiter
 	core.Reporter

@@ -104,7 +104,7 @@ func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 	require.Equal(t, l.Statistics(), i.(core.Reporter).Statistics())
 }
 
-// foreignRate is somebody's limiter that replenishes and nothing else.
+// foreignRate is a third-party limiter that replenishes and nothing else.
 type foreignRate struct {
 	core.Limiter
 	core.Replenisher

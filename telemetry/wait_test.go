@@ -33,7 +33,7 @@ func TestWhoWaitsIsTimed(t *testing.T) {
 		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
 
 		// Who comes with a done context does not wait; who is not granted at once does, for no time. Without a
-		// quiet try nobody can tell.
+		// quiet try, no caller can tell.
 		_, err = i.Acquire(ctx, 1)
 		require.Equal(t, context.DeadlineExceeded, err)
 		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
@@ -106,7 +106,7 @@ func shed(t *testing.T) core.Limiter {
 func TestPrimitivesWaitThroughTheView(t *testing.T) {
 	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 1, 0) }, func(t *testing.T, s sdkReader, i core.Limiter) {
 		if _, foreign := i.(interface{ Unwrap() core.Limiter }).Unwrap().(core.QuietTrier); !foreign {
-			t.Skip("a limiter of somebody else's waits as it likes")
+			t.Skip("a third-party limiter waits as it likes")
 		}
 		ways := backdoor.Core[core.Lease]()
 		lease, err := ways.AcquireWaiting(t.Context(), i, 1)

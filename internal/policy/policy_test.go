@@ -208,7 +208,7 @@ func TestMaxWait(t *testing.T) {
 		want                     policy.Result
 		took                     time.Duration
 	}{
-		"nobody waits":          {0, 0, 0, false, true, policy.EndpointLimiter, 0},
+		"no request waits":      {0, 0, 0, false, true, policy.EndpointLimiter, 0},
 		"without wait":          {time.Hour, 0, 0, false, false, policy.EndpointLimiter, 0},
 		"over":                  {time.Second, time.Minute, 0, false, true, policy.EndpointLimiter, time.Second},
 		"granted":               {time.Second, 0, 999 * time.Millisecond, false, true, policy.Acquired, 999 * time.Millisecond},
@@ -266,7 +266,7 @@ func TestACanceledWait(t *testing.T) {
 	})
 }
 
-// A request that has ended asks nobody for permits.
+// A request that has ended asks no limiter for permits.
 func TestARequestThatHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -538,9 +538,9 @@ func TestQueued(t *testing.T) {
 		maxWait time.Duration
 		want    int // calls
 	}{
-		"granted at once": {func(*testing.T) core.Limiter { return core.Unlimited() }, -1, 0},
-		"nobody waits":    {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, 0, 0},
-		"no room":         {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, -1, 2},
+		"granted at once":  {func(*testing.T) core.Limiter { return core.Unlimited() }, -1, 0},
+		"no request waits": {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, 0, 0},
+		"no room":          {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, -1, 2},
 		"no quiet try": {func(*testing.T) core.Limiter {
 			return limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Grant(1, nil), nil })
 		}, -1, 2},
@@ -567,7 +567,7 @@ func taken(t *testing.T, queue int) core.Limiter {
 	return l
 }
 
-// A limiter that panics is a failure for the Observer, and what was granted before is given back.
+// A limiter that panics is a failure for the Observer, and what was granted before is returned.
 func TestALimiterThatPanics(t *testing.T) {
 	for _, wait := range []time.Duration{0, -1} {
 		j, l := new(journal), concurrency(t, 1)

@@ -89,7 +89,7 @@ func TestRetryOutsideWaitsForRetryAfter(t *testing.T) {
 			OnRetry(func(e failsafe.ExecutionEvent[string]) { refused = append(refused, e.LastError()) }).
 			Build()
 		executor := failsafe.With(retry, sluice.Policy[string](s))
-		begin, runs := time.Now(), 0
+		start, runs := time.Now(), 0
 		run := func() (string, error) {
 			runs++
 			return "page", nil
@@ -99,7 +99,7 @@ func TestRetryOutsideWaitsForRetryAfter(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "page", v)
 		}
-		assert.Equal(t, time.Hour, time.Since(begin))
+		assert.Equal(t, time.Hour, time.Since(start))
 		assert.Equal(t, 2, runs)
 		require.Len(t, refused, 1)
 		assert.ErrorIs(t, refused[0], core.ErrRejected)
@@ -147,10 +147,10 @@ func TestTimeoutOutside(t *testing.T) {
 		s, l := concurrency(t, 1, 1)
 		lease := l.TryAcquire(1)
 		executor := failsafe.With(timeout.New[int](time.Second), sluice.Policy[int](s))
-		begin := time.Now()
+		start := time.Now()
 		_, err := executor.Get(func() (int, error) { return 1, nil })
 		require.ErrorIs(t, err, timeout.ErrExceeded)
-		assert.Equal(t, time.Second, time.Since(begin))
+		assert.Equal(t, time.Second, time.Since(start))
 		assert.Zero(t, l.Statistics().Queued)
 		lease.Release()
 		assert.Equal(t, 1, l.Available())

@@ -12,9 +12,9 @@ type shared struct {
 	ends   events        // of the requests, by the value of served
 }
 
-// begin has the server work on a request that was admitted then.
-func (s *shared) begin(admitted, service time.Duration) {
-	heap.Push(&s.ends, event{at: s.served + service, begun: admitted})
+// start has the server work on a request that was admitted then.
+func (s *shared) start(admitted, service time.Duration) {
+	heap.Push(&s.ends, event{at: s.served + service, start: admitted})
 }
 
 // slower returns by what factor n requests take longer than one alone.

@@ -21,7 +21,7 @@ type Config struct {
 
 	Slots   func(t time.Duration) int                         // of the server; asked at each event
 	Shared  bool                                              // slots are processors, that all requests share
-	Service func(t time.Duration, r *rand.Rand) time.Duration // of one request, begun at t
+	Service func(t time.Duration, r *rand.Rand) time.Duration // of one request, start at t
 	Rate    func(t time.Duration) float64                     // requests a second that come; nil: Clients ask
 	Clients func(t time.Duration) int                         // each asks again as soon as it is answered; nil: any number
 	Observe func(t time.Duration, s Sample, limit int)        // after each sample; may be nil
@@ -30,7 +30,7 @@ type Config struct {
 	Overdue time.Duration // a sample that took longer is a drop to the algorithm, like AIMD's Timeout; 0: none is
 
 	// Timeout is how long a client waits for an answer. One that comes later is a drop, and
-	// no good; the server works on it all the same. 0: for ever.
+	// no good; the server works on it all the same. 0: forever.
 	Timeout time.Duration
 }
 
@@ -68,7 +68,7 @@ func Run(c Config, until time.Duration, samples int) Result {
 			continue
 		}
 		s.busy--
-		s.ended(e.begun)
+		s.ended(e.start)
 	}
 	return s.Result
 }
@@ -89,7 +89,7 @@ type state struct {
 }
 
 type event struct {
-	at, begun time.Duration
+	at, start time.Duration
 	arrival   bool
 }
 
@@ -156,9 +156,9 @@ func (s *state) fill() {
 	for slots := s.Slots(s.now); (s.Shared || s.busy < slots) && len(s.queue) > 0; s.busy++ {
 		service := s.Service(s.now, s.r)
 		if s.Shared {
-			s.shared.begin(s.queue[0], service)
+			s.shared.start(s.queue[0], service)
 		} else {
-			heap.Push(&s.events, event{at: s.now + service, begun: s.queue[0]})
+			heap.Push(&s.events, event{at: s.now + service, start: s.queue[0]})
 		}
 		s.queue = s.queue[1:]
 	}
@@ -176,8 +176,8 @@ func (s *state) admissible() int {
 }
 
 // ended answers a request.
-func (s *state) ended(begun time.Duration) {
-	took := s.now - begun
+func (s *state) ended(start time.Duration) {
+	took := s.now - start
 	late := s.Timeout > 0 && took > s.Timeout
 	if late {
 		s.Late++
