@@ -99,16 +99,17 @@ const (
 	heldError, coarseError, trialError = 0.035, 0.1, 0.055
 
 	// The limit grows by minGrowth while nothing queues, and by twice as much each time, up to maxGrowth: a limit of
-	// 1 finds 1,000 in 15 steps, and one that fits is exceeded by little. minGrowth must be above 0; above heldError, the
-	// first step is larger than a measure can be wrong. maxGrowth may be from 0.3, with which a search takes nearly
-	// twice as many steps, to 1, with which the last step can double the load.
+	// 1 finds 1,000 in 15 steps, and one that fits is exceeded by little. minGrowth must be above 0. With 0.035, a step
+	// at a limit that fits already shows as a queue (TestAStepOfTheServiceTimeIsNoLoad). With a maxGrowth of 0.45, a
+	// search takes too many steps (TestTheLargestLimit); with 0.8, the last step overloads the server too much
+	// (TestFindsTheCapacity, TestSmallCapacities).
 	minGrowth, maxGrowth = 0.025, 0.6
 
 	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few must queue at a
 	// small server, or it is idle between two requests. overloaded must be above the ratio of a limit that fits, which
 	// is 1.1 (see queueShare), and the errors of both measures. With 1.3, a limit that fits is cut for nothing; with
-	// 1.5, a limit that is too high is kept for too long (both TestFindsTheCapacity). longQueue must be above minQueue,
-	// or a small server is cut for the room that the rule gives it; up to longQueue permits can stay in its queue.
+	// 1.5, a limit that is too high is kept for too long (both TestFindsTheCapacity). With a longQueue of 4, a small
+	// server is cut for the room that the rule gives it; with 7, its queue stays too long (both TestSmallCapacities).
 	overloaded, longQueue = 1.4, 5
 
 	// Requests were queueing if the latency falls by this share of what it would fall by if it were all queueing. Two
@@ -124,14 +125,14 @@ const (
 	sameLatency = 0.15
 
 	// The baseline is the mean of at most longWindow samples of trials: with a standard deviation of one and a half
-	// times the mean, that is an error of 1.5 %. Gradient.LongWindow sets it. 1,000 make an error of 5 %, which is
-	// also that of the limit. The baseline of a larger number is more exact, and follows a server that changes by less
-	// than sameLatency more slowly.
+	// times the mean, that is an error of 1.5 %. Gradient.LongWindow sets it. Range: 5,000 to 20,000. 1,000 make an
+	// error of 5 %, which is also that of the limit. The baseline of a larger number follows a server that changes by
+	// less than sameLatency more slowly.
 	longWindow = 10_000
 
 	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree. With 32, trials cost
-	// about a hundredth of the throughput, and with 8 about four hundredths. With 128, a baseline that has become wrong
-	// by less than overloaded stays four times as long.
+	// about a hundredth of the throughput. With 16, trials cost a small server too much (TestSmallCapacities). With 64, a
+	// baseline that has become wrong by less than overloaded stays twice as long.
 	maxInterval = 32
 )
 
