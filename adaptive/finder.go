@@ -86,8 +86,8 @@ const (
 	// A measure ends when its standard error is such a share of the mean.
 	//
 	// heldError is for a limit that is held: baseline, latency and rule together may err by a fifth of the capacity.
-	// Range: 0.03 to 0.045. With 0.028, measures take so long that the limit comes too late
-	// (TestFindsTheCapacity); above the range, the limit wanders by more than a fifth.
+	// With 0.028, measures take so long that the limit comes too late; with 0.045, it follows noise (both
+	// TestFindsTheCapacity).
 	//
 	// coarseError is enough for a step of half of the limit, and for a limit of a few permits, where it is half a
 	// permit. It must be above trialError. With 0.13, noise is taken for a queue (TestSmallCapacities,

@@ -10,7 +10,7 @@ import (
 // inspect wants a lease to be well-formed, whatever was asked.
 func (s *subject) inspect(l core.Lease) {
 	about := s.rule
-	defer func() { s.rule = about }()
+	defer func() { s.about(about) }()
 	s.about("metadata is well-formed")
 	s.metadataInOrder(l)
 	s.about("errors agree with their leases")

@@ -28,7 +28,7 @@ type subject struct {
 	calls  []*call       // started, perhaps ended
 	window time.Duration // of the leases, once one has reported it
 
-	rule string          // what the next calls are about
+	rule string          // what the next calls are about; written under mu
 	met  map[string]bool // the rules that there were calls about
 
 	passes atomic.Int64 // odd: time passes on purpose
@@ -45,7 +45,9 @@ type ruleError struct {
 
 // about sets the rule that the next calls are about.
 func (s *subject) about(rule string) {
+	s.mu.Lock()
 	s.rule = rule
+	s.mu.Unlock()
 	if s.met != nil {
 		s.met[rule] = true
 	}
