@@ -22,8 +22,9 @@ import (
 
 // ClientOptions are the options of [NewClient].
 type ClientOptions struct {
-	// Limiter grants permits for each call, which waits for them until its context ends. The lease
-	// is held until the call has ended. nil means no limit.
+	// Limiter grants permits for each call. A call waits for them if the limiter's queue has room
+	// (QueueLimit), until its context ends, and is rejected otherwise. The lease is held until the
+	// call has ended. nil means no limit.
 	Limiter Limiter
 
 	// Permits returns the cost of a call in permits. If it is nil, each call costs 1. If it returns

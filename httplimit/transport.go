@@ -23,8 +23,10 @@ type TransportOptions struct {
 	// Base sends the requests. nil means http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Limiter grants a permit for each attempt to send a request. The lease is held until the
-	// response's body has ended or is closed. nil means no limit. Use [Shared] for a core.Limiter.
+	// Limiter grants a permit for each attempt to send a request. An attempt waits for its permit
+	// if the limiter's queue has room (QueueLimit), and is rejected otherwise. The lease is held
+	// until the response's body has ended or is closed. nil means no limit. Use [Shared] for a
+	// core.Limiter.
 	Limiter Limiter
 
 	// Permits returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
