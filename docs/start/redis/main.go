@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-// customers maps each issued API key to its customer. All other requests belong to "".
+// customers maps each issued API key to its customer. Requests without a known key get the empty name and share one limit.
 var customers = map[string]string{"key-of-ann": "ann", "key-of-bob": "bob"}
 
 func customer(r *http.Request) string { return customers[r.Header.Get("X-Api-Key")] }
