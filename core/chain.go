@@ -13,8 +13,7 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// ChainedLimiter asks several limiters for the same permits, all or nothing. Make it with
-// [Chain].
+// ChainedLimiter asks several limiters for the same permits, all or nothing. Create it with [Chain].
 //
 // TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire waits for
 // one limiter before it asks the next, and holds the permits of the earlier limiters while it waits.

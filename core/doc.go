@@ -24,9 +24,9 @@
 //
 // # Does Acquire wait?
 //
-// Acquire waits only if the limiter's queue has room for the request. QueueLimit is the number of
-// permits that may wait. It is 0 unless you set it, and Acquire then rejects immediately. The
-// options that [PerSecond], [Every], [Rate] and ioreader.PerSecond return have an unbounded queue.
+// Acquire waits only if the limiter's queue has room. QueueLimit is the number of permits that may
+// wait. It is 0 unless you set it, and Acquire then rejects immediately. [PerSecond], [Every],
+// [Rate] and ioreader.PerSecond set an unbounded queue.
 //
 //	call                                               waits for permits
 //	TryAcquire, TrySend, TrySubmit                     never
@@ -35,7 +35,8 @@
 //	servers of HTTP and gRPC                           if the policy has a MaxWait and the queue has room
 //	channel, pipe, ioreader, worker, Semaphore         always, even if QueueLimit is 0
 //
-// A limiter of package redislimit waits only if its queue has room, even in a channel or a pool.
+// A limiter of package redislimit, or one of your own, waits only if its queue has room, even in a
+// channel or a pool.
 //
 // # What all limiters share
 //

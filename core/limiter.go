@@ -28,9 +28,9 @@ type Limiter interface {
 	// acquired. If it was not, its Err is the reason, and its metadata may say when to retry.
 	TryAcquire(permits int) Lease
 
-	// Acquire takes permits, and waits in the limiter's queue if they are not available. If the
-	// queue has no room, the request is rejected immediately. The package comment says which
-	// limiters have a queue.
+	// Acquire takes permits. If they are not available, it waits in the limiter's queue. If the
+	// queue has no room, as with a QueueLimit of 0, the request is rejected immediately; see "Does
+	// Acquire wait?" in the package comment.
 	//
 	// If ctx is done before or during the wait, Acquire returns ctx.Err(), unchanged. If a grant
 	// and a cancellation race, exactly one of them wins, and a canceled Acquire keeps no permits.
@@ -150,7 +150,8 @@ func As[T any](l Limiter) (T, bool) {
 // TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no
 // reason. It is for callers that try before they wait. If it returns false, no permits were
 // taken, although in a chain the limiters before the one that rejected have counted a grant.
-// TryQuietly always returns false if l is not a [QuietTrier] or embeds a limiter of this package.
+// TryQuietly always returns false if l is not a [QuietTrier] or embeds a limiter of this package. It
+// also returns false for negative permits, for more permits than the limit, and after Close.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	if q, ok := l.(QuietTrier); ok && !embeds(l) {
 		k, ok := q.TryQuietly(permits)

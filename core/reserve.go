@@ -33,8 +33,8 @@ var Delay = NewMetadataKey[time.Duration]("DELAY")
 // its permits, or if newer requests evict it under [NewestFirst]. It then holds nothing, and its holder is
 // not notified.
 //
-// Refund before the permits come takes the reservation out of the queue, so later requests are served
-// sooner. Settle then changes the number of reserved permits, unless the new number is more than the limit.
+// Before the permits come, Refund takes the reservation out of the queue, so later requests are served
+// sooner, and Settle changes the number of reserved permits, unless the new number is more than the limit.
 // After the permits have come, both work as for other leases, but only once. Release does nothing.
 // Statistics counts the permits of a reservation in Queued until they come, and the lease in Granted from
 // then on.
