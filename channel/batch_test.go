@@ -3,7 +3,6 @@ package channel_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -116,13 +115,6 @@ func TestSendBatch(t *testing.T) {
 			holds(t, c, left...)
 		}
 	})
-	t.Run("nothing", func(t *testing.T) {
-		for _, c := range kinds(t, 1) {
-			n, err := c.SendBatch(t.Context(), nil)
-			require.NoError(t, err)
-			require.Zero(t, n)
-		}
-	})
 }
 
 func TestTryReceiveLease(t *testing.T) {
@@ -153,17 +145,6 @@ func TestTryReceiveLease(t *testing.T) {
 			require.Equal(t, 5, l.Available())
 		}
 	})
-	t.Run("of a bounded channel", func(t *testing.T) {
-		c := bounded(t, 1)
-		sends(t, c, 1)
-		v, lease, ok := c.TryReceiveLease()
-		require.True(t, ok)
-		require.Equal(t, 1, v)
-		refuses(t, c.TrySend(2), "permits exhausted")
-		lease.Release()
-		sends(t, c, 2)
-		holds(t, c, 2)
-	})
 }
 
 // reasonOf returns the reason of a refusal by that one of limiters.
@@ -182,20 +163,4 @@ func TestString(t *testing.T) {
 	require.Equal(t, "limited channel: 1 of 3 queued, closed", c.String())
 	require.Equal(t, "limited channel: 0 queued", open(t, channel.Options[int]{Limiter: permits(t, 3)}).String())
 	require.Equal(t, "limited channel: 0 queued, closed", new(channel.LimitedChannel[int]).String())
-}
-
-func TestSendBatchGivesBackWhatItTookTooMuch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := permits(t, 100)
-		c := open(t, channel.Options[int]{Limiter: l, Capacity: 3})
-		ctx, cancel := context.WithCancel(t.Context())
-		batch := start(func() (int, error) { return c.SendBatch(ctx, numbers(20)) })
-		batch.waits(t)
-		require.Equal(t, 96, l.Available(), "three are queued, one waits for capacity")
-		cancel()
-		require.Equal(t, 3, batch.ends(t, context.Canceled))
-		require.Equal(t, 97, l.Available())
-		holds(t, c, 1, 2, 3)
-		require.Equal(t, 100, l.Available())
-	})
 }

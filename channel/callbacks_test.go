@@ -50,16 +50,6 @@ func TestPermitsIsAskedOncePerItem(t *testing.T) {
 	}
 }
 
-// TestEvictionUnderALimiterThatDoesNotTellItsLimit: a Reporter whose Limit is 0 tells none.
-func TestEvictionUnderALimiterThatDoesNotTellItsLimit(t *testing.T) {
-	l := core.WithReason(&user{Limiter: refusing(t, 2)}, "enough")
-	for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
-		c := open(t, channel.Options[int]{Limiter: l, Overflow: mode})
-		sends(t, c, 1, 2, 3)
-		require.Equal(t, 2, c.Discard())
-	}
-}
-
 // panicking is a context whose Done panics, or its Err when it is called so often.
 type panicking struct {
 	context.Context

@@ -2,11 +2,8 @@ package channel_test
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -137,22 +134,6 @@ func TestChan(t *testing.T) {
 		offers(t, out, 2)
 		require.NoError(t, c.Close())
 	})
-	bubble(t, "several share the items", func(t *testing.T) {
-		c := bounded(t, 4)
-		ctx, cancel := context.WithCancel(t.Context())
-		a, b := c.Chan(ctx), c.Chan(t.Context())
-		sends(t, c, 1, 2, 3)
-		synctest.Wait()
-		require.Equal(t, 3, c.Len())
-		first, second := <-a, <-b
-		require.ElementsMatch(t, []int{1, 2}, []int{first, second})
-		synctest.Wait()
-		cancel()
-		offers(t, b, 3)
-		require.NoError(t, c.Close())
-		_, ok := <-b
-		require.False(t, ok)
-	})
 	bubble(t, "the items of several keep their order", func(t *testing.T) {
 		c := bounded(t, 9)
 		sends(t, c, 1, 2, 3, 4, 5)
@@ -192,47 +173,4 @@ func TestChan(t *testing.T) {
 		require.False(t, ok)
 		holds(t, c, 1)
 	})
-	bubble(t, "a ctx that ends while there is nothing", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		c, begin := bounded(t, 1), time.Now()
-		_, ok := <-c.Chan(ctx)
-		require.False(t, ok)
-		require.Equal(t, time.Second, time.Since(begin))
-		require.NoError(t, c.Err())
-	})
-}
-
-func TestChanBesideReceivers(t *testing.T) {
-	const items = 10_000
-	l := permits(t, 16)
-	c := open(t, channel.Options[int]{Limiter: l})
-	var seen [items]atomic.Int32
-	var wg sync.WaitGroup
-	inOrder := func(next func() (int, bool)) func() {
-		return func() {
-			latest := -1
-			for v, ok := next(); ok; v, ok = next() {
-				seen[v].Add(1)
-				if v <= latest {
-					t.Errorf("%d after %d", v, latest)
-				}
-				latest = v
-			}
-		}
-	}
-	out := c.Chan(t.Context())
-	wg.Go(inOrder(func() (int, bool) { v, ok := <-out; return v, ok }))
-	for range 2 {
-		wg.Go(inOrder(func() (int, bool) { v, err := c.Receive(t.Context()); return v, err == nil }))
-	}
-	for i := range items {
-		require.NoError(t, c.Send(t.Context(), i))
-	}
-	require.NoError(t, c.Close())
-	wg.Wait()
-	for i := range seen {
-		require.EqualValues(t, 1, seen[i].Load(), "item %d", i)
-	}
-	require.Equal(t, 16, l.Available())
 }

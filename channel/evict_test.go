@@ -161,35 +161,6 @@ func TestEvictionStops(t *testing.T) {
 	})
 }
 
-// The same hundred items, sent to a channel of ten places that no one receives from.
-func TestWhatIsLeftOfMany(t *testing.T) {
-	from := func(first, n int) (all []int) {
-		for i := range n {
-			all = append(all, first+i)
-		}
-		return all
-	}
-	for mode, left := range map[channel.Overflow][]int{
-		channel.DropOldest: from(90, 10), channel.DropIncoming: from(0, 10), channel.DropNewest: append(from(0, 9), 99),
-	} {
-		counted := refusing(t, 10)
-		for name, l := range limiters(t, counted) {
-			t.Run(mode.String()+" "+name, func(t *testing.T) {
-				c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
-				sends(t, c, from(0, 100)...)
-				require.Len(t, *dropped, 90)
-				holds(t, c, left...)
-				require.Equal(t, 10, counted.Available())
-			})
-		}
-	}
-	t.Run("without a limit", func(t *testing.T) {
-		c := open(t, channel.Options[int]{Limiter: core.Unlimited()})
-		sends(t, c, from(0, 1000)...)
-		holds(t, c, from(0, 1000)...)
-	})
-}
-
 func TestClosedLimiterEvictsNothing(t *testing.T) {
 	for mode := channel.Reject; mode <= channel.DropIncoming; mode++ {
 		for _, wrap := range []func(*core.ConcurrencyLimiter) core.Limiter{

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/channel"
-	"github.com/sluice-go/sluice/core"
 )
 
 // exact is a channel with a drop mode and core's concurrency limiter, on which senders send while
@@ -107,84 +106,4 @@ func TestExactBesideBatchesAndAbandonedChans(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Sends, batches and TrySends of a drop mode are all exact beside one another.
-func TestExactBesideSendsAndBatches(t *testing.T) {
-	for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
-		for _, room := range []int{1, 2} {
-			t.Run(mode.String(), func(t *testing.T) {
-				l := permits(t, room)
-				e := newExact(t, channel.Options[int]{Limiter: l, Overflow: mode})
-				send := func(v int) error {
-					switch v % 3 {
-					case 0:
-						return e.c.Send(t.Context(), v)
-					case 1:
-						_, err := e.c.SendBatch(t.Context(), []int{v, v})
-						return err
-					}
-					return e.c.TrySend(v)
-				}
-				e.run(3000, send, func(stop <-chan struct{}) {
-					for !stopped(stop) {
-						e.c.TryReceive()
-						runtime.Gosched()
-					}
-				})
-				require.Equal(t, room, l.Available())
-				require.Zero(t, l.Statistics().Queued)
-			})
-		}
-	}
-}
-
-// slow is a limiter of a user that takes its time, and grants n permits.
-func slow(t *testing.T, n int, asked *atomic.Int64) *user {
-	t.Helper()
-	l := &user{Limiter: refusing(t, n)}
-	l.try = func(n int) core.Lease {
-		asked.Add(1)
-		time.Sleep(time.Millisecond)
-		return l.Limiter.TryAcquire(n)
-	}
-	return l
-}
-
-func TestSlowLimiterIsNotFlooded(t *testing.T) {
-	const senders, places = 4, 2
-	for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
-		bubble(t, mode.String(), func(t *testing.T) {
-			var asked atomic.Int64
-			refused := slow(t, places, &asked)
-			c := open(t, channel.Options[int]{Limiter: refused, Overflow: mode})
-			sends(t, c, 1)
-			stranger := refused.Limiter.TryAcquire(1)
-			asked.Store(0)
-			begin := time.Now()
-			var wg sync.WaitGroup
-			for v := range senders {
-				wg.Go(func() { _ = c.TrySend(v) })
-			}
-			wg.Wait()
-			// Each item that is dropped, and each send, is a question; there are no others.
-			require.LessOrEqual(t, asked.Load(), int64(2*senders+places))
-			require.LessOrEqual(t, time.Since(begin), 20*time.Millisecond)
-			stranger.Release()
-		})
-	}
-	bubble(t, "of which strangers hold all", func(t *testing.T) {
-		var asked atomic.Int64
-		l := slow(t, 3, &asked)
-		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
-		sends(t, c, 1, 2)
-		stranger := l.Limiter.TryAcquire(1)
-		l.acquire = func(ctx context.Context, _ int) (core.Lease, error) { return core.Reject(), ctx.Err() }
-		l.try = func(int) core.Lease { asked.Add(1); return core.Reject(core.ReasonPhrase.With("busy")) }
-		asked.Store(0)
-		refuses(t, c.TrySend(3), "busy")
-		require.Equal(t, []int{1, 2}, *dropped, "one after the other, until nothing is left")
-		require.EqualValues(t, 3, asked.Load())
-		stranger.Release()
-	})
 }

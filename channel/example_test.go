@@ -127,22 +127,6 @@ func ExampleLimitedChannel_Send() {
 	// Output: context deadline exceeded
 }
 
-// The limiter knows that the permit would come after the deadline, and does not wait for it.
-func ExampleLimitedChannel_Send_deadline() {
-	hourly, _ := core.NewTokenBucket(core.TokenBucketOptions{
-		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour,
-	})
-	c, _ := channel.New(channel.Options[string]{Limiter: hourly})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	fmt.Println(c.Send(ctx, "first"))
-	err := c.Send(ctx, "second")
-	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, core.ErrRejected))
-	// Output:
-	// <nil>
-	// true true
-}
-
 func ExampleLimitedChannel_WaitToSend() {
 	c, _ := channel.Bounded[time.Time](4)
 	ctx := context.Background()
@@ -154,19 +138,6 @@ func ExampleLimitedChannel_WaitToSend() {
 	}
 	fmt.Println(c.Len())
 	// Output: 1
-}
-
-func ExampleLimitedChannel_Receive() {
-	c, _ := channel.Bounded[string](4)
-	_ = c.TrySend("last")
-	_ = c.CloseWithError(errors.New("the source failed"))
-	ctx := context.Background()
-	fmt.Println(c.Receive(ctx))
-	_, err := c.Receive(ctx)
-	fmt.Println(err)
-	// Output:
-	// last <nil>
-	// the source failed
 }
 
 // The item's permits stay taken until the work is done.
@@ -237,16 +208,6 @@ func ExampleLimitedChannel_Chan() {
 	// Output: item
 }
 
-func ExampleLimitedChannel_Discard() {
-	budget, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	c, _ := channel.New(channel.Options[string]{Limiter: budget})
-	_, _ = c.TrySend("a"), c.TrySend("b")
-	_ = c.Close()
-	fmt.Println(c.Discard(), budget.Available())
-	<-c.Done()
-	// Output: 2 2
-}
-
 // A display that wants what is new: when it falls behind, it loses what is old.
 func ExampleOverflow() {
 	budget, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
@@ -312,24 +273,4 @@ func ExampleLimitedChannel_SendBatch() {
 	// Output:
 	// 3 <nil>
 	// 0 channel: closed
-}
-
-// An item keeps its place in the channel until its work is done.
-func ExampleLimitedChannel_TryReceiveLease() {
-	jobs, err := channel.Bounded[string](1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(jobs.TrySend("first"))
-	job, lease, ok := jobs.TryReceiveLease()
-	fmt.Println(job, ok)
-	fmt.Println(jobs.TrySend("second") != nil)
-	lease.Release()
-	fmt.Println(jobs.TrySend("second"))
-	// Output:
-	// <nil>
-	// first true
-	// true
-	// <nil>
 }

@@ -68,39 +68,6 @@ func TestEmbeddedLimiterIsAskedThroughItsOwnMethods(t *testing.T) {
 	}
 }
 
-func TestLimiterThatKeepsItsContext(t *testing.T) {
-	looks := map[string]func(context.Context){
-		"never":  func(context.Context) {},
-		"Done":   func(ctx context.Context) { ctx.Done() },
-		"Value":  func(ctx context.Context) { ctx.Value("") },
-		"derive": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
-	}
-	for name, look := range looks {
-		bubble(t, name, func(t *testing.T) {
-			var kept []context.Context
-			l := &user{Limiter: permits(t, 9)}
-			l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-				require.NoError(t, ctx.Err())
-				kept = append(kept, ctx)
-				look(ctx)
-				return l.Limiter.Acquire(ctx, n)
-			}
-			c := open(t, channel.Options[int]{Limiter: l})
-			for i := range 3 {
-				require.NoError(t, c.Send(t.Context(), i))
-			}
-			for _, ctx := range kept { // their calls have returned
-				<-ctx.Done()
-				require.Equal(t, context.Canceled, ctx.Err())
-				require.Error(t, context.Cause(ctx))
-				require.Nil(t, ctx.Value("absent"))
-			}
-			holds(t, c, 0, 1, 2)
-			require.NoError(t, c.Close())
-		})
-	}
-}
-
 func TestLimiterThatOnlyPollsItsContext(t *testing.T) {
 	poll := func(ctx context.Context, _ int) (core.Lease, error) {
 		for ctx.Err() == nil {
@@ -189,27 +156,6 @@ func TestLimiterThatPanics(t *testing.T) {
 			require.Equal(t, 2, inner.Available())
 		})
 	}
-}
-
-func TestLimiterWhoseRefusalsSayNothing(t *testing.T) {
-	// It knows its limit, but an item above it is a refusal like any other.
-	inner := refusing(t, 3)
-	l := struct {
-		*user
-		core.Reporter
-	}{&user{Limiter: inner, try: func(n int) core.Lease {
-		if l := inner.TryAcquire(n); l.Acquired() {
-			return l
-		}
-		return core.Reject()
-	}}, inner}
-	c, dropped := dropping(t, channel.Options[int]{Limiter: l, Permits: itself, Overflow: channel.DropOldest})
-	sends(t, c, 1, 2)
-	require.ErrorIs(t, c.TrySend(4), core.ErrRejected)
-	require.Empty(t, *dropped, "an item above the limit evicts nothing")
-	sends(t, c, 3)
-	require.Equal(t, []int{1, 2}, *dropped)
-	holds(t, c, 3)
 }
 
 func TestSenderCallsBackFromItsLimiter(t *testing.T) {

@@ -1,7 +1,6 @@
 package channel_test
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/channel"
-	"github.com/sluice-go/sluice/core"
 )
 
 // takers are ways in which a receiver takes items until the channel is closed and empty.
@@ -97,54 +95,6 @@ func TestStressMailbox(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestStressMailboxOfStrangers has another user who takes and releases the permits beside:
-// then a send may be refused, but it always ends, and nothing is lost.
-func TestStressMailboxOfStrangers(t *testing.T) {
-	counted := refusing(t, 2)
-	for name, l := range limiters(t, counted) {
-		t.Run(name, func(t *testing.T) {
-			var got, dropped, refused, sent atomic.Int64
-			c := open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(int) { dropped.Add(1) }})
-			var senders, others sync.WaitGroup
-			stop := make(chan struct{})
-			others.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						lease := counted.TryAcquire(2)
-						runtime.Gosched()
-						lease.Release()
-					}
-				}
-			})
-			for range 3 {
-				senders.Go(func() {
-					for i := range 2000 {
-						switch err := c.TrySend(i); {
-						case err == nil:
-							sent.Add(1)
-						case errors.Is(err, core.ErrRejected):
-							refused.Add(1)
-						default:
-							t.Error(err)
-						}
-					}
-				})
-			}
-			senders.Wait()
-			close(stop)
-			others.Wait()
-			got.Add(int64(c.Len()))
-			dropped.Add(-int64(c.Discard()))
-			require.EqualValues(t, 6000, sent.Load()+refused.Load())
-			require.Equal(t, sent.Load(), got.Load()+dropped.Load())
-			require.Equal(t, 2, counted.Available())
-		})
 	}
 }
 

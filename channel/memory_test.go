@@ -1,10 +1,8 @@
 package channel_test
 
 import (
-	"context"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"weak"
 
 	"github.com/sluice-go/sluice/channel"
@@ -70,25 +68,4 @@ func TestMemoryOfABurstComesBack(t *testing.T) {
 	}
 	require.Less(t, heap()-before, 1<<16)
 	runtime.KeepAlive(c)
-}
-
-func TestMemoryOfManyWaitersComesBack(t *testing.T) {
-	const crowd = 20_000
-	synctest.Test(t, func(t *testing.T) {
-		before := 0
-		var c *channel.LimitedChannel[int]
-		for range 2 { // the runtime keeps the goroutines
-			c = bounded(t, 1)
-			before = heap()
-			ctx, cancel := context.WithCancel(t.Context())
-			for range crowd {
-				go func() { _, _ = c.Receive(ctx) }()
-			}
-			synctest.Wait()
-			cancel()
-			synctest.Wait()
-		}
-		require.Less(t, heap()-before, 1<<20)
-		runtime.KeepAlive(c)
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,14 +65,6 @@ func TestReceive(t *testing.T) {
 			sends(t, c, 2)
 			require.Equal(t, 2, second.ends(t, nil))
 		}
-	})
-	bubble(t, "a deadline", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		begin := time.Now()
-		_, err := bounded(t, 1).Receive(ctx)
-		require.Equal(t, context.DeadlineExceeded, err)
-		require.Equal(t, time.Minute, time.Since(begin))
 	})
 }
 
