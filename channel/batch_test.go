@@ -32,7 +32,7 @@ func TestSendBatch(t *testing.T) {
 			"wrapped":  of(channel.Options[int]{Limiter: wrapped{permits(t, room)}}),
 		}
 	}
-	t.Run("in order, all at once if there is room", func(t *testing.T) {
+	t.Run("in order, without a wait if there is room", func(t *testing.T) {
 		for name, c := range kinds(t, 100) {
 			n, err := c.SendBatch(t.Context(), numbers(100))
 			require.NoError(t, err, name)
@@ -103,7 +103,7 @@ func TestSendBatch(t *testing.T) {
 		holds(t, c, 1, 0, 2, 4, 2)
 		require.Equal(t, 9, l.Available())
 	})
-	t.Run("what is dropped was sent", func(t *testing.T) {
+	t.Run("a dropped item counts as sent", func(t *testing.T) {
 		for mode, left := range map[channel.Overflow][]int{
 			channel.DropOldest: {4, 5}, channel.DropNewest: {1, 5}, channel.DropIncoming: {1, 2},
 		} {

@@ -80,7 +80,7 @@ func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
 		"leases":        core.WithReason(permits(t, 4), "full"),
 		"of a user":     &user{Limiter: permits(t, 4)},
 	} {
-		for _, how := range []string{"at once", "for permits", "for room", "cancelled"} {
+		for _, how := range []string{"immediately", "for permits", "for room", "cancelled"} {
 			bubble(t, name+" "+how, func(t *testing.T) {
 				for call := range 100 {
 					c := open(t, channel.Options[int]{Limiter: inner, Capacity: 2})

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/channel"
 )
 
-// offers requires that out has v for whoever takes it.
+// offers requires that out delivers v now.
 func offers(t *testing.T, out <-chan int, v int) {
 	t.Helper()
 	synctest.Wait()
@@ -88,7 +88,7 @@ func TestChan(t *testing.T) {
 		_, ok = <-out
 		require.False(t, ok)
 	})
-	bubble(t, "what it gives back goes to who waits", func(t *testing.T) {
+	bubble(t, "a returned item goes to a waiting receiver", func(t *testing.T) {
 		for name, c := range map[string]*channel.LimitedChannel[int]{
 			"bounded": bounded(t, 1), "limiter": open(t, channel.Options[int]{Limiter: permits(t, 1)}),
 		} {
@@ -108,7 +108,7 @@ func TestChan(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, "no capacity is taken up by what is offered", func(t *testing.T) {
+	bubble(t, "an offered item takes no capacity", func(t *testing.T) {
 		l := permits(t, 9)
 		c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
 		sends(t, c, 1)
@@ -121,7 +121,7 @@ func TestChan(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Equal(t, 9, l.Available())
 	})
-	bubble(t, "a bounded channel keeps the room of what is offered", func(t *testing.T) {
+	bubble(t, "an offered item keeps its room in a bounded channel", func(t *testing.T) {
 		c := bounded(t, 1)
 		out := c.Chan(t.Context())
 		sends(t, c, 1)
@@ -147,7 +147,7 @@ func TestChan(t *testing.T) {
 		synctest.Wait()
 		holds(t, c, 1, 2, 3, 5)
 	})
-	bubble(t, "drops leave what is offered", func(t *testing.T) {
+	bubble(t, "no mode drops an offered item", func(t *testing.T) {
 		for mode, left := range map[channel.Overflow][]int{channel.DropOldest: {1, 3}, channel.DropNewest: {1, 3}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 2), Overflow: mode})

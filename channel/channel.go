@@ -234,7 +234,7 @@ func (c *LimitedChannel[T]) returnRoomLocked() {
 	}
 }
 
-// leftLocked is called when items have left or room was given back. It queues the items of senders that
+// leftLocked is called when items have left or room was returned. It queues the items of senders that
 // wait for room, and ends a closed channel that has become empty.
 func (c *LimitedChannel[T]) leftLocked(d *deferredWork[T]) {
 	for !c.senders.Empty() && c.roomLocked() {

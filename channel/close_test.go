@@ -45,7 +45,7 @@ func TestErr(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	t.Run("what is queued can be received", func(t *testing.T) {
+	t.Run("queued items can be received", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{bounded(t, 2), open(t, channel.Options[int]{Limiter: permits(t, 2)})} {
 			sends(t, c, 1, 2)
 			require.NoError(t, c.Close())
@@ -141,7 +141,7 @@ func TestCloseBeforeTheLimiterWaits(t *testing.T) {
 }
 
 func TestDiscard(t *testing.T) {
-	bubble(t, "drops what is queued, and lets the senders who wait go on", func(t *testing.T) {
+	bubble(t, "drops the queued items, and lets waiting senders continue", func(t *testing.T) {
 		l := permits(t, 3)
 		var dropped []int
 		c := open(t, channel.Options[int]{Limiter: l, OnDrop: func(v int) {

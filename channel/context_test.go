@@ -44,9 +44,9 @@ func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			begun := time.Now()
+			start := time.Now()
 			require.Equal(t, errOwn, test.call(testkit.OwnError{Context: ctx, Own: errOwn}, test.c))
-			require.Equal(t, time.Second, time.Since(begun))
+			require.Equal(t, time.Second, time.Since(start))
 			if test.full {
 				holds(t, test.c, 1)
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // exact is a channel with a drop mode and core's concurrency limiter, on which senders send while
-// something else goes on: none of them may be refused.
+// something else runs: none of them may be rejected.
 type exact struct {
 	*testing.T
 	c                    *channel.LimitedChannel[int]

@@ -123,7 +123,7 @@ func ExampleLimitedChannel_Send() {
 	_ = c.TrySend("first")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	fmt.Println(c.Send(ctx, "second")) // it is full, and no one receives
+	fmt.Println(c.Send(ctx, "second")) // it is full, and nothing is received
 	// Output: context deadline exceeded
 }
 
@@ -208,7 +208,7 @@ func ExampleLimitedChannel_Chan() {
 	// Output: item
 }
 
-// A display that wants what is new: when it falls behind, it loses what is old.
+// A display that wants the latest values: when it falls behind, it loses old ones.
 func ExampleOverflow() {
 	budget, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
 	c, _ := channel.New(channel.Options[int]{

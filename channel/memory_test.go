@@ -37,7 +37,7 @@ func TestPinsNoItem(t *testing.T) {
 	}
 }
 
-// sendsOne sends an item that no one else knows.
+// sendsOne sends an item that nothing else refers to.
 func sendsOne(t *testing.T, c *channel.LimitedChannel[*[64]byte]) weak.Pointer[[64]byte] {
 	t.Helper()
 	v := new([64]byte)

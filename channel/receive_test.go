@@ -14,7 +14,7 @@ import (
 )
 
 func TestReceive(t *testing.T) {
-	bubble(t, "takes what is there, or waits", func(t *testing.T) {
+	bubble(t, "takes a queued item, or waits", func(t *testing.T) {
 		l := permits(t, 2)
 		c := open(t, channel.Options[int]{Limiter: l})
 		sends(t, c, 1)

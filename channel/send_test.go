@@ -59,7 +59,7 @@ func TestTrySend(t *testing.T) {
 		holds(t, c, 1, 2)
 		require.Equal(t, 3, l.Available(), "a bucket's tokens do not come back by receiving")
 	})
-	t.Run("no overtaking of who waits for capacity", func(t *testing.T) {
+	t.Run("does not overtake a sender that waits for capacity", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := permits(t, 10)
 			c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
@@ -103,10 +103,10 @@ func TestSend(t *testing.T) {
 	})
 	bubble(t, "paced by a bucket", func(t *testing.T) {
 		c := open(t, channel.Options[int]{Limiter: bucket(t, 1, math.MaxInt)})
-		begin := time.Now()
+		start := time.Now()
 		for i := range 4 {
 			require.NoError(t, c.Send(t.Context(), i))
-			require.Equal(t, time.Duration(i)*time.Second, time.Since(begin))
+			require.Equal(t, time.Duration(i)*time.Second, time.Since(start))
 		}
 		holds(t, c, 0, 1, 2, 3)
 	})
@@ -144,7 +144,7 @@ func TestSend(t *testing.T) {
 		require.Equal(t, 4, l.Available())
 		holds(t, c, 1)
 	})
-	bubble(t, "cancelled before the receiver made way", func(t *testing.T) {
+	bubble(t, "cancelled before the receiver made room", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{
 			bounded(t, 1), open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}),
 		} {

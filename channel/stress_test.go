@@ -106,7 +106,7 @@ func (s *stress) send(sender int) {
 }
 
 // receive takes parcels in one of five ways until the channel is closed and empty. What one
-// receiver gets of one sender comes in order, unless a Chan gives back what it was offered: that
+// receiver gets of one sender comes in order, unless a Chan returns an offered item: that
 // may be older than what has been delivered since.
 func (s *stress) receive(way int) {
 	var latest [stressSenders]int
@@ -189,7 +189,7 @@ func (s *stress) disturb(stop <-chan struct{}) {
 	}
 }
 
-// abandon has a Chan whose consumer goes away, at once or with the first item.
+// abandon has a Chan whose consumer goes away, immediately or with the first item.
 func (s *stress) abandon(stop <-chan struct{}, takes bool) {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	defer cancel()
@@ -239,7 +239,7 @@ func TestStress(t *testing.T) {
 	})
 }
 
-// TestStressBounded closes while all are at it.
+// TestStressBounded closes while all of them run.
 func TestStressBounded(t *testing.T) {
 	rounds := 200
 	if runtime.GOMAXPROCS(0) == 1 {

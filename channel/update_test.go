@@ -68,7 +68,7 @@ func TestLimitMovesWhileItemsAreQueued(t *testing.T) {
 	})
 }
 
-// What Chans give back may exceed the capacity; then no item comes before as many have left.
+// Items that Chans return may exceed the capacity; then none is sent until as many have left.
 func TestCapacityOnceChansGaveItemsBack(t *testing.T) {
 	for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest} {
 		bubble(t, mode.String(), func(t *testing.T) {

@@ -46,12 +46,12 @@ func TestSendsWaitWhateverTheQueueLimitIs(t *testing.T) {
 	}
 	bubble(t, "a rate", func(t *testing.T) {
 		c := open(t, channel.Options[int]{Limiter: bucket(t, 1, 0)})
-		begin := time.Now()
+		start := time.Now()
 		n, err := c.SendBatch(t.Context(), numbers(4))
 		require.NoError(t, err)
 		require.Equal(t, 4, n)
 		require.NoError(t, c.WaitToSend(t.Context()))
-		require.Equal(t, 4*time.Second, time.Since(begin))
+		require.Equal(t, 4*time.Second, time.Since(start))
 
 		require.NoError(t, c.Send(t.Context(), 5))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// A task costs no memory of its own: neither when it is admitted at once, nor when it is
+// A task costs no memory of its own: neither when it is admitted immediately, nor when it is
 // queued and a worker gets its lease, whether it was given to Submit or to a Group.
 func TestTasksAllocateNothing(t *testing.T) {
 	for name, o := range map[string]worker.Options{
@@ -47,7 +47,7 @@ func TestTasksAllocateNothing(t *testing.T) {
 				}
 			}
 			round() // makes room in the queues, and goroutines to use again
-			// What is left is the Wait's own, and a goroutine now and then.
+			// The rest is the Wait's own, and a goroutine now and then.
 			require.Less(t, testing.AllocsPerRun(20, round), float64(tasks)/20)
 		})
 	}

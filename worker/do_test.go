@@ -57,7 +57,7 @@ func TestDoCancelsWhatRuns(t *testing.T) {
 		})
 		waiting(t, do)
 		cancel()
-		require.Equal(t, context.Canceled, returned(t, do), "at once")
+		require.Equal(t, context.Canceled, returned(t, do), "immediately")
 		require.Equal(t, context.Canceled, inner)
 		require.Equal(t, worker.Statistics{Running: 1}, p.Statistics())
 		g.open()

@@ -98,7 +98,7 @@ func TestGroupEndsWithItsFirstError(t *testing.T) {
 					require.Equal(t, err, cause)
 					require.NoError(t, p.Wait(t.Context()), "the errors are the group's")
 					require.EqualValues(t, 2+o.Queue, p.Statistics().Done)
-					submits(t, p, nothing) // the pool goes on
+					submits(t, p, nothing) // the pool can still be used
 					drained(t, p, l)
 				})
 			})

@@ -15,7 +15,7 @@ import (
 
 var errTask = errors.New("the task failed")
 
-// concurrency returns a limiter of so many permits whose waiters wait.
+// concurrency returns a limiter of that many permits with an unbounded queue.
 func concurrency(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	tb.Helper()
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: math.MaxInt})
@@ -23,7 +23,7 @@ func concurrency(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	return l
 }
 
-// impatient returns a limiter of so many permits that lets no one wait.
+// impatient returns a limiter of that many permits without a queue.
 func impatient(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	tb.Helper()
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits})
@@ -54,7 +54,7 @@ func nothing(context.Context) error { return nil }
 
 func fails(context.Context) error { return errTask }
 
-// hears is a task that runs until its context ends, and returns why it did.
+// hears is a task that runs until its context ends, and returns the cause.
 func hears(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -62,14 +62,14 @@ func hears(ctx context.Context) error {
 
 func two(task worker.Task) []worker.Task { return []worker.Task{task, task} }
 
-// counts checks the pool's statistics, when everyone has come to rest.
+// counts checks the pool's statistics, when all goroutines are blocked.
 func counts(t *testing.T, p *worker.Pool, want worker.Statistics) {
 	t.Helper()
 	synctest.Wait()
 	require.Equal(t, want, p.Statistics())
 }
 
-// submits gives the pool tasks that have to be taken at once.
+// submits gives the pool tasks that must be accepted without a wait.
 func submits(t *testing.T, p *worker.Pool, tasks ...worker.Task) {
 	t.Helper()
 	for _, task := range tasks {
@@ -77,7 +77,7 @@ func submits(t *testing.T, p *worker.Pool, tasks ...worker.Task) {
 	}
 }
 
-// rejected checks that a task is not taken now, and why.
+// rejected checks that a task is rejected now, and why.
 func rejected(t *testing.T, p *worker.Pool, reason string) {
 	t.Helper()
 	err := p.TrySubmit(nothing)

@@ -61,7 +61,7 @@ func TestACloseBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// ledger is a limiter of a user's that notes how many permits it granted, in turn.
+// ledger is a limiter of a user's that records how many permits each of its grants has.
 type ledger struct {
 	*core.ConcurrencyLimiter
 
@@ -89,8 +89,8 @@ func (g *ledger) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return l, err
 }
 
-// Whatever ends, and gives way, while others are asked for: tasks get their leases in the
-// order in which they were accepted.
+// Whatever ends while the limiter is being asked for another: tasks get their leases in the order in which they
+// were accepted.
 func TestStressOrder(t *testing.T) {
 	for _, o := range []worker.Options{{Queue: 1}, {Queue: 3}, {Queue: 64}, {Queue: 8, Workers: 2}} {
 		for _, permits := range []int{1, 3, 16} {
@@ -122,7 +122,7 @@ func TestStressOrder(t *testing.T) {
 func TestStressPairs(t *testing.T) {
 	for _, o := range []worker.Options{{Queue: 1}, {Queue: 2}, {Queue: 7}, {Queue: 64}, {Queue: 3, Workers: 2}} {
 		t.Run(fmt.Sprintf("queue=%d,workers=%d", o.Queue, o.Workers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // a bubble says at once that no one goes on
+			synctest.Test(t, func(t *testing.T) { // a bubble reports immediately that all goroutines are blocked
 				l := &odd{ConcurrencyLimiter: concurrency(t, 2)}
 				o.Limiter = l
 				p := newPool(t, o)

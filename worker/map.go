@@ -64,7 +64,7 @@ func Map[In, Out any](
 			yield(none, ErrClosed)
 			return
 		}
-		pending := make(chan *result[Out], p.ahead()) // before the contexts begin, because the limiter may panic
+		pending := make(chan *result[Out], p.ahead()) // before the contexts start, because the limiter may panic
 		m := &mapping[In, Out]{
 			p: p, ctx: p.life.Begin(ctx), open: p.closing.Begin(ctx), f: f,
 			pending: pending,

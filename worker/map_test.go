@@ -155,7 +155,7 @@ func TestMapEndsWithItsContext(t *testing.T) {
 			return 0, errTask
 		}) {
 			require.Equal(t, context.DeadlineExceeded, err)
-			require.Equal(t, time.Second, time.Since(start), "at once")
+			require.Equal(t, time.Second, time.Since(start), "immediately")
 		}
 		require.Equal(t, 2*time.Second, time.Since(start), "but the loop ends with its tasks")
 		drained(t, p, l)
@@ -216,11 +216,11 @@ func TestMapEndsWithItsPool(t *testing.T) {
 	})
 }
 
-// A Close that drains takes no result from a Map: what was submitted before is done, and is
-// yielded.
+// A Close that drains takes no result from a Map: the inputs that were submitted before are
+// run, and their results are yielded.
 func TestMapYieldsWhatACloseLetEnd(t *testing.T) {
 	for name, o := range map[string]worker.Options{
-		"no queue": {Limiter: concurrency(t, 3)}, "no one waits": {Limiter: impatient(t, 3)},
+		"no queue": {Limiter: concurrency(t, 3)}, "no queue in the limiter": {Limiter: impatient(t, 3)},
 		"a queue": {Limiter: concurrency(t, 3), Queue: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestStressMapYieldsErrClosedOnce(t *testing.T) {
 	}
 }
 
-// A Close ends the loop after the results of what was submitted, even while the input blocks.
+// A Close ends the loop after the results of the submitted inputs, even while the input blocks.
 func TestMapEndsWithItsPoolWhileItsInputBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})

@@ -40,7 +40,7 @@ type Pool struct {
 	tasks   *wait.Call  // the context of the tasks given to Submit; ends with life, and when Close returns
 
 	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
-	// Plain permits (see package hold) are taken and given back under mu.
+	// Plain permits (see package hold) are taken and returned under mu.
 	mu     wait.Mutex
 	closed bool   // no task is accepted
 	spare  []*job // for later tasks, so that a task given to Submit allocates nothing

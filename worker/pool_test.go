@@ -108,7 +108,7 @@ func TestQueueTakesWhatTheLimiterDoesNot(t *testing.T) {
 				require.NoError(t, p.TrySubmit(note(i)))
 			}
 			rejected(t, p, "queue limit reached")
-			require.Equal(t, worker.Statistics{Running: 2, Queued: 3}, p.Statistics(), "at once")
+			require.Equal(t, worker.Statistics{Running: 2, Queued: 3}, p.Statistics(), "immediately")
 			counts(t, p, worker.Statistics{Running: 2, Queued: 3})
 
 			fourth := later(func() error { return p.Submit(t.Context(), note(3)) })

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// Every task is run exactly once, whatever becomes of it, at most as many at once as the
-// limiter admits; and in the end every lease is back and the numbers add up.
+// Every task is run exactly once, however it ends; no more run at a time than the limiter
+// admits; in the end every lease is back and the numbers add up.
 func TestStressEachTaskOnce(t *testing.T) {
 	for _, o := range []worker.Options{
 		{}, {Workers: 3}, {Queue: 1}, {Queue: 64}, {Queue: 5, Workers: 2}, {Workers: 1},
@@ -207,7 +207,7 @@ func TestStressDoThatGivesUp(t *testing.T) {
 			for range 5000 {
 				ctx, cancel := context.WithCancel(t.Context())
 				_, _ = worker.Do(ctx, p, func(context.Context) (int, error) {
-					cancel() // Do returns at once, while this task ends
+					cancel() // Do returns immediately, while this task ends
 					return 0, nil
 				})
 				cancel()

@@ -96,7 +96,7 @@ func (w *worker) rescue() {
 	}
 }
 
-// end gives the lease back, and calls OnPanic. Plain permits are given back by endLocked, so that a task that
+// end returns the lease, and calls OnPanic. endLocked returns plain permits, so that a task that
 // holds them ends under one lock.
 func (p *Pool) end(w *worker) {
 	if w.err != nil && w.group != nil {
@@ -143,7 +143,7 @@ func (p *Pool) next(w *worker) {
 	o.finish(err)
 }
 
-// endLocked counts the end of the worker's task, once, and gives back its plain permits.
+// endLocked counts the end of the worker's task, once, and returns its plain permits.
 func (p *Pool) endLocked(w *worker) {
 	if w.ended {
 		return

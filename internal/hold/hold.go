@@ -1,4 +1,4 @@
-// Package hold asks a limiter for permits, and keeps what was granted until it is given back: as plain
+// Package hold asks a limiter for permits, and keeps the grant until it is returned: as plain
 // permits if the limiter has them, else as a lease.
 //
 // A lease may be copied and released any number of times. A package that gives each grant back exactly once
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Hold is what was granted: plain permits or a lease. The zero Hold is nothing. Give it back exactly once.
+// Hold is a grant: plain permits or a lease. The zero Hold is no grant. Return it exactly once.
 type Hold struct {
 	Permits int        // plain permits; 0: none
 	Lease   core.Lease // acquired only if Permits is 0
@@ -53,7 +53,7 @@ func (l *Limiter) Plain(n int) bool { return l.plain != nil && n > 0 }
 // user code.
 func (l *Limiter) TryPlain(n int) bool { return l.Plain(n) && l.plain.TryTake(n) }
 
-// GivePlain gives back n plain permits. It calls no user code.
+// GivePlain returns n plain permits. It calls no user code.
 func (l *Limiter) GivePlain(n int) { l.plain.Give(n) }
 
 // TryQuietly takes n permits if they are available. A failure leaves no trace, and may also mean that the
@@ -112,7 +112,7 @@ func (l *Limiter) takeSlow(ctx context.Context, s *wait.Source, n int) (Hold, er
 	return h, nil
 }
 
-// Release gives back what was used.
+// Release returns a grant that was used.
 func (l *Limiter) Release(h Hold) {
 	if h.Permits > 0 {
 		l.plain.Give(h.Permits)
@@ -121,7 +121,7 @@ func (l *Limiter) Release(h Hold) {
 	h.Lease.Release()
 }
 
-// Refund gives back what was not used; a rate limiter takes it back too.
+// Refund returns a grant that was not used; a rate limiter gets its permits back too.
 func (l *Limiter) Refund(h Hold) {
 	if h.Permits > 0 {
 		l.plain.Give(h.Permits)

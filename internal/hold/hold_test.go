@@ -141,10 +141,10 @@ func TestCheckedKeepsMetadata(t *testing.T) {
 	l := concurrency(t, 1, 0)
 	defer l.TryAcquire(1).Release()
 	rejection := l.TryAcquire(1)
-	anew := &core.RejectedError{Reason: "ours"}
-	lease, err := backdoor.Checked(l, rejection, anew)
-	require.Same(t, anew, err)
-	require.Same(t, anew, lease.Err())
+	own := &core.RejectedError{Reason: "ours"}
+	lease, err := backdoor.Checked(l, rejection, own)
+	require.Same(t, own, err)
+	require.Same(t, own, lease.Err())
 	_, ok := core.Remaining.From(lease)
 	require.True(t, ok)
 

@@ -76,7 +76,7 @@ func (l *Ledger) PopBack() Hold {
 	return l.holds.PopBack().Hold
 }
 
-// Pop removes the n oldest entries. It returns the plain permits to give back, and appends to leases the leases
+// Pop removes the n oldest entries. It returns the number of plain permits to return, and appends to leases the leases
 // to release: of entries that were pushed together, when the last of them is removed.
 func (l *Ledger) Pop(n int, leases []core.Lease) (permits int, _ []core.Lease) {
 	l.start += uint64(n)

@@ -20,9 +20,9 @@ func Roots(l core.Limiter) []any { return ways.Roots(l) }
 // BindingRoots returns the limiters for which a request of l may have to wait.
 func BindingRoots(l core.Limiter) []any { return ways.BindingRoots(l) }
 
-// Without returns what is left of l for a caller that would hold its permits while it waits for those of
-// below: if it asked for permits of a limiter that is among those too, it could wait for itself forever. What is
-// left is l without these limiters: l itself if it has none of them, and nil if it has no others. Limiters whose
+// Without returns the part of l that is left for a caller that would hold its permits while it waits for those of
+// below: if it asked for permits of a limiter that is among those too, it could wait for itself forever. The
+// rest is l without these limiters: l itself if it has none of them, and nil if it has no others. Limiters whose
 // permits return with time stay. Without returns an error if l cannot be separated from one of below.
 func Without(l core.Limiter, below []any) (core.Limiter, error) {
 	var rest []core.Limiter

@@ -68,7 +68,7 @@ func TestList(t *testing.T) {
 		woken.Wake()
 		woken.Wake() // it is empty
 	})
-	testkit.Bubble(t, "what was decided under the mutex counts", func(t *testing.T) {
+	testkit.Bubble(t, "the outcome that was decided under the mutex counts", func(t *testing.T) {
 		var mu sync.Mutex
 		var l wait.List[int]
 		for range 100 {
