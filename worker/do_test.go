@@ -39,33 +39,6 @@ func TestDoReturnsWhatTheFunctionDoes(t *testing.T) {
 	})
 }
 
-func TestDoCancelsWhatRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 1)
-		p := newPool(t, worker.Options{Limiter: l})
-		ctx, cancel := context.WithCancel(t.Context())
-		g := newGate()
-		var inner error
-		do := later(func() error {
-			_, err := worker.Do(ctx, p, func(ctx context.Context) (int, error) {
-				<-ctx.Done()
-				inner = ctx.Err()
-				<-g
-				return 1, nil
-			})
-			return err
-		})
-		waiting(t, do)
-		cancel()
-		require.Equal(t, context.Canceled, returned(t, do), "immediately")
-		require.Equal(t, context.Canceled, inner)
-		require.Equal(t, worker.Statistics{Running: 1}, p.Statistics())
-		g.open()
-		require.NoError(t, p.Wait(t.Context()))
-		drained(t, p, l)
-	})
-}
-
 func TestCloseReachesDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)

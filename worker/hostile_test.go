@@ -39,35 +39,6 @@ func (o *odd) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return o.acquire(ctx, n)
 }
 
-// A stranger who waits for more than there is keeps the queue full, though permits are
-// free: the task waits behind it, and is not rejected.
-func TestATaskWaitsBehindAStranger(t *testing.T) {
-	for _, queue := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 8})
-			require.NoError(t, err)
-			held := l.TryAcquire(5)
-			ctx, cancel := context.WithCancel(t.Context())
-			stranger := later(func() error {
-				_, err := l.Acquire(ctx, 8)
-				return err
-			})
-			waiting(t, stranger)
-			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-			g := p.Group(t.Context())
-			task := later(func() error { g.Go(nothing); return g.Wait() })
-			time.Sleep(10 * time.Second)
-			waiting(t, task)
-			require.Zero(t, l.Statistics().Rejected)
-			cancel()
-			require.Equal(t, context.Canceled, returned(t, stranger))
-			require.NoError(t, returned(t, task))
-			held.Release()
-			drained(t, p, l)
-		})
-	}
-}
-
 // A user's limiter is asked by one Acquire for each task, and its answer is the answer, whatever the
 // limiter's RetryAfter says.
 func TestTheAnswerOfAUsersLimiter(t *testing.T) {

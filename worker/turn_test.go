@@ -20,7 +20,7 @@ func permitTime(context.Context) error {
 	return nil
 }
 
-// No permit lies idle while a Group or a Map waits for one, even if the limiter has no queue: the tasks
+// No permit lies idle while a Group waits for one, even if the limiter has no queue: the tasks
 // take exactly the time that the permits need for them.
 func TestNoPermitLiesIdle(t *testing.T) {
 	const permits, tasks = 4, 2000
@@ -65,28 +65,6 @@ func TestNoPermitLiesIdle(t *testing.T) {
 					drained(t, p, l)
 				})
 			}
-			testkit.Bubble(t, fmt.Sprintf("Map/%s/workers=%d/queue=%d", name, o.Workers, o.Queue), func(t *testing.T) {
-				var l *core.ConcurrencyLimiter
-				o.Limiter, l = limiter()
-				p := newPool(t, o)
-				start := time.Now()
-				all := newPool(t, worker.Options{Limiter: core.Unlimited()}).Group(t.Context())
-				for range 10 {
-					all.Go(func(ctx context.Context) error {
-						for _, err := range worker.Map(ctx, p, upTo(60), func(ctx context.Context, i int) (int, error) {
-							return i, permitTime(ctx)
-						}) {
-							if err != nil {
-								return err
-							}
-						}
-						return nil
-					})
-				}
-				require.NoError(t, all.Wait())
-				require.Equal(t, 600*time.Millisecond/time.Duration(max(o.Workers, permits*(1-min(o.Workers, 1)))), time.Since(start))
-				drained(t, p, l)
-			})
 		}
 	}
 }
