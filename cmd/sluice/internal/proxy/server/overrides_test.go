@@ -2,13 +2,7 @@ package server
 
 import (
 	"net/http"
-	"os"
-	"regexp"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -141,45 +135,6 @@ func TestShadow(t *testing.T) {
 	assert.Contains(t, p.said.String(), "a policy in shadow would have rejected")
 	p.becomes(text("false"))
 	assert.Zero(t, p.grants(1, "/"))
-}
-
-// TestDashboard: what the dashboard shows of HTTP, and of policies in shadow, is what /metrics has.
-func TestDashboard(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
-global: {limit: fixed 100/1h}
-policies: {a: {key: ip, limit: fixed 1/1h, shadow: true}, q: {limit: concurrency 1 queue 5, max-wait: 1m}}
-routes: {/: a, /q: q}
-`)
-	_ = p.grants(3, "/")
-	q := p.limiter(2)
-	held := q.TryAcquire(1)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		a, err := http.Get("http://" + p.address + "/q")
-		if assert.NoError(t, err) {
-			assert.NoError(t, a.Body.Close())
-		}
-	})
-	require.Eventually(t, func() bool { return q.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
-	held.Release()
-	waiting.Wait()
-	metrics := p.scraped()
-	text, err := os.ReadFile("../../../../../telemetry/grafana/sluice.json")
-	require.NoError(t, err)
-	assert.True(t, strings.Contains(string(text), `"title": "Policies in shadow"`)) //nolint:testifylint // it is long
-	named := regexp.MustCompile(`sluice_(http|partition)_[a-z_]+`).FindAllString(string(text), -1)
-	labels := []string{"sluice_http_policy", "sluice_http_result"}
-	slices.Sort(named)
-	for _, name := range slices.Compact(named) {
-		if slices.Contains(labels, name) {
-			assert.Contains(t, metrics, name+`="`)
-			continue
-		}
-		assert.Contains(t, metrics, "\n"+name+"{", "the dashboard shows it")
-	}
-	assert.True(t, strings.Contains(string(text), `sluice_http_requests_total{sluice_http_result=\"shadowed\"`)) //nolint:testifylint // it is long
-	assert.Contains(t, metrics, `sluice_http_result="shadowed"} 2`)
 }
 
 // TestShadowedBytes: in shadow the bytes of upgraded connections are not paid for.

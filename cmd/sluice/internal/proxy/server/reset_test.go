@@ -2,14 +2,10 @@ package server
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // TestReset: a client that is locked out is let in, and no one else.
@@ -124,72 +120,5 @@ func TestResetOfAGroup(t *testing.T) {
 		}
 		status, _ := p.asks("GET", "/", "X-Key", step.key)
 		assert.Equal(t, step.status, status, step.key)
-	}
-}
-
-// TestStressReset: under load every reset lets each client in again, and never more often than there were resets.
-func TestStressReset(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
-global: {limit: concurrency 100}
-policies: {each: {key: ["header:X-Key", path:1], limits: [fixed 1/1h, concurrency 50]}}
-routes: {/: each}
-`)
-	const clients, resets = 4, 50
-	var granted [clients]atomic.Int64
-	var stop atomic.Bool
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() {
-			for !stop.Load() {
-				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+"/x", nil)
-				if !assert.NoError(t, err) {
-					return
-				}
-				q.Header.Set("X-Key", string(rune('a'+i)))
-				a, err := http.DefaultClient.Do(q)
-				if !assert.NoError(t, err) {
-					return
-				}
-				_ = a.Body.Close()
-				if a.StatusCode == http.StatusOK {
-					granted[i].Add(1)
-				} else {
-					assert.Equal(t, http.StatusTooManyRequests, a.StatusCode)
-				}
-			}
-		})
-	}
-	for n := range resets {
-		before := granted[0].Load() // read here: the client may be let in before the reset gets a response
-		status, _ := p.asksAdmin("POST", "/limits/each/reset?"+url.Values{"key": {"a", "x"}}.Encode(), "")
-		assert.Equal(t, http.StatusOK, status)
-		if n%10 == 0 {
-			status, _ = p.asksAdmin("POST", "/limits/each/reset", "")
-			assert.Equal(t, http.StatusOK, status)
-		}
-		for granted[0].Load() == before && !t.Failed() {
-			_, _ = p.asks("GET", "/", "X-Key", "other")
-		}
-	}
-	for i := range clients {
-		for granted[i].Load() == 0 && !t.Failed() {
-			_, _ = p.asks("GET", "/", "X-Key", "other")
-		}
-	}
-	stop.Store(true)
-	all.Wait()
-	p.eventually(100)
-	assert.LessOrEqual(t, granted[0].Load(), int64(1+resets+resets/10))
-	for i := 1; i < clients; i++ {
-		assert.LessOrEqual(t, granted[i].Load(), int64(1+resets/10))
-	}
-	status, _ := p.asksAdmin("POST", "/limits/each/reset", "")
-	require.Equal(t, http.StatusOK, status)
-	for i := range clients {
-		for _, want := range []int{200, 429} {
-			status, _ := p.asks("GET", "/x", "X-Key", string(rune('a'+i)))
-			assert.Equal(t, want, status)
-		}
 	}
 }
