@@ -216,18 +216,18 @@ func (d *decision) ask(ctx context.Context) {
 		case i%pollEvery == 0 && ctx.Err() != nil:
 			return
 		default:
-			v.decided(d, v.tryAcquire())
+			v.decided(d, v.tryAcquire()) //nolint:contextcheck // it does not wait
 		}
 	}
 	if len(stored) == 1 {
-		stored[0].decided(d, stored[0].tryAcquire())
+		stored[0].decided(d, stored[0].tryAcquire()) //nolint:contextcheck // as below
 		return
 	}
 	together(ctx, len(stored), func(i int) take {
 		if ctx.Err() != nil {
 			return take{}
 		}
-		return stored[i].tryAcquire()
+		return stored[i].tryAcquire() //nolint:contextcheck // a call of the store may be for many requests
 	}, func(i int, t take) {
 		if t.from != nil {
 			stored[i].decided(d, t)

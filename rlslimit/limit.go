@@ -227,8 +227,9 @@ func (l allowance) untilEnd() time.Duration {
 	if l.Unit == 0 {
 		return 0
 	}
-	l.Requests = max(l.Requests, 1)
-	window, err := l.local("")
+	options := l.window("")
+	options.PermitLimit = max(options.PermitLimit, 1) // a ban has 0
+	window, err := core.NewFixedWindow(options)
 	if err != nil {
 		return 0
 	}
