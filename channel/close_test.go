@@ -202,3 +202,18 @@ func TestNew(t *testing.T) {
 	_, err = channel.New(channel.Options[int]{Limiter: (*core.TokenBucket)(nil)})
 	require.ErrorContains(t, err, "channel: Options.Limiter = nil")
 }
+
+// A channel that is closed while a drop mode asks the limiter says so, whatever the limiter answers.
+func TestCloseWhileADropModeAsks(t *testing.T) {
+	for mode := channel.DropOldest; mode <= channel.DropIncoming; mode++ {
+		for name, reply := range map[string]core.Lease{"rejection": core.Reject(), "grant": core.Grant(1, nil)} {
+			var c *channel.LimitedChannel[int]
+			c = open(t, channel.Options[int]{Overflow: mode, Limiter: &user{
+				Limiter: core.Unlimited(),
+				try:     func(int) core.Lease { _ = c.Close(); return reply },
+			}})
+			require.Equal(t, channel.ErrClosed, c.TrySend(1), "%v, %s", mode, name)
+			require.Zero(t, c.Len())
+		}
+	}
+}
