@@ -27,7 +27,7 @@ func calendric(tb testing.TB, limit int, c core.Calendar) *core.FixedWindow {
 	return fixed(tb, core.FixedWindowOptions{PermitLimit: limit, Calendar: c, QueueLimit: 100})
 }
 
-// sleepUntil sleeps until a time of the bubble, which begins at midnight UTC of 2000-01-01.
+// sleepUntil sleeps until a time of the bubble, which starts at midnight UTC of 2000-01-01.
 func sleepUntil(month time.Month, d int, clock time.Duration) {
 	time.Sleep(time.Until(time.Date(2000, month, d, 0, 0, 0, 0, time.UTC).Add(clock)))
 }

@@ -94,7 +94,7 @@ func TestUpdateOfAConcurrencyLimiter(t *testing.T) {
 		held := []core.Lease{takes(t, l, 2), takes(t, l, 2)}
 		three, two, one := queues(t, l, 3), queues(t, l, 2), queues(t, l, 1)
 
-		// Grown: who now fits is served at once.
+		// Grown: a waiter that now fits is served immediately.
 		o.PermitLimit, o.Name = 7, "new"
 		require.NoError(t, l.Update(o))
 		lease := three.granted(t)

@@ -35,7 +35,7 @@ func TestChecksComeInOrder(t *testing.T) {
 		failed(t, core.ErrPermitsExceedLimit, acquire(t.Context(), 4), 4)
 		counts(t, l, 3, 3, 0, 0, 0)
 
-		// Nothing available: more than the limit is still answered at once.
+		// Nothing available: more than the limit still fails immediately.
 		takes(t, l, 3)
 		refused(t, l, 4, core.ErrPermitsExceedLimit)
 		failed(t, core.ErrPermitsExceedLimit, acquire(t.Context(), 4), 4)

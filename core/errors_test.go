@@ -57,7 +57,7 @@ func TestAFullQueueAndNone(t *testing.T) {
 		"core: rejected: queue limit reached (QueueLimit is 0), retry after 1s")
 }
 
-// Every fault is reported, and all at once.
+// All faults are reported together.
 func TestBadOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		build func() error

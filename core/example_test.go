@@ -427,7 +427,7 @@ func ExamplePerSecond() {
 }
 
 func ExampleEvery() {
-	limiter, err := core.NewTokenBucket(core.Every(10*time.Minute, 2)) // two at once, then one every ten minutes
+	limiter, err := core.NewTokenBucket(core.Every(10*time.Minute, 2)) // bursts of two, then one every ten minutes
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -566,7 +566,7 @@ func ExampleRate() {
 // A request is let through at its estimate; when its cost is known, it is settled. What it has
 // cost more is owed, and no request is let through until that is paid.
 func ExampleTokenBucket_Settle() {
-	tokens, _ := core.NewTokenBucket(core.Every(time.Hour, 100)) // 100 at once, then one an hour
+	tokens, _ := core.NewTokenBucket(core.Every(time.Hour, 100)) // bursts of 100, then one an hour
 
 	cheap := tokens.TryAcquire(60)
 	fmt.Println("estimated:", tokens.Available())

@@ -122,7 +122,7 @@ func TestSettleAReservation(t *testing.T) {
 		d, _ = core.Delay.From(settled)
 		require.Equal(t, 5*time.Second, d)
 		require.Zero(t, l.Settle(first, 0).Permits()-3, "it is spent")
-		require.Equal(t, 1, l.Statistics().Queued, "two of those behind it are served at once")
+		require.Equal(t, 1, l.Statistics().Queued, "two of those behind it are served immediately")
 		time.Sleep(time.Second)
 		require.Equal(t, 0, l.Statistics().Queued)
 

@@ -76,7 +76,7 @@ func TestEqualUpdatesChangeNothing(t *testing.T) {
 }
 
 func TestWindowsLieOnTheGridOfTheirAnchor(t *testing.T) {
-	// A bubble begins at midnight UTC of 2000-01-01.
+	// A bubble starts at midnight UTC of 2000-01-01.
 	midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		anchor time.Time

@@ -63,7 +63,10 @@ func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
 
 // grant returns what Settle needs to know about a rate limiter's lease.
 func (l Lease) grant() machine.Grant {
-	g := machine.Grant{Permits: l.permits(), Epoch: l.handle().settings().Epoch, At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced}
+	g := machine.Grant{
+		Permits: l.permits(), Epoch: l.handle().settings().Epoch,
+		At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced,
+	}
 	if l.reset != machine.Never {
 		g.FullAt = l.at + l.reset
 	}

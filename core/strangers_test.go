@@ -184,7 +184,7 @@ func TestAChainOutlivesAPanic(t *testing.T) {
 		try:     func(int) core.Lease { panic("no permits") },
 		acquire: func(context.Context, int) (core.Lease, error) { panic("no permits") },
 	}
-	mend := func() core.Limiter { // one that panics when it is to give back
+	mend := func() core.Limiter { // one whose Refund panics
 		return &stranger{Limiter: concurrency(t, 5, 0), refund: func(core.Lease) { panic("no refund") }}
 	}
 	for name, l := range map[string]core.Limiter{

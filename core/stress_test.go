@@ -123,7 +123,7 @@ func (c *tally) end(l everything, lease core.Lease, how int) {
 	}
 }
 
-// Everything at once on a concurrency limiter and on a chain: grants race cancellations, updates and releases of many
+// All operations together on a concurrency limiter and on a chain: grants race cancellations, updates and releases of many
 // copies, old ones among them. Nothing is lost, what is held never exceeds the limit, and the counts are exact.
 func TestStressEverything(t *testing.T) {
 	const limit = 4
@@ -224,7 +224,7 @@ func TestStressGrantAgainstClose(t *testing.T) {
 	}
 }
 
-// A bucket and windows under everything at once: never more is granted than the time that
+// All operations together on a bucket and on windows: never more is granted than the time that
 // passed allows, and in the end the counts are exact.
 func TestStressRates(t *testing.T) {
 	const limit, period = 50, 10 * time.Millisecond
@@ -238,7 +238,7 @@ func TestStressRates(t *testing.T) {
 			var c tally
 			var permits atomic.Int64
 			var all sync.WaitGroup
-			begin := time.Now()
+			start := time.Now()
 			for worker := range 6 {
 				all.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(worker), 4))
@@ -267,7 +267,7 @@ func TestStressRates(t *testing.T) {
 				})
 			}
 			all.Wait()
-			periods := int64(time.Since(begin)/period) + 2
+			periods := int64(time.Since(start)/period) + 2
 			require.LessOrEqual(t, permits.Load(), periods*limit)
 			s := l.Statistics()
 			require.Zero(t, s.Queued)
@@ -320,7 +320,7 @@ func TestStressChains(t *testing.T) {
 	all.Wait()
 	available(t, a, 5)
 	available(t, b, 3)
-	require.LessOrEqual(t, rate.Available(), 1_000_000) // a refund beside others may give back less
+	require.LessOrEqual(t, rate.Available(), 1_000_000) // a refund beside others may return less
 	counts(t, ab, 3, 3, 0, c.granted.Load(), c.rejected.Load())
 	counts(t, all3, 3, 3, 0, d.granted.Load(), d.rejected.Load())
 }

@@ -527,7 +527,7 @@ func TestResize(t *testing.T) {
 			assert.Equal(t, core.Statistics{Limit: 4, Available: 1, Queued: 5, Granted: 2, Rejected: 1}, l.Statistics())
 			w.Resize(8)
 			synctest.Wait()
-			require.True(t, b.Acquired(), "who now fits is served at once")
+			require.True(t, b.Acquired(), "a waiter that now fits is served immediately")
 			says(t, b, 8, 0)
 
 			w.Resize(2) // below what is held
@@ -607,7 +607,7 @@ func made[L any](l *L, err error) *L {
 }
 
 // fours are core's limiters, of four permits each; what is taken of a rate comes back within
-// so long. The level of the large bucket does not fit into a word, and the manual ones never give back.
+// so long, except of the manual ones.
 func fours(back time.Duration) map[string]func() closable {
 	return map[string]func() closable{
 		"concurrency": func() closable {
@@ -818,7 +818,7 @@ func (g *ledger) settle() {
 	}
 }
 
-// end ends the lease at i, by one copy or by several at once, and compares what the hook is
+// end ends the lease at i, by one copy or by several together, and compares what the hook is
 // told.
 func (g *ledger) end(i int) {
 	k, before := g.held[i], g.out()

@@ -138,7 +138,7 @@ func TestUpdateAfterTheClockWasSetBack(t *testing.T) {
 			}
 			granted <- time.Now()
 		}()
-		require.Equal(t, hour, (<-granted).Sub(start)) // windows begin at instant 0, which is now
+		require.Equal(t, hour, (<-granted).Sub(start)) // windows start at instant 0, which is now
 	})
 }
 

@@ -19,7 +19,7 @@ import "math/bits"
 //
 // The bucket has always missed at least what least does, since any instant after since. Least
 // is the bucket as the latest call left it, or less, and its missing tokens become fewer with
-// time, as if nothing were taken. It bounds what grants from before the latest call give back,
+// time, as if nothing were taken. It bounds what grants from before the latest call return,
 // all together.
 type givenBack struct {
 	least Bucket
