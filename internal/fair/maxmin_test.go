@@ -44,34 +44,6 @@ func maxMin(there float64, wishes []wish) []float64 {
 	return shares
 }
 
-// The model of max-min shares is right: of known figures, and by what distinguishes max-min shares
-// from all others. No more is given than is there, or is wanted; nothing is left while one wants
-// more; and whoever wants more has no less, by weight, than any other.
-func TestMaxMin(t *testing.T) {
-	require.InDeltaSlice(t, []float64{2, 2.6, 2.7, 2.7}, maxMin(10, []wish{{2, 1}, {2.6, 1}, {4, 1}, {5, 1}}), 1e-9)
-	require.InDeltaSlice(t, []float64{20, 50}, maxMin(70, []wish{{100, 2}, {100, 5}}), 1e-9)
-	require.InDeltaSlice(t, []float64{40, 30}, maxMin(70, []wish{{100, 2}, {30, 5}}), 1e-9)
-	require.InDeltaSlice(t, []float64{3, 4}, maxMin(70, []wish{{3, 2}, {4, 5}}), 1e-9)
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		there, wishes, wanted := float64(random.IntN(300)), make([]wish, 1+random.IntN(7)), 0.0
-		for i := range wishes {
-			wishes[i] = wish{float64(random.IntN(100)), float64(1 + random.IntN(9))}
-			wanted += wishes[i].wants
-		}
-		given := 0.0
-		shares := maxMin(there, wishes)
-		for i, s := range shares {
-			given += s
-			require.LessOrEqual(t, s, wishes[i].wants+1e-9)
-			for j, other := range shares {
-				require.True(t, s > wishes[i].wants-1e-9 || s/wishes[i].weight > other/wishes[j].weight-1e-9)
-			}
-		}
-		require.InDelta(t, min(there, wanted), given, 1e-6)
-	}
-}
-
 // tenant is a flow of a test that measures shares.
 type tenant struct {
 	fair.Flow
