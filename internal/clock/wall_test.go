@@ -206,8 +206,13 @@ func TestALeapOverMonths(t *testing.T) {
 				time.Sleep(30 * day)
 			}
 			require.Equal(t, 0, l.Available())
-			length, _ := core.Window.From(<-granted)
+			lease := <-granted
+			length, _ := core.Window.From(lease)
 			require.Equal(t, want, length)
+			if want == 30*day { // the leap was into the middle of the month, and the permit came then
+				reset, _ := core.ResetAfter.From(lease)
+				require.Less(t, reset, length)
+			}
 		}
 	})
 }
