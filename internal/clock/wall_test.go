@@ -217,19 +217,26 @@ func TestALeapOverMonths(t *testing.T) {
 	})
 }
 
-// What is taken stays taken in an Update from a calendar to a plain window, wherever the clock is.
+// What is taken stays taken in an Update from a calendar to a plain window, wherever the clock is, also in the window
+// in which a Reset has found it.
 func TestUpdateToAPlainWindowKeepsWhatIsTaken(t *testing.T) {
 	for _, off := range []time.Duration{-1000 * day, -30 * day, -day, -hour, 0, hour, 11 * hour} {
-		bubble(t, func(t *testing.T) {
-			l := daily(t, 6)
-			require.True(t, l.TryAcquire(4).Acquired())
-			set(off)
-			require.Equal(t, 2, l.Available())
-			require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 6, Window: hour}))
-			require.Equal(t, 2, l.Available(), off)
-			require.True(t, l.TryAcquire(2).Acquired())
-			time.Sleep(hour)
-			require.Equal(t, 6, l.Available())
-		})
+		for _, reset := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				l := daily(t, 6)
+				require.True(t, l.TryAcquire(4).Acquired())
+				set(off)
+				if reset {
+					l.Reset()
+					require.True(t, l.TryAcquire(4).Acquired())
+				}
+				require.Equal(t, 2, l.Available())
+				require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 6, Window: hour}))
+				require.Equal(t, 2, l.Available(), "%v, reset %v", off, reset)
+				require.True(t, l.TryAcquire(2).Acquired())
+				time.Sleep(hour)
+				require.Equal(t, 6, l.Available())
+			})
+		}
 	}
 }
