@@ -269,9 +269,9 @@ func (e *engine) await(ctx context.Context, req *request) error {
 	}
 	switch {
 	case leads && canceled == nil:
-		e.pipeline.lead()
+		e.pipeline.lead() //nolint:contextcheck // as above
 	case leads:
-		go e.pipeline.run()
+		go e.pipeline.run() //nolint:contextcheck // as above
 	}
 	if req.done != nil {
 		select {

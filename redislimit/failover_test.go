@@ -63,6 +63,7 @@ func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
 	t.Parallel()
 	for _, program := range realserver.Programs(t) {
 		t.Run(filepath.Base(program), func(t *testing.T) {
+			t.Parallel()
 			const limit, leases = 100, 4
 			primary := realserver.Start(t, program)
 			replica := realserver.Replica(t, program, primary)

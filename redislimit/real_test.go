@@ -45,6 +45,7 @@ func onReal(t *testing.T, test func(t *testing.T, s *realserver.Server, store re
 	for _, program := range realserver.Programs(t) {
 		for _, adapter := range []string{"go-redis", "rueidis"} {
 			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
 				s := realserver.Start(t, program)
 				test(t, s, stores(t, s.Addr)[adapter])
 			})
@@ -161,6 +162,7 @@ func TestClusterMovesASlot(t *testing.T) {
 		}
 		for name, store := range stores(t, addrs...) {
 			t.Run(filepath.Base(program)+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				key := "moved " + name
 				l := bucket(t, redislimit.StoreOptions{Store: store, Key: key, Timeout: patient, Prefetch: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 				takes(t, l, 4)
@@ -297,6 +299,7 @@ func TestAStoppedHolder(t *testing.T) {
 		blocked.answer(gone)
 		theirs, err := b.Acquire(t.Context(), 1)
 		require.NoError(t, err)
+		<-ctx.Done() // TestALeaseIsLost finds that it ends before
 		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
 		blocked.answer(nil)
 		lease.Release()

@@ -179,7 +179,7 @@ func TestSettleInLocal(t *testing.T) {
 	})
 }
 
-// ledger is the model: it replays all grants as if each had had its final cost from the start.
+// ledger is the model: it replays all grants with their final costs from the start.
 type ledger struct {
 	all []*entry
 }
@@ -253,7 +253,7 @@ func (l *ledger) sliding(now time.Duration) (available int) {
 	return max(ledgerLimit-taken, 0)
 }
 
-// Whenever two processes settle, never more is available than if each grant had had its final cost from the start.
+// Whenever two processes settle, never more is available than in the model.
 func TestLateSettlementsReturnWhatIsCertain(t *testing.T) {
 	for kind, build := range map[string]func(t *testing.T, o redislimit.StoreOptions) everything{
 		"bucket": func(t *testing.T, o redislimit.StoreOptions) everything {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// try takes permits in one of several ways: without waiting, waiting, or giving up while it waits.
+// try takes permits in one of several ways: by TryAcquire, by Acquire, or by an Acquire that gives up.
 func try(ctx context.Context, random *rand.Rand, l core.Limiter, permits int) (core.Lease, error) {
 	if random.IntN(3) == 0 {
 		lease := l.TryAcquire(permits)
