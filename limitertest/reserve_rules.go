@@ -87,7 +87,7 @@ func delayIsExact(s *subject) {
 	}
 }
 
-// reservationsWaitInLine wants a reservation to have its permits when they come, and nobody to overtake it.
+// reservationsWaitInLine wants a reservation to have its permits when they come, and no caller to overtake it.
 func reservationsWaitInLine(s *subject) {
 	s.spends()
 	_, d := s.reserves(s.Limit, "with nothing available")
