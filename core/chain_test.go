@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestAChainNeedsLimiters(t *testing.T) {
@@ -278,4 +279,19 @@ func TestAChainKeepsNothingOfALimitThatIsRaised(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 	available(t, c, 10)
+}
+
+// The end of a context is no rejection, even if the context's own error is one.
+func TestAChainCountsNoContextAsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := concurrency(t, 1, 1)
+		takes(t, slots, 1)
+		l := chain(t, slots)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		own := &core.RejectedError{Reason: "by the context"}
+		_, err := l.Acquire(testkit.OwnError{Context: ctx, Own: own}, 1)
+		require.Equal(t, own, err)
+		counts(t, l, 1, 0, 0, 0, 0)
+	})
 }
