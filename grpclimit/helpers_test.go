@@ -3,7 +3,6 @@ package grpclimit_test
 import (
 	"context"
 	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,20 +72,6 @@ func serveOn(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, w
 		<-done
 	})
 	return pb.NewTestServiceClient(cc)
-}
-
-// silent is a connection that can be made to lose what it sends.
-type silent struct {
-	net.Conn
-
-	mute atomic.Bool
-}
-
-func (s *silent) Write(p []byte) (int, error) {
-	if s.mute.Load() {
-		return len(p), nil
-	}
-	return s.Conn.Write(p)
 }
 
 // bubble runs a test in a synctest bubble.
