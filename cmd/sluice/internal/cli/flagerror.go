@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
 // FlagError returns the usage error for an error of pflag: --interval "often" is not a duration such as 250ms.
@@ -45,6 +47,11 @@ func dashed(name string) string {
 // LimitFault returns what is wrong with a limit that package spec cannot read, without the text itself, which the caller
 // quotes.
 func LimitFault(text string, err error) string {
+	if joined := strings.Join(strings.Fields(text), ""); joined != text {
+		if _, err := spec.Parse(joined); err == nil {
+			return "write " + joined + ", without a space"
+		}
+	}
 	message := strings.TrimPrefix(err.Error(), "spec: ")
 	for _, quoted := range []string{text, text + "/s"} {
 		message = strings.TrimPrefix(message, strconv.Quote(quoted)+": ")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -97,6 +98,27 @@ func (a above) Write(b []byte) (int, error) {
 		l.drawLocked(text)
 	}
 	return n, err
+}
+
+// Every calls f at an interval, until stop, which waits for the end of a call. A second call of stop does nothing.
+func Every(d time.Duration, f func()) (stop func()) {
+	ticker, end := time.NewTicker(d), make(chan struct{})
+	var w sync.WaitGroup
+	w.Go(func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				f()
+			case <-end:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(end)
+		w.Wait()
+	})
 }
 
 // Bar returns a bar of width characters, filled by a share from 0 to 1; "" if there is no room for one.

@@ -29,6 +29,9 @@ func Execute(args []string) int {
 	if err == nil {
 		err = out.err
 	}
+	if ran == root && err != nil && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		err = unknown(root, args[0]) // cobra reports the flags of the unknown command
+	}
 	name := ""
 	if ran != nil && ran.HasParent() && ran.Name() != "help" {
 		name = strings.TrimPrefix(ran.CommandPath(), "sluice ")
@@ -36,7 +39,7 @@ func Execute(args []string) int {
 	return cli.Report(os.Stderr, name, err)
 }
 
-// output is standard output. It keeps the error of a write, as help ignores it.
+// output is stdout. It keeps the error of a write, because help ignores it.
 type output struct{ err error }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -101,7 +104,7 @@ that reach a server. All commands read limits in the same form: 100/s, 8MiB/s,
 	return root
 }
 
-// unknown is the error of a command that is not there. It names the one that may be meant.
+// unknown is the error for a command that does not exist. It suggests similar names.
 func unknown(root *cobra.Command, name string) error {
 	if near := root.SuggestionsFor(name); len(near) > 0 {
 		return cli.Usage("unknown command %q; did you mean %s?", name, strings.Join(near, " or "))
@@ -144,7 +147,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// version is what the build knows of itself.
+// version returns the version, the revision and the Go version of the build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

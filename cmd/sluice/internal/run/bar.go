@@ -16,37 +16,24 @@ type bar struct {
 	start time.Time
 	all   int // 0: unknown
 	ended atomic.Int64
-	over  chan struct{}
-	drawn chan struct{} // closed when nothing more is drawn
+	stop  func()
 }
 
 const barInterval = 200 * time.Millisecond
 
-// newBar draws a bar on stderr until close; it returns nil if that is no terminal.
+// newBar draws a bar on stderr until close; it returns nil if that is not a terminal.
 func newBar(all int) *bar {
 	line := cli.NewStatusLine(os.Stderr)
 	if line == nil {
 		return nil
 	}
-	b := &bar{line: line, start: time.Now(), all: all, over: make(chan struct{}), drawn: make(chan struct{})}
-	go b.draw()
+	b := &bar{line: line, start: time.Now(), all: all}
+	b.draw()
+	b.stop = cli.Every(barInterval, b.draw)
 	return b
 }
 
-func (b *bar) draw() {
-	defer close(b.drawn)
-	defer b.line.Clear()
-	ticker := time.NewTicker(barInterval)
-	defer ticker.Stop()
-	for {
-		b.line.Show(b.text(b.line.Width(), time.Since(b.start)))
-		select {
-		case <-ticker.C:
-		case <-b.over:
-			return
-		}
-	}
-}
+func (b *bar) draw() { b.line.Show(b.text(b.line.Width(), time.Since(b.start))) }
 
 // text is the bar after some time: "12/40 jobs [===>-----] 30% 4.0/s 7s left".
 func (b *bar) text(width int, elapsed time.Duration) string {
@@ -72,7 +59,7 @@ func (b *bar) add() {
 
 func (b *bar) close() {
 	if b != nil {
-		close(b.over)
-		<-b.drawn
+		b.stop()
+		b.line.Clear()
 	}
 }

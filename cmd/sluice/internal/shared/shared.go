@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	neturl "net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,9 @@ func urlError(url string, err error) error {
 		return errors.New("want redis://USER:PASSWORD@HOST:PORT/DB, with %40 for an @ in the password, %2F for a / and %25 for a %")
 	case !ok || !slices.Contains([]string{"redis", "rediss", "unix"}, scheme):
 		return errors.New("want a URL such as redis://HOST:PORT/DB")
+	}
+	if wrong, ok := errors.AsType[*neturl.Error](err); ok {
+		err = wrong.Err // without the URL, which the caller names
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "redis: "))
 }

@@ -127,6 +127,9 @@ func (f *flags) plan() (*engine.Plan, error) {
 	if key == "" && slices.ContainsFunc(strings.Split(f.fields, ","), func(pair string) bool { return strings.HasPrefix(pair, "key=") }) {
 		key = "key"
 	}
+	if l.Kind == spec.Blocked {
+		return nil, cli.Usage("--limit %q rejects every request, so there is nothing to simulate; use a limit such as 100/s", f.limit)
+	}
 	p, err := engine.Single(l, key)
 	if err != nil {
 		return nil, cli.Usage("--key %w", err)
@@ -162,7 +165,7 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 		return nil, err
 	}
 	if f.top < 0 {
-		return nil, cli.Usage("--top %d is negative", f.top)
+		return nil, cli.Usage("--top %d is negative; use 0 or more", f.top)
 	}
 	r := &result{plan: p, what: f.limit}
 	if f.config != "" {

@@ -157,7 +157,7 @@ func (f *flags) options(files []string) (o options, err error) {
 	}
 	switch {
 	case f.progress != "" && f.progress != "json":
-		return o, cli.Usage("--progress %q is not json", f.progress)
+		return o, cli.Usage("--progress %q is not a format; use json", f.progress)
 	case f.progress != "":
 		o.style = asJSON
 	case f.numeric:

@@ -47,7 +47,7 @@ func (o options) open(p *pace) (*job, error) {
 		if info, err := os.Stat(o.out); err == nil {
 			for _, name := range o.files {
 				if in, err := stat(name); err == nil && same(in, info) {
-					return nil, fmt.Errorf("%s is read and written", o.out)
+					return nil, fmt.Errorf("%s is read and written; write to another file", o.out)
 				}
 			}
 		}
@@ -125,7 +125,7 @@ func (j *job) copyFile(ctx context.Context, name string) error {
 	in, err := src.Stat()
 	if out, failed := j.sink.f.Stat(); err == nil && failed == nil && same(in, out) {
 		j.failed = true
-		j.say(src.Name() + " is read and written")
+		j.say(src.Name() + " is read and written; write to another file")
 		return nil
 	}
 	var from io.Reader = src

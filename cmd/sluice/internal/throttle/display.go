@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -85,36 +84,15 @@ func (j *job) show() (stop func()) {
 	m := &meter{j: j}
 	switch j.style {
 	case numeric:
-		return every(j.every, func() { printNumber(m.read()) })
+		return cli.Every(j.every, func() { printNumber(m.read()) })
 	case asJSON:
-		return every(j.every, func() { printJSON(m.read()) })
+		return cli.Every(j.every, func() { printJSON(m.read()) })
 	case forPeople:
 		if line := cli.NewStatusLine(os.Stderr); line != nil {
 			return j.showLine(line, m)
 		}
 	}
 	return func() {}
-}
-
-// every calls f at an interval, until stop, which waits for its end.
-func every(d time.Duration, f func()) (stop func()) {
-	ticker, end := time.NewTicker(d), make(chan struct{})
-	var w sync.WaitGroup
-	w.Go(func() {
-		for {
-			select {
-			case <-ticker.C:
-				f()
-			case <-end:
-				return
-			}
-		}
-	})
-	return func() {
-		ticker.Stop()
-		close(end)
-		w.Wait()
-	}
 }
 
 func printNumber(v moment) {
@@ -134,7 +112,7 @@ func (j *job) showLine(line *cli.StatusLine, m *meter) (stop func()) {
 	j.mu.Unlock()
 	draw := func() { line.Show(j.line(m.read(), line.Width())) }
 	draw()
-	stopDrawing := every(j.every, draw)
+	stopDrawing := cli.Every(j.every, draw)
 	return func() {
 		stopDrawing()
 		line.Clear()
@@ -143,7 +121,6 @@ func (j *job) showLine(line *cli.StatusLine, m *meter) (stop func()) {
 
 // line returns what the display shows, at most width characters with a bar.
 func (o options) line(v moment, width int) string {
-	u := o.unit()
 	var words []string
 	add := func(show bool, text string) {
 		if show && text != "" {
@@ -151,10 +128,10 @@ func (o options) line(v moment, width int) string {
 		}
 	}
 	add(o.name != "", o.name+":")
-	add(o.parts.bytes, u.show(float64(v.done())))
+	add(o.parts.bytes, o.amount(float64(v.done())))
 	add(o.parts.timer, clock(v.Elapsed))
-	add(o.parts.rate, "["+u.show(v.Rate)+"/s]")
-	add(o.parts.average, "("+u.show(float64(v.done())/max(v.Elapsed, 1e-9))+"/s)")
+	add(o.parts.rate, "["+o.amount(v.Rate)+"/s]")
+	add(o.parts.average, "("+o.amount(float64(v.done())/max(v.Elapsed, 1e-9))+"/s)")
 	before := len(words)
 	if v.Total > 0 {
 		add(o.parts.bar, fmt.Sprintf("%3d%%", min(v.done()*100/v.Total, 100)))
@@ -183,29 +160,24 @@ func eta(v moment) string {
 	return "ETA " + clock(float64(left)/v.Rate)
 }
 
-// unit says how an amount is shown.
-type unit struct{ lines, binary bool }
-
-func (o options) unit() unit { return unit{o.lines, o.binary} }
-
-// show writes a number of bytes, or of lines.
-func (u unit) show(n float64) string {
+// amount writes a number of bytes, or of lines.
+func (o options) amount(n float64) string {
 	base, infix, letters := 1000.0, "", "kMGTPE"
-	if u.binary {
+	if o.binary {
 		base, infix, letters = 1024, "i", "KMGTPE"
 	}
 	prefix := ""
 	for _, p := range letters {
-		if n < base || u.lines {
+		if n < base || o.lines {
 			break
 		}
 		n /= base
 		prefix = string(p) + infix
 	}
 	switch {
-	case u.lines && n < 100:
+	case o.lines && n < 100:
 		return fmt.Sprintf("%.1f lines", n)
-	case u.lines:
+	case o.lines:
 		return fmt.Sprintf("%.0f lines", n)
 	case prefix == "":
 		return fmt.Sprintf("%.0f B", n)
@@ -256,13 +228,12 @@ func progressOf(v moment) string {
 
 // summary says how fast it was, and how far off the rate that was asked for.
 func (j *job) summary(v moment) string {
-	u, took := j.unit(), max(v.Elapsed, 1e-9)
 	text := fmt.Sprintf("%d bytes in %.3f s", v.Bytes, v.Elapsed)
 	if v.Lines != nil {
 		text = fmt.Sprintf("%d lines, %s", *v.Lines, text)
 	}
-	achieved := float64(v.done()) / took
-	text += fmt.Sprintf(": %s/s", u.show(achieved))
+	achieved := float64(v.done()) / max(v.Elapsed, 1e-9)
+	text += fmt.Sprintf(": %s/s", j.amount(achieved))
 	rate, always := j.pace.only()
 	if rate.Kind != spec.TokenBucket || !always || j.schedule != nil {
 		return text // no rate, or more than one, or one that comes in lumps
@@ -271,7 +242,7 @@ func (j *job) summary(v moment) string {
 	if v.done() <= int64(atOnce(rate)) {
 		return text // the first burst passes at any rate
 	}
-	return text + ", " + difference(achieved/asked-1, u.round(asked)+"/s")
+	return text + ", " + difference(achieved/asked-1, j.roundAmount(asked)+"/s")
 }
 
 // difference says how far off something was: 8.6 % below the 100 MB/s asked for.
@@ -286,9 +257,9 @@ func difference(by float64, asked string) string {
 	}
 }
 
-// round is show without zeros at the end: 100 MB.
-func (u unit) round(n float64) string {
-	number, what, _ := strings.Cut(u.show(n), " ")
+// roundAmount is amount without zeros at the end: 100 MB.
+func (o options) roundAmount(n float64) string {
+	number, what, _ := strings.Cut(o.amount(n), " ")
 	if strings.Contains(number, ".") {
 		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
 	}

@@ -67,11 +67,11 @@ func perSecondOf(l spec.Limit) float64 { return float64(l.Permits) / l.Per.Secon
 
 // TestDifference: of a rate that was missed it is said by how much.
 func TestDifference(t *testing.T) {
-	asked := unit{}.round(100e6) + "/s"
+	asked := options{}.roundAmount(100e6) + "/s"
 	assert.Equal(t, "8.6 % below the 100 MB/s asked for", difference(-0.0862, asked))
 	assert.Equal(t, "0.1 % above the 100 MB/s asked for", difference(0.0006, asked))
 	assert.Equal(t, "the 100 MB/s asked for", difference(0.0004, asked))
-	assert.Equal(t, "1.5 MiB", unit{binary: true}.round(1.5*(1<<20)))
-	assert.Equal(t, "100 lines", unit{lines: true}.round(100))
-	assert.Equal(t, "0.5 lines", unit{lines: true}.round(0.5))
+	assert.Equal(t, "1.5 MiB", options{binary: true}.roundAmount(1.5*(1<<20)))
+	assert.Equal(t, "100 lines", options{lines: true}.roundAmount(100))
+	assert.Equal(t, "0.5 lines", options{lines: true}.roundAmount(0.5))
 }

@@ -18,8 +18,8 @@ type watch struct {
 	key     string
 	verbose bool
 	line    *cli.StatusLine
-	begun   time.Time
-	ended   func()
+	start   time.Time
+	stop    func()
 
 	mu     sync.Mutex
 	before int  // processes that are served first
@@ -30,31 +30,16 @@ type watch struct {
 const watchEvery = time.Second
 
 func newWatch(key string, verbose bool) *watch {
-	w := &watch{key: key, verbose: verbose, line: cli.NewStatusLine(os.Stderr), begun: time.Now()}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	w.ended = sync.OnceFunc(func() {
-		close(stop)
-		<-stopped
-		w.line.Clear()
-	})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(watchEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				w.tell()
-			case <-stop:
-				return
-			}
-		}
-	}()
+	w := &watch{key: key, verbose: verbose, line: cli.NewStatusLine(os.Stderr), start: time.Now()}
+	w.stop = cli.Every(watchEvery, w.tell)
 	return w
 }
 
 // end stops the display. A second call does nothing.
-func (w *watch) end() { w.ended() }
+func (w *watch) end() {
+	w.stop()
+	w.line.Clear()
+}
 
 // say prints a message.
 func (w *watch) say(format string, args ...any) {
@@ -92,7 +77,7 @@ func (w *watch) tell() {
 		text += fmt.Sprintf(", behind %d in line", w.before)
 	}
 	if w.line != nil {
-		w.line.Show(fmt.Sprintf("sluice wait: %s (%v)", text, time.Since(w.begun).Round(time.Second)))
+		w.line.Show(fmt.Sprintf("sluice wait: %s (%v)", text, time.Since(w.start).Round(time.Second)))
 	} else if w.verbose && !w.said {
 		w.said = true
 		w.say("%s", text)

@@ -93,8 +93,11 @@ func newJSONLines(text string) (*jsonLines, error) {
 		for pair := range strings.SplitSeq(text, ",") {
 			name, path, ok := strings.Cut(pair, "=")
 			f := fieldOf(name)
-			if !ok || f == fieldCount || path == "" || strings.Contains(path, " ") {
-				return nil, fmt.Errorf("%q is not a list such as time=ts,key=client,duration=took:ms: %q is not one; names are time, duration, status, key, client, user, host, method, path, referer, agent, cost and request", text, pair)
+			if !ok || path == "" || strings.Contains(path, " ") {
+				return nil, fmt.Errorf("%q is not a list such as time=ts,key=client,duration=took:ms: %q is not NAME=PATH", text, pair)
+			}
+			if f == fieldCount {
+				return nil, fmt.Errorf("%q is not a field; use %s", name, strings.Join(fieldNames[:], ", "))
 			}
 			paths[f], j.named[f] = path, true
 			for known := range strings.FieldsSeq(knownPaths[f]) {
