@@ -15,7 +15,10 @@ import (
 // It also reads what a proxy of sluice's writes behind it in the format timed: at=UNIXTIME took=SECONDS.
 type accessLog struct{}
 
-const logTime = "02/Jan/2006:15:04:05 -0700"
+const (
+	logTime   = "02/Jan/2006:15:04:05 -0700"
+	localTime = "02/Jan/2006:15:04:05.000" // of HAProxy
+)
 
 func (accessLog) parse(line []byte, r *Record) bool {
 	*r = Record{}
@@ -73,6 +76,8 @@ func bracketed(b []byte) (t time.Time, ok bool) {
 	}
 	var err error
 	switch {
+	case b[2] == '/' && len(b) == len(localTime):
+		t, err = time.ParseInLocation(localTime, string(b), time.Local)
 	case b[2] == '/':
 		t, err = time.Parse(logTime, string(b))
 	case b[4] == '-':

@@ -24,7 +24,7 @@ func newDetector(json *jsonLines, others ...format) *detector {
 
 // textFormats returns the formats that are not JSON.
 func textFormats() []format {
-	return []format{&w3c{}, balancer{}, haproxy{}, s3{}, envoy{}, accessLog{}}
+	return append(append([]format{&w3c{}}, layouts()...), accessLog{})
 }
 
 func (d *detector) parse(line []byte, r *Record) bool {

@@ -265,7 +265,6 @@ func (p *objectParser) read(sources []source, v gjson.Result) {
 // set sets a field. A value that cannot be read is as if it were not there, but for the time.
 func (p *objectParser) set(s source, v gjson.Result) {
 	r := p.r
-	text := func(to *[]byte) { *to = known([]byte(v.String())) }
 	switch s.field {
 	case timeField:
 		at, ok := jsonTime(v)
@@ -292,28 +291,12 @@ func (p *objectParser) set(s source, v gjson.Result) {
 			r.Status = 0
 			p.seen[statusField] = 0 // "ok" is about something else
 		}
-	case keyField:
-		text(&r.Key)
-	case clientField:
-		text(&r.Client)
-	case userField:
-		text(&r.User)
-	case hostField:
-		text(&r.Host)
-	case methodField:
-		text(&r.Method)
-	case pathField:
-		text(&r.Path)
-	case refererField:
-		text(&r.Referer)
-	case agentField:
-		text(&r.Agent)
-	case costField:
-		text(&r.Cost)
 	case requestField:
 		if line := []byte(v.String()); r.Method == nil && r.Path == nil && isRequest(line) {
 			r.setRequest(line)
 		}
+	default:
+		*r.text(fieldNames[s.field]) = known([]byte(v.String()))
 	}
 }
 

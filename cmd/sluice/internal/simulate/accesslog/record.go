@@ -28,6 +28,30 @@ type Record struct {
 	Unit   time.Duration // that Took was read in, if the log does not say and neither does its format; else 0
 }
 
+// text returns the text of a name, as [New] takes it.
+func (r *Record) text(name string) *[]byte {
+	switch name {
+	case "key":
+		return &r.Key
+	case "client":
+		return &r.Client
+	case "user":
+		return &r.User
+	case "host":
+		return &r.Host
+	case "method":
+		return &r.Method
+	case "path":
+		return &r.Path
+	case "referer":
+		return &r.Referer
+	case "agent":
+		return &r.Agent
+	default:
+		return &r.Cost
+	}
+}
+
 // pickClient takes the first address of a list, as X-Forwarded-For has it.
 func (r *Record) pickClient() {
 	if !bytes.ContainsAny(r.Client, ", ") {

@@ -56,13 +56,22 @@ func (w *w3c) split(line []byte) [][]byte {
 	}
 	if bytes.IndexByte(line, '"') >= 0 {
 		if values := splitQuoted(line, make([][]byte, 0, len(w.columns))); len(values) == len(w.columns) {
+			for i, v := range values {
+				values[i] = bytes.Trim(v, `"`)
+			}
 			return values
 		}
 	}
 	return bytes.Split(line, []byte(" "))
 }
 
-// setColumn sets what a column is about.
+// w3cColumns say what the columns are about.
+var w3cColumns = map[string]string{
+	"c-ip": "client", "cs-username": "user", "sc-status": "status", "cs-method": "method", "cs-uri-stem": "path",
+	"cs(User-Agent)": "agent", "cs(Referer)": "referer",
+	"x-host-header": "host", // what the client asked for, where cs(Host) is CloudFront's name
+}
+
 func (r *Record) setColumn(name string, v []byte) {
 	switch name {
 	case "time-taken": // CloudFront: seconds, always with a fraction; IIS: milliseconds
@@ -73,25 +82,13 @@ func (r *Record) setColumn(name string, v []byte) {
 			ns /= 1000
 		}
 		r.Took, r.Unread = ns, !ok
-	case "sc-status":
-		r.Status, _ = digits(v) // CloudFront: 000 if the client left
-	case "c-ip":
-		r.Client = v
-	case "cs-username":
-		r.User = v
 	case "cs-host", "cs(Host)":
 		if r.Host == nil {
 			r.Host = v
 		}
-	case "x-host-header": // what the client asked for, where cs(Host) is CloudFront's name
-		r.Host = v
-	case "cs-method":
-		r.Method = v
-	case "cs-uri-stem":
-		r.Path = v
-	case "cs(User-Agent)":
-		r.Agent = v
-	case "cs(Referer)":
-		r.Referer = v
+	default:
+		if column := w3cColumns[name]; column != "" {
+			r.set(column, v)
+		}
 	}
 }
