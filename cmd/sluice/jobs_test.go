@@ -35,6 +35,7 @@ func becomes(t *testing.T, pid int, want string) {
 
 // TestRunStopsWithItsJobs: Ctrl-Z stops the jobs too, which are in groups of their own, and fg lets them go on.
 func TestRunStopsWithItsJobs(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("NOT TESTED: no /proc")
 	}
@@ -63,6 +64,7 @@ func fifo(t *testing.T) string {
 
 // TestQuit: SIGQUIT ends the jobs as SIGTERM does, without a stack of goroutines.
 func TestQuit(t *testing.T) {
+	t.Parallel()
 	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$; job sleep=1h`, ":::", "a")
 	group, err := strconv.Atoi(s.line(s.out))
 	require.NoError(t, err)
@@ -76,6 +78,7 @@ func TestQuit(t *testing.T) {
 // TestRunLateOutput: a child that outlives its job may print for as long as sluice runs, and with --line-buffer that is
 // until nobody prints any longer.
 func TestRunLateOutput(t *testing.T) {
+	t.Parallel()
 	late := `if test "$1" = next; then echo next; else echo early; (read line <"$1"; echo late; job echo=last) & fi`
 	for _, test := range []struct {
 		name  string
@@ -102,6 +105,7 @@ func TestRunLateOutput(t *testing.T) {
 
 // Without --line-buffer the program does not wait for such a child, which goes on undisturbed while others run.
 func TestRunLateOutputOfGroups(t *testing.T) {
+	t.Parallel()
 	pipe, alive := fifo(t), filepath.Join(t.TempDir(), "alive")
 	s := start(t, programs(t), "sluice", "run", "-j1", "sh", "-c", `eval "$1"`, "sh", "{}", ":::",
 		`(read line <`+pipe+`; echo late; echo more; touch `+alive+`) & echo early`, "echo > "+pipe+"; until test -e "+alive+"; do sleep 0.01; done")
@@ -112,6 +116,7 @@ func TestRunLateOutputOfGroups(t *testing.T) {
 
 // TestRunTellsOfTheTerminal: a person who has given no input is told what the program waits for.
 func TestRunTellsOfTheTerminal(t *testing.T) {
+	t.Parallel()
 	keyboard, terminal, err := pty.Open()
 	require.NoError(t, err)
 	defer func() { _ = keyboard.Close() }()
@@ -129,6 +134,7 @@ func TestRunTellsOfTheTerminal(t *testing.T) {
 
 // TestRunLinesToSlowReader: a job's lines stay whole if its program has ended before its output could be written.
 func TestRunLinesToSlowReader(t *testing.T) {
+	t.Parallel()
 	printed := filepath.Join(t.TempDir(), "printed")
 	tag := strings.Repeat("t", 200) // so that what the first read returns is more than the output has room for
 	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--tag", "job", "fill=90000", "print=a", "touch="+printed, "{1}", ":::", "exit=0", ":::", tag)
@@ -145,6 +151,7 @@ func TestRunLinesToSlowReader(t *testing.T) {
 
 // TestRunLateLine: what a child prints after the job's program has ended is not lost, though it is no whole line.
 func TestRunLateLine(t *testing.T) {
+	t.Parallel()
 	named := fifo(t)
 	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `(read line <"$1"; job print="$line") & echo begun`, "sh", ":::", named)
 	assert.Equal(t, "begun", s.line(s.out))
@@ -158,6 +165,7 @@ func TestRunLateLine(t *testing.T) {
 // TestRunEndsThoughNobodyReads: an output that stands still holds up no signal, and once the jobs are gone a further one
 // ends the program.
 func TestRunEndsThoughNobodyReads(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "pid")
 	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$ >"$1.new"; mv "$1.new" "$1"; exec job fill=1000000`, "sh", ":::", name)
 	var pid int
@@ -178,6 +186,7 @@ func TestRunEndsThoughNobodyReads(t *testing.T) {
 
 // TestRunWithoutHangup: nohup has a program ignore SIGHUP, and run goes on to.
 func TestRunWithoutHangup(t *testing.T) {
+	t.Parallel()
 	dir, named := programs(t), fifo(t)
 	require.NoError(t, os.Symlink("/bin/sh", filepath.Join(dir, "sh")))
 	s := start(t, dir, "sh", "-c", `trap "" HUP; exec sluice "$@"`, "sh",

@@ -99,6 +99,7 @@ func (s *started) ends() (status int, out, errs string) {
 }
 
 func TestThrottleInterrupted(t *testing.T) {
+	t.Parallel()
 	dir := programs(t)
 	for _, test := range []struct {
 		sig    syscall.Signal
@@ -119,6 +120,7 @@ func TestThrottleInterrupted(t *testing.T) {
 
 // TestRunLinesInOrder: lines come while a job runs if all before it have ended, and those of the next are kept.
 func TestRunLinesInOrder(t *testing.T) {
+	t.Parallel()
 	came := filepath.Join(t.TempDir(), "came")
 	s := start(t, programs(t), "sluice", "run", "-j3", "-k", "--line-buffer", "--colsep", " ", "job", "{1}", "{2}", "{3}", ":::",
 		"echo=one child= echo=uno", "echo=two sleep=1h echo=never", "echo=three touch="+came+" sleep=1h")
@@ -137,6 +139,7 @@ func TestRunLinesInOrder(t *testing.T) {
 
 // As a number, too, it says how far it got.
 func TestThrottleInterruptedNumeric(t *testing.T) {
+	t.Parallel()
 	s := start(t, programs(t), "sluice", "throttle", "-n", "-i", "1h", "-L", "1MB/s", "-s", "100")
 	_, err := io.WriteString(s.in, "hello\n")
 	require.NoError(t, err)
@@ -158,6 +161,7 @@ func startThrottled(t *testing.T) *started {
 }
 
 func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
+	t.Parallel()
 	s := startThrottled(t)
 	s.signal(syscall.SIGINT)
 	status, out, errs := s.ends()
@@ -167,6 +171,7 @@ func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
 }
 
 func TestThrottleRateBySignals(t *testing.T) {
+	t.Parallel()
 	s := startThrottled(t)
 	s.signal(syscall.SIGUSR2)
 	assert.Contains(t, s.line(s.errs), "the rate is")
@@ -181,6 +186,7 @@ func TestThrottleRateBySignals(t *testing.T) {
 }
 
 func TestRunInterruptedOnce(t *testing.T) {
+	t.Parallel()
 	s := start(t, programs(t), "sluice", "run", "-j1", "--line-buffer", "job")
 	_, err := io.WriteString(s.in, "echo=first\n")
 	require.NoError(t, err)
@@ -216,6 +222,7 @@ func gone(t *testing.T, group int) bool {
 }
 
 func TestRunEndsWholeGroups(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		signals []syscall.Signal
@@ -249,6 +256,7 @@ func TestRunEndsWholeGroups(t *testing.T) {
 }
 
 func TestRunEndsTheDeaf(t *testing.T) {
+	t.Parallel()
 	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `trap "" TERM; echo $$; job deaf sleep=1h`, ":::", "a")
 	group, err := strconv.Atoi(s.line(s.out))
 	require.NoError(t, err)
@@ -259,6 +267,7 @@ func TestRunEndsTheDeaf(t *testing.T) {
 }
 
 func TestRunTimeoutEndsTheGroup(t *testing.T) {
+	t.Parallel()
 	s := start(t, programs(t), "sluice", "run", "--timeout", "0.3", "sh", "-c", `echo $$; job child=deaf+sleep=1h sleep=1h`, ":::", "a")
 	status, out, _ := s.ends()
 	assert.Equal(t, 1, status)
@@ -269,6 +278,7 @@ func TestRunTimeoutEndsTheGroup(t *testing.T) {
 
 // What passed at other rates is not compared with the one that is in force at the end.
 func TestThrottleSummaryAfterSignals(t *testing.T) {
+	t.Parallel()
 	s := start(t, programs(t), "sluice", "throttle", "-v", "-l", "-L", "100")
 	_, err := io.WriteString(s.in, strings.Repeat("line\n", 10))
 	require.NoError(t, err)
@@ -286,6 +296,7 @@ func TestThrottleSummaryAfterSignals(t *testing.T) {
 }
 
 func TestThrottleQuit(t *testing.T) {
+	t.Parallel()
 	s := startThrottled(t)
 	s.signal(syscall.SIGQUIT)
 	status, _, errs := s.ends()
@@ -295,6 +306,7 @@ func TestThrottleQuit(t *testing.T) {
 
 // TestThrottleToNamedPipe: all of it comes, though the reader comes late.
 func TestThrottleToNamedPipe(t *testing.T) {
+	t.Parallel()
 	named := fifo(t)
 	s := start(t, programs(t), "sluice", "throttle", "-q", "-L", "1GB", "-o", named)
 	_, err := io.WriteString(s.in, "hello")

@@ -44,6 +44,7 @@ func onTerminal(t *testing.T, columns uint16, during func(terminal *os.File, in 
 }
 
 func TestBarOnATerminal(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, make([]byte, 30_000), 0o600))
 	text := onTerminal(t, 80, nil, "throttle", "-L", "100kB", "-i", "20ms", "-N", "copy", "-o", os.DevNull, file)
@@ -58,6 +59,7 @@ func TestBarOnATerminal(t *testing.T) {
 
 // A terminal that tells no size, as those of programs that watch others often do, is taken for one of 80 columns.
 func TestBarOnATerminalWithoutSize(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, make([]byte, 30_000), 0o600))
 	text := onTerminal(t, 0, nil, "throttle", "-L", "100kB", "-i", "20ms", "-o", os.DevNull, file)
@@ -69,6 +71,7 @@ func TestBarOnATerminalWithoutSize(t *testing.T) {
 }
 
 func TestBarPartsOnATerminal(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, make([]byte, 20_000), 0o600))
 	text := onTerminal(t, 80, nil, "throttle", "-a", "-L", "100kB", "-i", "20ms", "-o", os.DevNull, file)
@@ -78,6 +81,7 @@ func TestBarPartsOnATerminal(t *testing.T) {
 }
 
 func TestBarFitsWhatTheTerminalBecomes(t *testing.T) {
+	t.Parallel()
 	text := onTerminal(t, 120, func(screen *os.File, in io.Writer) {
 		require.NoError(t, pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: 40}))
 		_, err := in.Write(make([]byte, 20_000))
@@ -92,10 +96,12 @@ func TestBarFitsWhatTheTerminalBecomes(t *testing.T) {
 }
 
 func TestQuietOnATerminal(t *testing.T) {
+	t.Parallel()
 	assert.Empty(t, onTerminal(t, 80, nil, "throttle", "-q", "-L", "1GB", "-i", "20ms", os.DevNull))
 }
 
 func TestRunBarOnATerminal(t *testing.T) {
+	t.Parallel()
 	text := onTerminal(t, 80, func(_ *os.File, in io.Writer) {
 		_, err := io.WriteString(in, "sleep=300ms\necho=b\n")
 		require.NoError(t, err)

@@ -77,6 +77,7 @@ func (s *server) end() {
 
 // TestWaitOneAtATime: of several processes that share a permit, one runs its command at a time.
 func TestWaitOneAtATime(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -103,6 +104,7 @@ func TestWaitOneAtATime(t *testing.T) {
 }
 
 func TestWaitRateAndTry(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	waits := func(args ...string) int {
@@ -120,6 +122,7 @@ func TestWaitRateAndTry(t *testing.T) {
 }
 
 func TestWaitInterrupted(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", `trap 'echo asked; exit 7' TERM; echo run; while :; do sleep 0.02; done`)
@@ -146,6 +149,7 @@ func TestWaitInterrupted(t *testing.T) {
 
 // TestWaitLosesItsPermit: when Redis goes away in the middle the command is ended with all that it has started.
 func TestWaitLosesItsPermit(t *testing.T) {
+	t.Parallel()
 	url, redis := redisServer(t)
 	dir := programs(t)
 	s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--ttl", "500ms", "concurrency 1", "--",
@@ -177,6 +181,7 @@ func inLine(t *testing.T, url string, want int64) {
 
 // TestWaitInOrder: processes get the permit in the order in which they came, and one that is killed holds up nobody.
 func TestWaitInOrder(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -205,6 +210,7 @@ func TestWaitInOrder(t *testing.T) {
 
 // TestWaitLeavesLine: an interrupted process leaves the line at once.
 func TestWaitLeavesLine(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
@@ -223,6 +229,7 @@ func TestWaitLeavesLine(t *testing.T) {
 
 // TestWaitKilled: a command does not outlive the process that has its permit.
 func TestWaitKilled(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("NOT TESTED: only Linux can do that")
 	}
@@ -240,6 +247,7 @@ func TestWaitKilled(t *testing.T) {
 
 // TestWaitWhileRedisGoes: a wait goes on when the server is gone for a time, first in line or not.
 func TestWaitWhileRedisGoes(t *testing.T) {
+	t.Parallel()
 	s := newRedisServer(t)
 	dir := programs(t)
 	holder := start(t, dir, "sluice", "wait", "--redis", s.url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
@@ -288,6 +296,7 @@ func TestWaitAtMost(t *testing.T) {
 
 // TestWaitWithAnotherLimit: who uses another limit than the last one is told so.
 func TestWaitWithAnotherLimit(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")

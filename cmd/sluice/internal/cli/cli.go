@@ -150,7 +150,7 @@ func isPort(ctx context.Context, port string) bool {
 // IsTerminal reports whether a person sees what is written to f.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Open opens a file, or standard input if the name is -.
+// Open opens a file, or stdin if the name is -.
 func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(stdin), nil

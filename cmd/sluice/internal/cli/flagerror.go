@@ -44,7 +44,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// LimitFault returns what is wrong with a limit that package spec cannot read, without the text itself, which the caller
+// LimitFault returns the error of a limit that package spec cannot read, without the text itself, which the caller
 // quotes.
 func LimitFault(text string, err error) string {
 	if joined := strings.Join(strings.Fields(text), ""); joined != text {

@@ -23,7 +23,7 @@ func NewPrinter(w io.Writer, command string) *Printer {
 	return &Printer{to: w, name: "sluice " + command}
 }
 
-// SetTimes says whether later lines begin with the time, as those of a server's log do.
+// SetTimes says whether later lines start with the time, as those of a server's log do.
 func (p *Printer) SetTimes(on bool) { p.times.Store(on) }
 
 // Say prints a line.

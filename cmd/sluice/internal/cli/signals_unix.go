@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// UserSignal1 asks for more: a higher rate, or more jobs at once.
+// UserSignal1 asks for more: a higher rate.
 var UserSignal1 os.Signal = syscall.SIGUSR1
 
 // UserSignal2 asks for less.

@@ -35,7 +35,7 @@ const defaultWidth = 80
 // Width returns how many characters fit into the line.
 func (l *StatusLine) Width() int {
 	if width, _, err := term.GetSize(int(l.f.Fd())); err == nil && width > 0 {
-		return width - 1 // a terminal may begin a new line after the last column
+		return width - 1 // a terminal may start a new line after the last column
 	}
 	return defaultWidth - 1
 }

@@ -14,7 +14,7 @@ func Own() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 const (
 	termGrace = 5 * time.Second // how long a group that was asked to end may take
-	killGrace = time.Second     // how long one may take to vanish that was killed; more only if nobody reaps
+	killGrace = time.Second     // how long one may take to vanish that was killed; more only if no process reaps it
 )
 
 // End asks the whole group of a program to end, and kills it if it has not within the grace. It returns when the group
@@ -38,7 +38,7 @@ func Signal(p *os.Process, s os.Signal) {
 	}
 }
 
-// Looks at whether a group is gone: signals tell at once of one that was reaped, and the others are looked at closely,
+// Looks at whether a group is gone: signals tell immediately of one that was reaped, and the others are looked at closely,
 // which costs more.
 const (
 	lookEvery   = 5 * time.Millisecond

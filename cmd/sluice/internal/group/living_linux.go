@@ -8,7 +8,7 @@ import (
 )
 
 // living reports whether a group has a process that has not ended. Signals also reach those that have ended and that
-// nobody has reaped, which /proc tells apart.
+// no process has reaped, which /proc tells apart.
 func living(group int) bool {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(files) == 0 {

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
-// usual is where the page is, if nothing else is said: the same for everybody, so that links work for others.
+// usual is where the page is, if nothing else is said: the same for all users, so that links work for others.
 const usual = "127.0.0.1:7583"
 
 const examples = `  sluice playground
@@ -89,7 +89,7 @@ func run(ctx context.Context, listen, free, log string, out io.Writer, visit fun
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if log != "" {
-		f, err := simulate.Open(log) // tell now what is wrong with it
+		f, err := simulate.Open(log) // report an error now
 		if err != nil {
 			return err
 		}

@@ -30,9 +30,9 @@ var types = map[string]string{
 }
 
 const (
-	mostLog   = 512 << 20 // bytes
-	mostInput = 1 << 20
-	mostPages = 8
+	maxLog   = 512 << 20 // bytes
+	maxInput = 1 << 20
+	maxPages = 8
 )
 
 // server serves the page and plays for it.
@@ -114,13 +114,13 @@ func (s *server) page(id string, unknown bool) *page {
 		return nil
 	}
 	p := &page{id: id}
-	s.pages = append([]*page{p}, s.pages[:min(len(s.pages), mostPages-1)]...)
+	s.pages = append([]*page{p}, s.pages[:min(len(s.pages), maxPages-1)]...)
 	return p
 }
 
 // load sets the log of a page.
 func (s *server) load(w http.ResponseWriter, r *http.Request) {
-	log, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostLog))
+	log, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLog))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
@@ -135,7 +135,7 @@ func (s *server) load(w http.ResponseWriter, r *http.Request) {
 // play answers the question of a page, until the page gives it up.
 func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	var in play.Input
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostInput)).Decode(&in); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInput)).Decode(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -148,7 +148,7 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	out, err := p.Play(r.Context(), in)
 	if err != nil {
-		return // nobody reads the response
+		return // the response has no reader
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)

@@ -1,4 +1,4 @@
-// Package run runs a command once for each line of input, with a limit on the jobs at once and on the starts in a second.
+// Package run runs a command once for each line of input, with limits on concurrency and on the rate of starts.
 //
 // The way of a job:
 //
@@ -66,7 +66,7 @@ For pipes, write sh -c '... "$1"' sh {}. Do not put {} into the script itself, b
 shell would run its text as code.
 
 Jobs start at even intervals. Without a burst in the SPEC, at most 10 ms worth of jobs, and
-at least one, start at once. With --rate-per-key, up to 1,000 jobs are set aside while their
+at least one, start together. With --rate-per-key, up to 1,000 jobs are set aside while their
 keys wait. Shuffle input that is sorted by key; otherwise more than 1,000 lines of one key
 block the others.
 
@@ -99,7 +99,7 @@ The exit status is the number of failed jobs, 101 for more than 100.`,
 func (f *flags) define(s *pflag.FlagSet) {
 	s.SortFlags = false
 	s.SetInterspersed(false) // what follows COMMAND is its own
-	s.StringVarP(&f.jobs, "jobs", "j", "100%", "run `N` jobs at once, or N% of the CPUs; 0 means no limit")
+	s.StringVarP(&f.jobs, "jobs", "j", "100%", "run `N` jobs at a time, or N% of the CPUs; 0 means no limit")
 	s.StringVar(&f.rate, "rate", "", "start jobs at most at the rate `SPEC`: 10/s, \"100/m burst 5\"")
 	s.StringVar(&f.perKey, "rate-per-key", "", "start the jobs of each key at most at the rate `SPEC`")
 	s.StringVar(&f.key, "key", "", "use `TEXT` as the key for --rate-per-key: {1}, {//}, ... (default {})")
@@ -173,7 +173,7 @@ func (f *flags) options(args []string) (o options, err error) {
 		return o, err
 	}
 	if o.rate.Kind == spec.Concurrency {
-		return o, cli.Usage("--rate %q is not a rate such as 10/s; use --jobs to limit the jobs at once", f.rate)
+		return o, cli.Usage("--rate %q is not a rate such as 10/s; use --jobs to limit the jobs that run at a time", f.rate)
 	}
 	if o.perKey, err = parseRate("--rate-per-key", f.perKey); err != nil {
 		return o, err
@@ -274,7 +274,7 @@ func parseRate(flag, text string) (spec.Limit, error) {
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt
 	}
-	if l.Kind == spec.TokenBucket && l.Burst == 0 { // even starts: those of 10 ms at once
+	if l.Kind == spec.TokenBucket && l.Burst == 0 { // even starts: those of 10 ms together
 		l.Burst = int(max(1, min(float64(l.Permits)*float64(10*time.Millisecond)/float64(l.Per), 1e6)))
 	}
 	return l, nil

@@ -10,7 +10,7 @@ import (
 
 // halt says when jobs that have ended end everything. The zero halt never does.
 type halt struct {
-	now     bool    // end running jobs, too
+	now     bool    // also end running jobs
 	counted string  // fail, success or done
 	jobs    int     // that many; 0: percent
 	percent float64 // of all jobs; 0: jobs
@@ -80,8 +80,8 @@ func (h halt) status(t tally) int {
 	if h.percent > 0 && h.counted == "fail" && t.all > 0 {
 		return int(math.Ceil(float64(t.failed) * 100 / float64(t.all)))
 	}
-	return min(t.failed, mostStatus)
+	return min(t.failed, maxStatus)
 }
 
-// mostStatus stands for more failures than a status can count.
-const mostStatus = 101
+// maxStatus stands for more failures than a status can count.
+const maxStatus = 101

@@ -17,7 +17,7 @@ type process struct {
 	pumps [2]pump
 }
 
-// pump copies one of a program's outputs to its stream, for as long as somebody holds it open: perhaps a child that
+// pump copies one of a program's outputs to its stream, for as long as a program holds it open: perhaps a child that
 // outlives the program.
 type pump struct {
 	r      *os.File
@@ -64,7 +64,7 @@ func closeAll(files [2]*os.File) {
 	}
 }
 
-// noRoom reports whether a start failed for want of files, processes or memory, which the end of another gives back.
+// noRoom reports whether a start failed for want of files, processes or memory, which another program frees when it ends.
 // A child gets EBADF if it moves its files to numbers beyond the limit.
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.ENFILE) ||
@@ -101,14 +101,14 @@ const (
 	lateGrace = 50 * time.Millisecond // how long a child that outlives its program may print nothing and still be waited for
 )
 
-// catchUp copies what is in the pipe when the program has ended, and what comes soon. A child that prints on and on is
+// catchUp copies what is in the pipe when the program has ended, and what comes soon. A child that keeps printing is
 // waited for no longer than until what the program has left in the pipe must be through.
 func (p *pump) catchUp(b []byte) error {
 	defer func() { _ = p.r.SetReadDeadline(time.Time{}) }()
 	for left := pipeSize; left > 0; {
 		_ = p.r.SetReadDeadline(time.Now().Add(lateGrace))
 		n, err := p.r.Read(b)
-		if errors.Is(err, os.ErrDeadlineExceeded) { // on a busy machine perhaps before the read began
+		if errors.Is(err, os.ErrDeadlineExceeded) { // on a busy machine perhaps before the read started
 			_ = p.r.SetReadDeadline(time.Time{})
 			n, err = readNow(p.r, b)
 		}
@@ -122,7 +122,7 @@ func (p *pump) catchUp(b []byte) error {
 }
 
 // wait waits for the end of the program, and until the streams have all that it has printed, which they may pass on only
-// as fast as somebody reads. A child may hold the pipes open for longer, and print later.
+// as fast as they are read. A child may hold the pipes open for longer, and print later.
 func (p *process) wait() (*os.ProcessState, error) {
 	state, err := p.p.Wait()
 	for i := range p.pumps {

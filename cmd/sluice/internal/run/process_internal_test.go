@@ -82,6 +82,15 @@ func TestPumpOfAChildThatPrintsOn(t *testing.T) {
 	<-printing
 }
 
+// TestRunningIsOver: a program that starts while all are ended is to be ended as well.
+func TestRunningIsOver(t *testing.T) {
+	r := newRunning()
+	assert.True(t, r.add(new(process)))
+	r.end()
+	assert.False(t, r.add(new(process)))
+	assert.True(t, r.areGone())
+}
+
 // TestReadNow: it waits for nothing.
 func TestReadNow(t *testing.T) {
 	r, w, err := os.Pipe()

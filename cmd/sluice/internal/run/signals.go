@@ -66,13 +66,13 @@ func (r *runner) endRunning() { r.ends.Go(r.running.end) }
 type running struct {
 	mu   sync.Mutex
 	all  map[*process]struct{}
-	over bool // new ones are ended at once
+	over bool // new ones are ended immediately
 	none bool // since over all were ended, and their groups are gone
 }
 
 func newRunning() running { return running{all: make(map[*process]struct{})} }
 
-// add notes a process; false: it is to be ended at once.
+// add notes a process; false: it is to be ended immediately.
 func (r *running) add(p *process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 // requests take. With it a server uses up to this much more memory, however many connections it has.
 const ballast = 32 << 20
 
-// holdBallast makes the collector run less often until it is dropped, unless somebody has said how often it shall run.
+// holdBallast makes the collector run less often until it is dropped, unless the user has set how often it runs.
 func holdBallast() (drop func()) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {

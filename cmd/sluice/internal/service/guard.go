@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 )
 
-// Guard returns next for requests that no page in somebody's browser can have sent. Pages reach a server under a name of their
+// Guard returns next for requests that no page in a user's browser can have sent. Pages reach a server under a name of their
 // own that leads to its address (DNS rebinding), and browsers say Origin of what they send to change something. own is the
 // address that the server was given to listen on.
 func Guard(own string, next http.HandlerFunc) http.HandlerFunc {

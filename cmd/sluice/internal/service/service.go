@@ -17,12 +17,12 @@ type Service struct {
 	Say   func(format string, args ...any) // prints a line for the user
 	Files []string                         // those that it reads again when they have changed
 
-	// Start listens, and returns what ends the service at once. An error that comes to failed ends it too.
+	// Start listens, and returns the error that ends the service immediately. An error that comes to failed ends it too.
 	Start func(ctx context.Context, failed chan<- error) (stop func(), err error)
 	// Reload reads the files again, because SIGHUP asked for it or because a file has changed. It runs in a goroutine of its own,
 	// one at a time, and nothing waits for it on shutdown.
 	Reload func(asked bool)
-	// Drain takes nothing new, and returns when what is under way has ended. Another signal than SIGHUP cuts that short.
+	// Drain takes nothing new, and returns when everything in flight has ended. Another signal than SIGHUP cuts that short.
 	Drain func(signals <-chan os.Signal) error
 
 	stopping atomic.Bool

@@ -53,7 +53,7 @@ func (t *Watcher) add(first bool) {
 		}
 		for _, f := range dirs {
 			if !first && f == name {
-				_ = t.w.Remove(f) // it may be another folder now
+				_ = t.w.Remove(f) // it may be another directory now
 			}
 			if err := t.w.Add(f); err != nil && first {
 				t.say("cannot watch %s for changes, polling every %v instead: %v", name, pollInterval, err)

@@ -17,7 +17,7 @@ import (
 const (
 	seenEvery = 250 * time.Millisecond
 	goneAfter = time.Second
-	mostFails = 3 // in a row, after which the server counts as unreachable
+	maxFails  = 3 // in a row, after which the server counts as unreachable
 )
 
 //go:embed line.lua
@@ -55,7 +55,7 @@ type place struct {
 	waiter    Waiter
 }
 
-// channel returns the key of the line, which is also the channel. It begins as those of redislimit do.
+// channel returns the key of the line, which is also the channel. It starts as those of redislimit do.
 func (p *place) channel() string { return "{" + p.key + "}:line" }
 
 // await waits until the place is the first.
@@ -88,7 +88,7 @@ func (p *place) stay(ctx context.Context) (first bool, err error) {
 	reply, err := p.run(ctx, goneAfter.Microseconds())
 	switch {
 	case err == nil && len(reply) == 2:
-		if p.fails >= mostFails {
+		if p.fails >= maxFails {
 			p.waiter.State(true, nil)
 		}
 		p.arrival, p.fails = reply[0], 0
@@ -102,7 +102,7 @@ func (p *place) stay(ctx context.Context) (first bool, err error) {
 		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	p.fails++
-	if p.fails == mostFails {
+	if p.fails == maxFails {
 		p.waiter.State(false, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return false, nil

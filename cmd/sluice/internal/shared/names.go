@@ -21,7 +21,7 @@ func (s *Store) Has(ctx context.Context, key string) (bool, error) {
 // scanAtOnce is about how many keys the server looks at in one step, in which it does nothing else.
 const scanAtOnce = 1000
 
-// Names returns, in order, the keys of the limits on the server that begin with prefix, which has no special characters of
+// Names returns, in order, the keys of the limits on the server that start with prefix, which has no special characters of
 // patterns. Only limits of which permits are taken are there. The server looks at all its keys for that.
 func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	var names []string

@@ -57,10 +57,10 @@ in front; JSON with one object per line; or a log of Envoy, HAProxy (option http
 ALB, CloudFront, S3 or IIS. Lines may have a prefix of syslog, docker compose or
 Kubernetes. A log may be compressed with gzip, bzip2 or zstd. Several logs are merged by
 time; without a LOG, stdin is read. A late line counts at the newest time before it.
-Windows begin with the first request, calendar windows by the times of the log.
+Windows start with the first request, calendar windows by the times of the log.
 
 If a log has whole seconds only, the requests of each second are spread evenly over it, as
-they would otherwise all come at once; --exact turns that off.
+they would otherwise all come together; --exact turns that off.
 
 JSON is read as Traefik, Caddy, Envoy and nginx (with the names of its variables) write it,
 or as --fields says: user.id is the member id of the object user, and duration=took:ms is
@@ -148,15 +148,15 @@ func (f *flags) plan() (*engine.Plan, error) {
 
 // result is the outcome of a simulation.
 type result struct {
-	plan              *engine.Plan
-	what              string // the limit or the file, as the user wrote it
-	base              int64  // Unix nanoseconds of the first request
-	end               int64  // of the last event, since the first request
-	lines             accesslog.Count
-	times             engine.Times
-	madeUp, durations bool
-	spread            int // requests that are not at the time that their log has
-	main, half, twice engine.Stats
+	plan                 *engine.Plan
+	what                 string // the limit or the file, as the user wrote it
+	base                 int64  // Unix nanoseconds of the first request
+	end                  int64  // of the last event, since the first request
+	lines                accesslog.Count
+	times                engine.Times
+	synthetic, durations bool
+	spread               int // requests that are not at the time that their log has
+	main, half, twice    engine.Stats
 }
 
 func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (*result, error) {
@@ -189,7 +189,7 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 		if a, err = a.Taking(f.takes); err != nil {
 			return nil, cli.Usage("--takes %w", err)
 		}
-		r.madeUp, r.durations = true, a.HaveDurations()
+		r.synthetic, r.durations = true, a.HaveDurations()
 		r.play(a.Requests(p))
 	} else if f.takes != "" {
 		return nil, cli.Usage("--takes requires --arrivals; a log has its own durations")
@@ -255,7 +255,7 @@ func noRequests(logs []*log) error {
 	return fmt.Errorf("%s: there are no requests in %s", strings.Join(names, ", "), them)
 }
 
-// play plays the requests through the limits, through their halves, and through their doubles, at once.
+// play plays the requests through the limits, through their halves, and through their doubles, concurrently.
 func (r *result) play(requests iter.Seq[engine.Request]) {
 	players := []*engine.Player{engine.NewPlayer(&r.main, 1), engine.NewPlayer(&r.half, 0.5), engine.NewPlayer(&r.twice, 2)}
 	ends := make([]int64, len(players))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// document is a page of HTML under way. It is written here and not by html/template: a template calls methods by their
+// document is a page of HTML that is being written. It is written here and not by html/template: a template calls methods by their
 // names, so that the linker would keep every method of every package, which makes the program half as large again.
 type document struct{ bytes.Buffer }
 
@@ -42,7 +42,7 @@ func (d *document) head(r *result) {
 // summary writes what became of the requests.
 func (d *document) summary(r *result, v report) {
 	d.add("<p>%v requests in %v", thousands(v.Requests), round(v.Span))
-	if !r.madeUp {
+	if !r.synthetic {
 		d.add(", from %v UTC", time.Unix(0, r.base).UTC().Format(time.DateTime))
 	}
 	d.add(".\n")

@@ -26,7 +26,7 @@ type log struct {
 	err   error                 // the same: why the log ended early
 }
 
-// openLog opens a file; "-" is standard input.
+// openLog opens a file; "-" is stdin.
 func openLog(name string, stdin io.Reader, lines *accesslog.Log, p *engine.Plan) (*log, error) {
 	l := &log{name: name, lines: lines, plan: p, out: make(chan []engine.Request, 4)}
 	if name == "-" {

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"iter"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
 // merge yields the requests of several logs in the order of their times, until all logs have ended, or one has failed.
 func merge(logs []*log, failed *error) iter.Seq[engine.Request] {
 	return func(yield func(engine.Request) bool) {
-		heads := heap.New(func(a, b *head) bool {
+		heads := engine.NewHeap(func(a, b *head) bool {
 			return cmp.Or(cmp.Compare(a.requests[0].At, b.requests[0].At), a.index-b.index) < 0
 		})
 		for i, l := range logs {

@@ -117,16 +117,16 @@ func figure(n float64) string {
 // steps are the seconds between two labels that people find round.
 var steps = []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 4 * 3600, 6 * 3600, 12 * 3600, 24 * 3600}
 
-const mostLabels, fewestLabels = 6, 3 // besides the first
+const maxLabels, minLabels = 6, 3 // besides the first
 
-// labelEvery returns how many bins of a width are between two labels: round times of which at most mostLabels fit, and
+// labelEvery returns how many bins of a width are between two labels: round times of which at most maxLabels fit, and
 // whole days if there are many.
 func labelEvery(bins int, width int64) int {
 	fits := func(step int64) bool {
-		return step*1e9%width == 0 && int64(bins-1)*width <= mostLabels*step*1e9
+		return step*1e9%width == 0 && int64(bins-1)*width <= maxLabels*step*1e9
 	}
 	for _, step := range steps {
-		if fits(step) && step*1e9*fewestLabels <= max(int64(bins-1)*width, fewestLabels*width) {
+		if fits(step) && step*1e9*minLabels <= max(int64(bins-1)*width, minLabels*width) {
 			return int(step * 1e9 / width)
 		}
 	}

@@ -31,7 +31,7 @@ func TestLabelEvery(t *testing.T) {
 	} {
 		got := int64(labelEvery(test.bins, test.seconds*1e9)) * test.seconds
 		assert.Equal(t, test.want, got, "%v", test)
-		assert.LessOrEqual(t, int64(test.bins-1)*test.seconds, mostLabels*got, "%v", test)
+		assert.LessOrEqual(t, int64(test.bins-1)*test.seconds, maxLabels*got, "%v", test)
 	}
 }
 

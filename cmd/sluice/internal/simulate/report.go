@@ -127,7 +127,7 @@ func (r *result) notes() []string {
 		}
 		if rule.Limit.Kind == spec.Concurrency && !r.durations && rule.Requests > 0 {
 			hint := ""
-			if r.madeUp {
+			if r.synthetic {
 				hint = "; --takes says how long a request takes"
 			}
 			add("%sthere are no durations, so %s is held for no time%s", of, rule.Limit, hint)

@@ -72,7 +72,7 @@ prints the summary.`,
 		return pflag.NormalizedName(name)
 	})
 	s.StringVarP(&f.limit, "limit", "L", "", "copy at most at `RATE`")
-	s.StringVar(&f.burst, "burst", "", "let up to `SIZE` pass at once after a pause (default: the amount of 10 ms)")
+	s.StringVar(&f.burst, "burst", "", "let a burst of up to `SIZE` pass after a pause (default: the amount of 10 ms)")
 	s.StringVar(&f.schedule, "schedule", "", "change the rate by time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
 	s.BoolVarP(&f.lines, "line-mode", "l", false, "limit lines instead of bytes; do not split lines")
 	s.BoolVarP(&f.null, "null", "0", false, "end lines with NUL; implies -l")

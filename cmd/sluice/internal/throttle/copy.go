@@ -24,7 +24,7 @@ type job struct {
 
 	pace  *pace
 	sink  *sink
-	begun time.Time
+	start time.Time
 
 	passed atomic.Int64 // lines
 	total  int64        // expected bytes, or lines; 0: unknown
@@ -60,7 +60,7 @@ func (o options) open(p *pace) (*job, error) {
 	if j.total == 0 && !o.lines {
 		j.total = sizeOf(o.files)
 	}
-	j.begun = time.Now()
+	j.start = time.Now()
 	return j, nil
 }
 
@@ -176,7 +176,7 @@ func (j *job) copyLines(ctx context.Context, from io.Reader) error {
 		if _, err := out.Write(piece); err != nil {
 			return err
 		}
-		if paid && !errors.Is(readErr, bufio.ErrBufferFull) { // else a long line goes on
+		if paid && !errors.Is(readErr, bufio.ErrBufferFull) { // otherwise a long line continues
 			paid = false
 			waiting++
 		}

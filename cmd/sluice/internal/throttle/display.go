@@ -52,7 +52,7 @@ const rateWindow = time.Second
 
 // read returns how far the copy is, and notes it for the rate.
 func (m *meter) read() moment {
-	now, permits := time.Since(m.j.begun), m.j.sink.n.Load()
+	now, permits := time.Since(m.j.start), m.j.sink.n.Load()
 	v := moment{Bytes: permits, Total: m.j.total, Elapsed: now.Seconds()}
 	if m.j.lines {
 		permits = m.j.passed.Load()
@@ -239,7 +239,7 @@ func (j *job) summary(v moment) string {
 		return text // no rate, or more than one, or one that comes in lumps
 	}
 	asked := float64(rate.Permits) / rate.Per.Seconds()
-	if v.done() <= int64(atOnce(rate)) {
+	if v.done() <= int64(burst(rate)) {
 		return text // the first burst passes at any rate
 	}
 	return text + ", " + difference(achieved/asked-1, j.roundAmount(asked)+"/s")

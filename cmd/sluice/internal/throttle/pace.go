@@ -27,8 +27,8 @@ type pace struct {
 }
 
 const (
-	startTime = 2 * time.Millisecond  // what may pass at once at the start
-	burstTime = 10 * time.Millisecond // what may pass at once later, and what a slow source may catch up
+	startTime = 2 * time.Millisecond  // burst at the start
+	burstTime = 10 * time.Millisecond // burst later, and how much a slow source may catch up
 	owedTime  = time.Second           // what the copy may catch up
 )
 
@@ -145,7 +145,7 @@ func (p *pace) only() (spec.Limit, bool) {
 	return p.limit, !p.changed
 }
 
-// paused drops what was left unused while the source made the copy wait, except for what may pass at once.
+// paused drops what was left unused while the source made the copy wait, except for a burst.
 func (p *pace) paused(waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +153,7 @@ func (p *pace) paused(waited time.Duration) {
 		return
 	}
 	left := p.mean.Available()
-	if n := left - max(atOnce(p.limit), left-permitsIn(p.limit, waited)); n > 0 {
+	if n := left - max(burst(p.limit), left-permitsIn(p.limit, waited)); n > 0 {
 		p.mean.TryAcquire(n)
 	}
 }
@@ -181,7 +181,7 @@ func (p *pace) follow(ctx context.Context, s schedule, clock func() time.Time) {
 // buckets returns the buckets of a rate.
 func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
 	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), time.Millisecond)
-	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), atOnce(l), 10*time.Microsecond) // a quarter more
+	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), burst(l), 10*time.Microsecond) // a quarter more
 	return mean, peak
 }
 
@@ -193,8 +193,8 @@ func bucket(permits int, per time.Duration, limit int, period time.Duration) cor
 	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period, QueueLimit: math.MaxInt}
 }
 
-// atOnce is what may pass at once.
-func atOnce(l spec.Limit) int { return max(l.Burst, permitsIn(l, burstTime), 1) }
+// burst is how much may pass without a wait.
+func burst(l spec.Limit) int { return max(l.Burst, permitsIn(l, burstTime), 1) }
 
 // permitsIn returns how many permits a rate gives in d, rounded down.
 func permitsIn(l spec.Limit, d time.Duration) int { return rates.Within(l.Permits, l.Per, d) }

@@ -52,14 +52,14 @@ func parseSchedule(text, burst string) (schedule, error) {
 // clock returns the seconds since midnight on a day without a change of the clocks.
 func (e entry) clock() int { return (e.hour*60+e.minute)*60 + e.second }
 
-// on returns the instant at which e begins on the day of t. Where the clocks jump over that
-// time of day, it begins when they jump, so that entries keep their order.
+// on returns the instant at which e starts on the day of t. Where the clocks jump over that
+// time of day, it starts when they jump, so that entries keep their order.
 func (e entry) on(t time.Time) time.Time {
 	at := time.Date(t.Year(), t.Month(), t.Day(), e.hour, e.minute, e.second, 0, t.Location())
 	shown := entry{hour: at.Hour(), minute: at.Minute(), second: at.Second()}.clock()
-	switch begin, end := at.ZoneBounds(); {
+	switch start, end := at.ZoneBounds(); {
 	case shown > e.clock():
-		return begin
+		return start
 	case shown < e.clock():
 		return end
 	}
@@ -78,7 +78,7 @@ func (s schedule) at(t time.Time) spec.Limit {
 	return limit
 }
 
-// next returns the first instant after t at which a rate begins.
+// next returns the first instant after t at which a rate starts.
 func (s schedule) next(t time.Time) time.Time {
 	for _, e := range s {
 		if at := e.on(t); at.After(t) {

@@ -38,7 +38,7 @@ const (
 
 const (
 	timeout    = 5 * time.Second // for one call of the server
-	leastTTL   = 10 * time.Millisecond
+	minTTL     = 10 * time.Millisecond
 	defaultTTL = 30 * time.Second
 	retryEvery = 250 * time.Millisecond // while the server is unreachable
 )
@@ -134,8 +134,8 @@ func (o *options) read(dash int, args []string) (err error) {
 		return cli.Usage("SPEC is required, such as 10/m or \"concurrency 1\"")
 	case len(args) > 1:
 		return cli.Usage("unexpected argument %q; write -- before COMMAND, and quote a SPEC that contains spaces", args[1])
-	case o.ttl < leastTTL:
-		return cli.Usage("--ttl %v is too short; use at least %v", o.ttl, leastTTL)
+	case o.ttl < minTTL:
+		return cli.Usage("--ttl %v is too short; use at least %v", o.ttl, minTTL)
 	}
 	if o.limit, err = spec.Parse(args[0]); err != nil {
 		return cli.Usage("SPEC %q is not a limit such as 10/m or \"concurrency 1\": %s", args[0], cli.LimitFault(args[0], err))

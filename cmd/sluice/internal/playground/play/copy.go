@@ -23,7 +23,7 @@ var goKeys = map[string]string{
 	"key":     `func(r *http.Request) string { return r.Header.Get("X-Api-Key") }`,
 }
 
-// goCode returns a function that makes the limiter: one, or one for each key.
+// goCode returns a function that makes the limiter: one, or one per key.
 func goCode(limit, key string) string {
 	if key == "" {
 		return fmt.Sprintf(`import (

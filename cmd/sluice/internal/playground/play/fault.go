@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Fault is what is wrong with a limit's text, and where: from From up to To, in units of UTF-16 as a page counts. Both are 0
+// Fault is an error in a limit's text, and its place: from From up to To, in units of UTF-16 as a page counts. Both are 0
 // if it is about all of it.
 type Fault struct {
 	Message string `json:"message"`
@@ -17,7 +17,7 @@ type Fault struct {
 	To      int    `json:"to"`
 }
 
-// faults returns what is wrong with limits that are not played.
+// faults returns the errors of limits that are not played.
 func faults(limits []string) []Result {
 	results := make([]Result, len(limits))
 	for i, text := range limits {
@@ -45,26 +45,26 @@ func newFault(text string, err error) *Fault {
 		}
 	}
 	for _, w := range words {
-		if strings.EqualFold(text[w.begin:w.end], word) {
-			f.From, f.To = units(text[:w.begin]), units(text[:w.end])
+		if strings.EqualFold(text[w.start:w.end], word) {
+			f.From, f.To = units(text[:w.start]), units(text[:w.end])
 		}
 	}
 	return f
 }
 
 // field is where a word is.
-type field struct{ begin, end int }
+type field struct{ start, end int }
 
 // fields is [strings.Fields] with places.
 func fields(text string) (words []field) {
-	begin := -1
+	start := -1
 	for i, c := range text + " " {
 		switch space := unicode.IsSpace(c); {
-		case !space && begin < 0:
-			begin = i
-		case space && begin >= 0:
-			words = append(words, field{begin, i})
-			begin = -1
+		case !space && start < 0:
+			start = i
+		case space && start >= 0:
+			words = append(words, field{start, i})
+			start = -1
 		}
 	}
 	return words

@@ -21,7 +21,7 @@ type Result struct {
 	P50      float64 `json:"p50"` // of the requests that waited and were granted
 	P99      float64 `json:"p99"`
 	Longest  float64 `json:"longest"`
-	Queue    int     `json:"queue"` // the most requests that waited at once
+	Queue    int     `json:"queue"` // the maximum number of waiting requests
 	End      float64 `json:"end"`   // when the last request was decided or had ended
 	Permits  int     `json:"permits"`
 
@@ -111,7 +111,7 @@ func play(ctx context.Context, text string, t *traffic, in Input) *playing {
 		steps[i] = engine.Step{ID: i, Rule: rule}
 	}
 	p.permits = p.player.Available(&steps[0])
-	next := int64(0)     // the beginning of the next bin to look at
+	next := int64(0)     // the start of the next bin to look at
 	var q engine.Request // one for all: each is done with when Play returns
 	for i := range t.requests {
 		r := &t.requests[i]
@@ -147,7 +147,7 @@ func (p *playing) look(now int64) {
 	}
 }
 
-// Queue observes that a wait begins.
+// Queue observes that a wait starts.
 func (p *playing) Queue(now int64, s *engine.Step) {
 	p.look(now)
 	p.Stats.Queue(now, s)
@@ -180,8 +180,8 @@ func (p *playing) decided(granted bool, now int64, q *engine.Request) {
 	}
 }
 
-// mostKeys is how many keys the page lists.
-const mostKeys = 5
+// maxKeys is how many keys the page lists.
+const maxKeys = 5
 
 // keys returns the keys that have rejections, those with the most first.
 func (p *playing) keys(plan *engine.Plan) (keys []Key) {
@@ -191,11 +191,11 @@ func (p *playing) keys(plan *engine.Plan) (keys []Key) {
 		}
 	}
 	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Or(b.Rejected-a.Rejected, strings.Compare(a.Name, b.Name)) })
-	return keys[:min(mostKeys, len(keys))]
+	return keys[:min(maxKeys, len(keys))]
 }
 
-// mostFlows is how many flows the page lists.
-const mostFlows = 8
+// maxFlows is how many flows the page lists.
+const maxFlows = 8
 
 // flows returns the flows with the most requests.
 func (p *playing) flows(plan *engine.Plan) (flows []Flow) {
@@ -205,7 +205,7 @@ func (p *playing) flows(plan *engine.Plan) (flows []Flow) {
 		flows = append(flows, Flow{name, f.Requests, f.Granted, f.Rejected, f.Waits.At(0.5).Seconds(), f.Waits.At(0.99).Seconds(), seconds(f.Waits.Most)})
 	}
 	slices.SortStableFunc(flows, func(a, b Flow) int { return cmp.Or(b.Requests-a.Requests, strings.Compare(a.Name, b.Name)) })
-	return flows[:min(mostFlows, len(flows))]
+	return flows[:min(maxFlows, len(flows))]
 }
 
 // result returns what the page shows.

@@ -117,7 +117,7 @@ const wantBins = 400
 // width returns the width of a bin, which is round.
 func (t *traffic) width() time.Duration {
 	w := time.Millisecond
-	for i := 0; w*wantBins < time.Duration(t.span()); i++ { // mostSpan keeps it from overflowing
+	for i := 0; w*wantBins < time.Duration(t.span()); i++ { // maxSpan keeps it from overflowing
 		if w *= 2; i%3 == 1 {
 			w += w / 4 // 1, 2, 5, 10
 		}
@@ -154,17 +154,17 @@ func (t *traffic) peaks() []int {
 	return peaks
 }
 
-// mostRequests bounds the memory and the time.
-const mostRequests = 5_000_000
+// maxRequests bounds the memory and the time.
+const maxRequests = 5_000_000
 
-// mostSpan keeps instants after the last request in an int64.
-const mostSpan = 100 * 365 * 24 * time.Hour
+// maxSpan keeps instants after the last request in an int64.
+const maxSpan = 100 * 365 * 24 * time.Hour
 
 var errNoLog = errors.New("there is no log yet: paste one, or drop a file")
 
 var errTooLong = errors.New("from the first request to the last there are more than 100 years, which is the most that this page plays")
 
-var errTooMany = fmt.Errorf("more than %d requests, which is the most that this page plays; sluice simulate plays any number", mostRequests)
+var errTooMany = fmt.Errorf("more than %d requests, the maximum that this page plays; sluice simulate plays any number", maxRequests)
 
 // traffic returns the requests that q asks for.
 func (p *Page) traffic(q question) (*traffic, error) {
@@ -190,7 +190,7 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.span() > int64(mostSpan) {
+	if t.span() > int64(maxSpan) {
 		return nil, errTooLong
 	}
 	if r := plan.Rules[0]; r.Keyless > 0 {
@@ -209,12 +209,12 @@ func (t *traffic) makeUp(plan *engine.Plan, q question) error {
 	if err != nil {
 		return err
 	}
-	if a.Mean() > mostRequests {
+	if a.Mean() > maxRequests {
 		return errTooMany
 	}
 	t.requests = make([]request, 0, int(a.Mean()*1.01)+1000)
 	for r := range engine.FromFirst(a.Requests(plan), &t.base) {
-		if len(t.requests) == mostRequests {
+		if len(t.requests) == maxRequests {
 			return errTooMany // the first burst may have more than the mean says
 		}
 		t.add(r)
@@ -240,7 +240,7 @@ func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 	}
 	var all []engine.Request
 	each := func(q engine.Request) error {
-		if len(all) == mostRequests {
+		if len(all) == maxRequests {
 			return errTooMany
 		}
 		all = append(all, q)

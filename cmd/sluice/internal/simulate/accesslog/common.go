@@ -52,20 +52,20 @@ func (accessLog) parse(line []byte, r *Record) bool {
 // setTime finds the time, which stands in brackets, and returns what is in front of it and behind it.
 func (r *Record) setTime(line []byte) (head, rest []byte, ok bool) {
 	for from := 0; ; {
-		begin := bytes.IndexByte(line[from:], '[')
-		if begin < 0 {
+		start := bytes.IndexByte(line[from:], '[')
+		if start < 0 {
 			return nil, nil, false
 		}
-		begin += from
-		end := bytes.IndexByte(line[begin:], ']')
+		start += from
+		end := bytes.IndexByte(line[start:], ']')
 		if end < 0 {
 			return nil, nil, false
 		}
-		if t, ok := bracketed(line[begin+1 : begin+end]); ok {
+		if t, ok := bracketed(line[start+1 : start+end]); ok {
 			r.At = t.UnixNano()
-			return line[:begin], line[begin+end+1:], true
+			return line[:start], line[start+end+1:], true
 		}
-		from = begin + 1
+		from = start + 1
 	}
 }
 

@@ -248,7 +248,7 @@ func (p *objectParser) walk(object gjson.Result, m *member) {
 // read reads a value, unless a better source has been read, or the same: of a name that an object has twice the first
 // counts.
 func (p *objectParser) read(sources []source, v gjson.Result) {
-	if v.Type == gjson.Null { // not there, too
+	if v.Type == gjson.Null { // as if it were not there
 		return
 	}
 	for _, s := range sources {

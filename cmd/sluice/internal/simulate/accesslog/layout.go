@@ -22,7 +22,7 @@ type layout struct {
 
 // layouts are the logs of
 //
-//   - an Application Load Balancer of AWS, and a Classic Load Balancer, whose lines do not begin with a type:
+//   - an Application Load Balancer of AWS, and a Classic Load Balancer, whose lines do not start with a type:
 //     https 2018-07-02T22:23:00.186641Z app/name client:port target:port 0.086 0.048 0.037 200 200 0 57 "GET https://host:443/ HTTP/1.1" "agent" ...
 //   - HAProxy (option httplog), whose times are local:
 //     client:port [02/Jan/2006:15:04:05.000] frontend backend/server TR/Tw/Tc/Tr/Ta status bytes - - ---- ... "METHOD /path HTTP/1.1"

@@ -91,7 +91,7 @@ func (l *Log) Read(text io.Reader, each func(*Record) error) error {
 	for first := true; lines.Scan(); first = false {
 		line := lines.Bytes()
 		if first {
-			line = bytes.TrimPrefix(line, []byte("\ufeff")) // some programs begin UTF-8 with it
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // some programs start UTF-8 with it
 		}
 		switch {
 		case len(line) == 0:

@@ -31,7 +31,7 @@ type Arrivals struct {
 
 const wantArrivals = "poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h"
 
-const mostClients = 1_000_000
+const maxClients = 1_000_000
 
 // ParseArrivals reads such a text. The seed is that of all that is random.
 func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
@@ -50,8 +50,8 @@ func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	}
 	clients := 1
 	if len(parts) == 3 {
-		if clients, err = strconv.Atoi(parts[2]); err != nil || clients < 1 || clients > mostClients {
-			return a, fmt.Errorf("%q: %q is not a number of clients from 1 to %d", text, parts[2], mostClients)
+		if clients, err = strconv.Atoi(parts[2]); err != nil || clients < 1 || clients > maxClients {
+			return a, fmt.Errorf("%q: %q is not a number of clients from 1 to %d", text, parts[2], maxClients)
 		}
 	}
 	return Arrivals{kind: kind, n: l.Permits, per: l.Per, span: d, clients: clients, seed: seed}, nil

@@ -4,26 +4,24 @@ import (
 	"cmp"
 	"fmt"
 	"time"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 )
 
-// mostHeld is how many requests an order holds back.
-const mostHeld = 1 << 14
+// maxHeld is how many requests an order holds.
+const maxHeld = 1 << 14
 
 // Order puts the requests of a log in the order in which they came: many logs have a line when the response has ended. A
-// request that took longer than mostHeld others needed to come counts at the time of the one before it.
+// request that took longer than maxHeld others needed to come counts at the time of the one before it.
 type Order struct {
 	timeline
 
 	each   func(Request) error
-	heap   *heap.Heap[heldBack]
+	heap   *Heap[numbered]
 	count  int
 	newest int64
-	began  bool // requests have durations
+	took   bool // requests have durations
 }
 
-type heldBack struct {
+type numbered struct {
 	Request
 
 	nth int
@@ -31,7 +29,7 @@ type heldBack struct {
 
 // NewOrder returns an order that calls each with a request when it is its turn. Errors of each are those of Add and End.
 func NewOrder(each func(Request) error) *Order {
-	o := &Order{each: each, heap: heap.New(func(a, b heldBack) bool { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.nth, b.nth)) < 0 })}
+	o := &Order{each: each, heap: NewHeap(func(a, b numbered) bool { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.nth, b.nth)) < 0 })}
 	o.timed = o.enter
 	return o
 }
@@ -53,13 +51,13 @@ func (o *Order) End() error {
 }
 
 func (o *Order) enter(q Request) error {
-	if o.began = o.began || q.Took > 0; !o.began {
+	if o.took = o.took || q.Took > 0; !o.took {
 		o.newest = q.At
 		return o.each(q)
 	}
 	o.count++
-	o.heap.Push(heldBack{q, o.count})
-	if o.heap.Len() <= mostHeld {
+	o.heap.Push(numbered{q, o.count})
+	if o.heap.Len() <= maxHeld {
 		return nil
 	}
 	return o.next()
@@ -76,7 +74,7 @@ func (o *Order) next() error {
 type Times struct {
 	Late   int           // requests with an earlier time than one before, which count at the newest time
 	Latest time.Duration // how late the latest of them was
-	Ahead  int           // requests whose time is far ahead of those around it; they count at the newest time, too
+	Ahead  int           // requests whose time is far ahead of those around it; they also count at the newest time
 	Back   int           // how often the clock of the log was set back; what follows counts from the newest time on
 }
 
@@ -124,16 +122,16 @@ func Number(n int, one, more string) string {
 }
 
 // timeline gives the requests of a log times that a single wrong one does not upset. A time that jumps is held back until
-// the lines after it tell whether the log goes on there, or it was a stray.
+// the lines after it tell whether the log continues there, or it was a stray.
 type timeline struct {
 	Times
 
-	timed  func(Request) error // takes requests with their right times
-	begun  bool
-	newest int64
-	offset int64     // added to the log's times: its clock was set back
-	held   []Request // from the one that jumps on
-	votes  int       // requests of held that are near the jump, less those near newest
+	timed   func(Request) error // takes requests with their right times
+	started bool
+	newest  int64
+	offset  int64     // added to the log's times: its clock was set back
+	held    []Request // from the one that jumps on
+	votes   int       // requests of held that are near the jump, less those near newest
 }
 
 const (
@@ -144,16 +142,16 @@ const (
 func (t *timeline) add(q Request) error {
 	q.At += t.offset
 	if len(t.held) == 0 {
-		if !t.jumps(q) && t.begun {
+		if !t.jumps(q) && t.started {
 			return t.pass(q)
 		}
 		t.held, t.votes = append(t.held, q), 1
 		return nil
 	}
-	if !t.begun { // is the first time a stray?
+	if !t.started { // is the first time a stray?
 		t.held = append(t.held, q)
 		if len(t.held) > decisive {
-			return t.begin()
+			return t.start()
 		}
 		return nil
 	}
@@ -180,10 +178,10 @@ func (t *timeline) nearJump(q Request) bool {
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
 
-// begin starts with the first request, unless its time is far from those after it, which are near each other.
-func (t *timeline) begin() error {
+// start starts with the first request, unless its time is far from those after it, which are near each other.
+func (t *timeline) start() error {
 	held := t.held
-	t.held, t.begun = nil, true
+	t.held, t.started = nil, true
 	if len(held) == 0 {
 		return nil
 	}
@@ -202,16 +200,16 @@ func (t *timeline) begin() error {
 	return nil
 }
 
-// decide settles the first of those held: the log goes on there, or its time is a stray. The others begin anew.
-func (t *timeline) decide(goesOn bool) error {
+// decide settles the first of those held: the log continues there, or its time is a stray. The others are added again.
+func (t *timeline) decide(continues bool) error {
 	first, rest, before := t.held[0], t.held[1:], t.offset
 	t.held = nil
 	switch {
-	case goesOn && first.At < t.newest:
+	case continues && first.At < t.newest:
 		t.offset += t.newest - first.At
 		first.At = t.newest
 		t.Back++
-	case !goesOn && first.At > t.newest:
+	case !continues && first.At > t.newest:
 		first.At = t.between(rest)
 		first.Coarse = first.Coarse && first.At == t.newest
 		t.Ahead++
@@ -240,8 +238,8 @@ func (t *timeline) between(next []Request) int64 {
 
 // end passes what is held at the end of the log.
 func (t *timeline) end() error {
-	if !t.begun {
-		if err := t.begin(); err != nil {
+	if !t.started {
+		if err := t.start(); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderIsBounded: it holds back no more than mostHeld requests, and what comes too late for that comes with the ones
+// TestOrderIsBounded: it holds back no more than maxHeld requests, and what comes too late for that comes with the ones
 // before it.
 func TestOrderIsBounded(t *testing.T) {
 	var got []int64
@@ -46,7 +46,7 @@ func TestOrderIsBounded(t *testing.T) {
 		got = append(got, q.At)
 		return nil
 	})
-	for i := range int64(mostHeld + 10) {
+	for i := range int64(maxHeld + 10) {
 		require.NoError(t, o.Add(Request{At: 100 + i, Took: 1}))
 	}
 	assert.Len(t, got, 10)

@@ -20,7 +20,7 @@ type Plan struct {
 	Rules []*Rule                           // all of them
 	Paths bool                              // Route looks at the path
 
-	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read at once
+	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read concurrently
 	names []Name     // by the limiters' numbers
 	flows []Name     // by the flows' numbers
 }
@@ -39,7 +39,7 @@ type Rule struct {
 	Failures bool                             // only requests that fail cost
 	Cost     int                              // permits that a request takes
 	Settle   string                           // the field of answers that says the cost, "": none
-	Shadow   bool                             // its policy rejects nobody, and no request waits in it
+	Shadow   bool                             // its policy rejects no request, and no request waits in it
 	FlowName string                           // as the user wrote it; "": no flows
 	Flow     func(r *accesslog.Record) []byte // of FlowName; nil: no flows
 	Weights  map[string]int                   // of flows, by their keys; the others have 1

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 )
@@ -19,7 +18,7 @@ type Request struct {
 	Steps    []Step
 }
 
-// Step is one limit that a request has to pass, and the number of its limiter: there is one for each key.
+// Step is one limit that a request has to pass, and the number of its limiter: there is one per key.
 type Step struct {
 	ID   int
 	Rule *Rule
@@ -62,7 +61,7 @@ type grant struct {
 type Player struct {
 	now       int64
 	limiters  []*limiter // by id
-	events    *heap.Heap[event]
+	events    *Heap[event]
 	scheduled int // events, ever
 	observer  Observer
 	factor    float64                  // of all limits
@@ -77,7 +76,7 @@ type Player struct {
 // Observer is notified of what happens to each request.
 type Observer interface {
 	Arrive(q *Request)
-	Queue(now int64, s *Step)   // a wait begins
+	Queue(now int64, s *Step)   // a wait starts
 	Dequeue(now int64, s *Step) // a wait has ended
 	Pass(s *Step)
 	Shadow(s *Step)                           // its policy would have rejected the request
@@ -89,11 +88,11 @@ type Observer interface {
 func NewPlayer(o Observer, factor float64) *Player {
 	return &Player{
 		observer: o, factor: factor, own: make(map[*Rule]*machine.Terms),
-		events: heap.New(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
+		events: NewHeap(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
 	}
 }
 
-// Play plays a request. Requests come in the order of their times, which begin at 0.
+// Play plays a request. Requests come in the order of their times, which start at 0.
 func (p *Player) Play(q *Request) {
 	p.until(q.At)
 	p.now = q.At
@@ -171,12 +170,12 @@ func (p *Player) proceed(v *visit) {
 // shadow takes a request past the policy that it is at, which would have rejected it. What it has of that policy goes back.
 func (p *Player) shadow(v *visit) {
 	p.observer.Shadow(v.step())
-	begin := len(v.grants)
-	for !v.Steps[begin].Rule.First {
-		begin--
-		p.giveBack(v.grants[begin])
+	first := len(v.grants)
+	for !v.Steps[first].Rule.First {
+		first--
+		p.giveBack(v.grants[first])
 	}
-	v.grants = append(v.grants[:begin], grant{})
+	v.grants = append(v.grants[:first], grant{})
 	for len(v.grants) < len(v.Steps) && !v.step().Rule.First {
 		v.grants = append(v.grants, grant{})
 	}
@@ -234,7 +233,7 @@ func (p *Player) wait(v *visit, m *limiter) {
 	p.resume(m) // it may be next
 }
 
-// resume goes on with the requests whose wait in m has ended.
+// resume continues with the requests whose wait in m has ended.
 func (p *Player) resume(m *limiter) {
 	for w := m.Decided(); w != nil; {
 		next := w.Next()
@@ -259,7 +258,7 @@ func (p *Player) setAlarm(m *limiter) {
 	}
 }
 
-// grant lets a request go to the server, and gives back what it holds when that is done.
+// grant lets a request go to the server, and returns what it holds when that is done.
 func (p *Player) grant(v *visit) {
 	p.observer.Grant(p.now, &v.Request, v.queued)
 	if v.Took > 0 && v.returns() {
@@ -269,7 +268,7 @@ func (p *Player) grant(v *visit) {
 	p.end(v)
 }
 
-// returns reports whether the end of v may give back something.
+// returns reports whether the end of v may return something.
 func (v *visit) returns() bool {
 	for i, g := range v.grants {
 		rule := v.Steps[i].Rule
@@ -283,7 +282,7 @@ func (v *visit) returns() bool {
 // settles reports whether the end of v corrects its cost under a rule.
 func (q *Request) settles(r *Rule) bool { return r.Settle != "" && q.Cost >= 0 }
 
-// end gives back, last first, what was held and what only failures cost, and settles the others.
+// end returns, last first, the permits that were held and those that only failures cost, and settles the others.
 func (p *Player) end(v *visit) {
 	failed := v.Status >= 400 && v.Status < 500
 	for i, g := range slices.Backward(v.grants) {
@@ -300,7 +299,7 @@ func (p *Player) end(v *visit) {
 	p.forget(v)
 }
 
-// reject rejects a request at the step that it is at, and gives back what it has, last first.
+// reject rejects a request at the step that it is at, and returns what it has, last first.
 func (p *Player) reject(v *visit) {
 	p.observer.Reject(p.now, &v.Request, v.step())
 	for _, g := range slices.Backward(v.grants) {

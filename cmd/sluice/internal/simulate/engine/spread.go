@@ -13,7 +13,7 @@ func Spread(requests iter.Seq[Request], moved *int) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		second := make([]Request, 0, 2048)
 		for q := range requests {
-			full := len(second) == mostOfSecond
+			full := len(second) == maxOfSecond
 			if len(second) > 0 && (full || q.At/int64(time.Second) != second[0].At/int64(time.Second)) {
 				if !yieldSecond(second, moved, yield) {
 					return
@@ -44,8 +44,8 @@ func FromFirst(requests iter.Seq[Request], base *int64) iter.Seq[Request] {
 	}
 }
 
-// mostOfSecond bounds the memory. What a second has more comes at its end.
-const mostOfSecond = 1 << 20
+// maxOfSecond bounds the memory. What a second has more comes at its end.
+const maxOfSecond = 1 << 20
 
 func yieldSecond(second []Request, moved *int, yield func(Request) bool) bool {
 	coarse := int64(0)

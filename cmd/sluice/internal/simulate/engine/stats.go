@@ -61,7 +61,7 @@ func (s *Stats) Arrive(q *Request) {
 	}
 }
 
-// Queue counts a wait that begins.
+// Queue counts a wait that starts.
 func (s *Stats) Queue(now int64, st *Step) {
 	if s.PerKey {
 		s.key(st.ID).Queued++
@@ -159,7 +159,7 @@ type Quantiles struct {
 	Most    int64 // the longest
 }
 
-const mostExact = 1 << 20
+const maxExact = 1 << 20
 
 func (q *Quantiles) add(d int64) {
 	q.n++
@@ -168,7 +168,7 @@ func (q *Quantiles) add(d int64) {
 		q.classes[class(d)]++
 		return
 	}
-	if q.exact = append(q.exact, d); len(q.exact) == mostExact {
+	if q.exact = append(q.exact, d); len(q.exact) == maxExact {
 		q.classes = make(map[int64]int)
 		for _, d := range q.exact {
 			q.classes[class(d)]++
@@ -234,14 +234,14 @@ func (s *Series) Whole(end int64) *Series {
 	return s
 }
 
-const mostBins = 600
+const maxBins = 600
 
 // roundWidths are widths of bins that divide each other, and hours and days.
 var roundWidths = []time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour,
 }
 
-// NewSeries returns a series that begins with bins of a width.
+// NewSeries returns a series that starts with bins of a width.
 func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)} }
 
 // at returns the bin of an instant, which is mostly the last one: instants do not decrease.
@@ -251,7 +251,7 @@ func (s *Series) at(now int64) *Bin {
 			return &s.Bins[n-1]
 		}
 	}
-	for now/s.Width >= mostBins {
+	for now/s.Width >= maxBins {
 		s.join(s.factor())
 	}
 	for int64(len(s.Bins)) <= now/s.Width {
@@ -272,7 +272,7 @@ func (s *Series) factor() int {
 
 // join makes one bin of each n.
 func (s *Series) join(n int) {
-	joined := make([]Bin, 0, mostBins)
+	joined := make([]Bin, 0, maxBins)
 	for part := range slices.Chunk(s.Bins, n) {
 		b := part[0]
 		for _, c := range part[1:] {

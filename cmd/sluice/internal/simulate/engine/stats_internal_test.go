@@ -19,11 +19,11 @@ func TestQuantiles(t *testing.T) {
 	}
 	assert.Equal(t, []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, time.Second},
 		[]time.Duration{few.At(0.5), few.At(0.99), few.At(1)})
-	for i := range mostExact + 1000 {
+	for i := range maxExact + 1000 {
 		many.add(int64(i) * 1000)
 	}
 	for _, share := range []float64{0.1, 0.5, 0.99} {
-		exact := share * float64(mostExact+1000) * 1000
+		exact := share * float64(maxExact+1000) * 1000
 		assert.InEpsilon(t, exact, float64(many.At(share)), 0.001)
 	}
 	var none Quantiles
@@ -41,7 +41,7 @@ func TestSeriesJoinsBins(t *testing.T) {
 		sum += b.Arrivals
 	}
 	assert.Equal(t, 10_000, sum)
-	assert.LessOrEqual(t, len(s.Bins), mostBins)
+	assert.LessOrEqual(t, len(s.Bins), maxBins)
 	assert.Equal(t, 10_000, s.Bins[len(s.Bins)-1].Queue)
 }
 

@@ -1,21 +1,19 @@
-// Package heap is a priority queue of any type:
+package engine
+
+// Heap is a binary heap: First is an element that no other is less than. It is not safe for concurrent use.
 //
-//	h := heap.New(func(a, b event) bool { return a.at < b.at })
+//	h := engine.NewHeap(func(a, b event) bool { return a.at < b.at })
 //	h.Push(e)
 //	for h.Len() > 0 {
 //		earliest := h.Pop()
 //	}
-package heap
-
-// Heap is a binary heap: First is an element that no other is less than. It is not safe for
-// concurrent use.
 type Heap[T any] struct {
 	items []T
 	less  func(a, b T) bool
 }
 
-// New returns an empty heap in the order of less.
-func New[T any](less func(a, b T) bool) *Heap[T] { return &Heap[T]{less: less} }
+// NewHeap returns an empty heap in the order of less.
+func NewHeap[T any](less func(a, b T) bool) *Heap[T] { return &Heap[T]{less: less} }
 
 // Len returns the number of elements.
 func (h *Heap[T]) Len() int { return len(h.items) }

@@ -1,4 +1,4 @@
-package heap_test
+package engine
 
 import (
 	"math/rand/v2"
@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 )
 
 func ascending(a, b int) bool { return a < b }
@@ -17,7 +15,7 @@ func ascending(a, b int) bool { return a < b }
 func TestPopsInOrder(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
-	h := heap.New(ascending)
+	h := NewHeap(ascending)
 	var want []int
 	for range 10_000 {
 		if r.IntN(5) < 3 {
@@ -36,7 +34,7 @@ func TestPopsInOrder(t *testing.T) {
 
 // TestFix moves the first element to its place after it has changed.
 func TestFix(t *testing.T) {
-	h := heap.New(func(a, b *int) bool { return *a < *b })
+	h := NewHeap(func(a, b *int) bool { return *a < *b })
 	for _, v := range []int{5, 1, 4, 2, 3} {
 		h.Push(&v)
 	}
