@@ -88,6 +88,13 @@ func TestFormats(t *testing.T) {
 			Record{At: at, Took: 175e7, Status: 200, Client: []byte("192.0.2.1"), Host: []byte("tls.example.com"), Method: []byte("GET"), Path: []byte("/"), Agent: []byte(`say \"hi\"`)},
 		},
 		{
+			"S3", "", `79a59d logs [02/Jul/2018:22:23:01 +0000] 192.0.2.1 79a59d 3E57 REST.GET.OBJECT a "GET /a HTTP/1.1" 200 - 113 113 109 5 "http://x/" "agent 7" - s9lz SigV4 - - logs.example.com TLSV1.2`,
+			Record{
+				At: at, Took: 109e6, Status: 200, Client: []byte("192.0.2.1"), User: []byte("79a59d"), Host: []byte("logs.example.com"),
+				Method: []byte("GET"), Path: []byte("/a"), Referer: []byte("http://x/"), Agent: []byte("agent 7"),
+			},
+		},
+		{
 			"Classic Load Balancer", "", `2018-07-02T22:23:01Z elb [2001:db8::1]:2817 - -1 -1 -1 503 0 0 57 "GET http://example.com:80/a HTTP/1.1" "-" - -`,
 			Record{At: at, Status: 503, Client: []byte("2001:db8::1"), Host: []byte("example.com"), Method: []byte("GET"), Path: []byte("/a")},
 		},
