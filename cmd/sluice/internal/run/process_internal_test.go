@@ -84,8 +84,9 @@ func TestPumpOfAChildThatPrintsOn(t *testing.T) {
 
 // TestRunningIsOver: a program that starts while all are ended is to be ended as well.
 func TestRunningIsOver(t *testing.T) {
-	r := newRunning()
-	assert.True(t, r.add(new(process)))
+	r, p := newRunning(), new(process)
+	assert.True(t, r.add(p))
+	r.remove(p)
 	r.end()
 	assert.False(t, r.add(new(process)))
 	assert.True(t, r.areGone())

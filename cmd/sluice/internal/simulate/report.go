@@ -265,7 +265,7 @@ func (k key) name() string {
 	if k.Policy != "" {
 		name = strings.TrimSpace(k.Policy + " " + name)
 	}
-	return strings.ToValidUTF8(strings.Map(printable, name), "?")
+	return strings.Map(printable, strings.ToValidUTF8(name, "?"))
 }
 
 // printable replaces what could control a terminal: clients choose keys.

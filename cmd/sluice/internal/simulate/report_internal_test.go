@@ -28,3 +28,8 @@ func TestMergeOfALogThatFails(t *testing.T) {
 	assert.Equal(t, []int64{1, 2, 3, 4}, got)
 	assert.Equal(t, cut, failed)
 }
+
+// TestNamesOfKeys: clients choose keys, which must not control a terminal.
+func TestNamesOfKeys(t *testing.T) {
+	assert.Equal(t, "login a?[31mb??", key{Policy: "login", Key: "a\x1b[31mb\u009b\xff"}.name())
+}
