@@ -31,10 +31,8 @@ type layout struct {
 //   - Envoy, and Istio, which has more words in between and at the end:
 //     [2016-04-15T20:17:00.310Z] "POST /a HTTP/2" 204 - 154 0 226 100 "forwarded-for" "agent" "request-id" "host" "upstream"
 func layouts() []format {
-	const balancer = "time - address:port - seconds seconds seconds status - - - request agent | - - - - host - - created"
 	return []format{
-		&layout{columns: strings.Fields("- " + balancer)},
-		&layout{columns: strings.Fields(balancer)},
+		&layout{columns: strings.Fields("? time - address:port - seconds seconds seconds status - - - request agent | - - - - host - - created")},
 		&layout{columns: strings.Fields("- - timers status ... request"), bracketed: true, client: true},
 		&layout{columns: strings.Fields("client user - operation - request status - - - ms - referer agent | - - - - - host"), bracketed: true},
 		&layout{columns: strings.Fields("request status ... number number ms number? client agent - host | - - - - remote"), bracketed: true, first: true},
@@ -62,9 +60,13 @@ func (r *Record) setColumns(columns []string, words [][]byte) bool {
 		case column == "|":
 			required = false
 			columns, i = columns[1:], i-1
-		case column == "...":
-			for ; i < len(words); words = words[1:] {
-				if next := *r; next.setColumns(columns[i+1:], words[i:]) {
+		case column == "?", column == "...":
+			from, to := i, len(words)
+			if column == "?" {
+				to = min(i+2, to)
+			}
+			for ; from < to; from++ {
+				if next := *r; next.setColumns(columns[i+1:], words[from:]) {
 					*r = next
 					return true
 				}
