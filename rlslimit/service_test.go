@@ -132,6 +132,7 @@ const basic = `
 - {key: wild, value: "*c", limit: fixed 6/min}
 - {key: wild, value: "**end", limit: fixed 7/min}
 - {key: wild, value: azc, limit: fixed 8/min}
+- {key: wild, value: xy*yz, limit: fixed 9/min}
 - {key: wild, limit: fixed 4/min}
 - {key: ban, rate_limit: {unit: minute}}
 `
@@ -168,6 +169,8 @@ func TestMatch(t *testing.T) {
 			{"wild=c", "OK: OK 5/6 left, 1m0s"},
 			{"wild=send", "OK: OK 6/7 left, 1m0s"},
 			{"wild=fooc", "OK: OK 1/2 left, 1m0s"},
+			{"wild=xyyz", "OK: OK 8/9 left, 1m0s"},
+			{"wild=xyz", "OK: OK 3/4 left, 1m0s"}, // the parts of a wildcard do not overlap
 			{"ban=x", "OVER_LIMIT: OVER_LIMIT 0/0 left, 1m0s"},
 			{"other=x", "OK: OK"},
 		} {
