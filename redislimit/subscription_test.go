@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	rueidisclient "github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
+	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
 // proxy forwards connections to a server. When it is told to, the connections that are subscribed hang.
@@ -117,8 +119,8 @@ func TestALostSubscription(t *testing.T) {
 					p := startProxy(t, s.Addr)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					near := hammer(ctx, t, stores(t, startProxy(t, s.Addr).addr)[adapter])
-					far := hammer(ctx, t, stores(t, p.addr)[adapter])
+					near := hammer(ctx, t, slowToNotice(t, startProxy(t, s.Addr).addr, adapter))
+					far := hammer(ctx, t, slowToNotice(t, p.addr, adapter))
 					eventually := func(what string, is func() bool) {
 						t.Helper()
 						require.Eventually(t, is, time.Minute, 10*time.Millisecond, what)
@@ -135,6 +137,20 @@ func TestALostSubscription(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slowToNotice returns a store whose client does not notice by itself that a connection hangs.
+func slowToNotice(t *testing.T, addr, adapter string) redislimit.Store {
+	t.Helper()
+	if adapter == "go-redis" {
+		return stores(t, addr)[adapter]
+	}
+	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 5 * time.Minute,
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return rueidis.New(c)
 }
 
 // hammer starts four callers that always want one of the two permits, and counts their grants.
