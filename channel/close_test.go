@@ -203,17 +203,16 @@ func TestNew(t *testing.T) {
 	require.ErrorContains(t, err, "channel: Options.Limiter = nil")
 }
 
-// A channel that is closed while a drop mode asks the limiter says so, whatever the limiter answers.
+// A channel that is closed while a drop mode asks the limiter says so, and drops nothing, whatever the limiter answers.
 func TestCloseWhileADropModeAsks(t *testing.T) {
 	for mode := channel.DropOldest; mode <= channel.DropIncoming; mode++ {
 		for name, reply := range map[string]core.Lease{"rejection": core.Reject(), "grant": core.Grant(1, nil)} {
-			var c *channel.LimitedChannel[int]
-			c = open(t, channel.Options[int]{Overflow: mode, Limiter: &user{
-				Limiter: core.Unlimited(),
-				try:     func(int) core.Lease { _ = c.Close(); return reply },
-			}})
-			require.Equal(t, channel.ErrClosed, c.TrySend(1), "%v, %s", mode, name)
-			require.Zero(t, c.Len())
+			l := &user{Limiter: core.Unlimited()}
+			c := open(t, channel.Options[int]{Overflow: mode, Limiter: l})
+			sends(t, c, 1)
+			l.try = func(int) core.Lease { _ = c.Close(); return reply }
+			require.Equal(t, channel.ErrClosed, c.TrySend(2), "%v, %s", mode, name)
+			holds(t, c, 1)
 		}
 	}
 }
