@@ -153,15 +153,16 @@ func slowToNotice(t *testing.T, addr, adapter string) redislimit.Store {
 	return rueidis.New(c)
 }
 
-// hammer starts four callers that always want one of the two permits, and counts their grants.
+// hammer starts callers that always want one of the two permits, and counts their grants. There are so many that the queue is never
+// empty: otherwise the subscription would end with it.
 func hammer(ctx context.Context, t *testing.T, store redislimit.Store) *atomic.Int64 {
 	t.Helper()
 	o := redislimit.StoreOptions{Store: store, Key: "key", Timeout: time.Second}
-	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 10}) //nolint:contextcheck // Close has none
+	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 20}) //nolint:contextcheck // Close has none
 	var grants atomic.Int64
 	var callers sync.WaitGroup
 	t.Cleanup(callers.Wait)
-	for range 4 {
+	for range 8 {
 		callers.Go(func() {
 			for ctx.Err() == nil {
 				lease, err := l.Acquire(ctx, 1)
