@@ -93,17 +93,12 @@ func (p *plain) TryTake(n int) bool {
 	return ok
 }
 
-// Take takes n permits, waiting for them as Acquire does.
-func (p *plain) Take(ctx context.Context, n int) error { return p.take(ctx, n, bounded) }
-
-// TakeWaiting takes n permits, waiting for them whatever QueueLimit is.
-func (p *plain) TakeWaiting(ctx context.Context, n int) error { return p.take(ctx, n, beyond) }
-
-func (p *plain) take(ctx context.Context, n int, q queueing) error {
+// Take takes n permits, waiting for them whatever QueueLimit is.
+func (p *plain) Take(ctx context.Context, n int) error {
 	if ctx.Err() == nil && p.TryTake(n) {
 		return nil
 	}
-	l, err := p.acquireUnder(ctx, n, nil, q)
+	l, err := p.acquireUnder(ctx, n, nil, beyond)
 	if err == nil {
 		p.strip(l)
 	}

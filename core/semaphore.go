@@ -31,7 +31,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	case s.permits == nil:
 		return ErrClosed
 	}
-	err := s.permits.TakeWaiting(ctx, n)
+	err := s.permits.Take(ctx, n)
 	if err == nil {
 		s.held.Add(int64(n))
 	}

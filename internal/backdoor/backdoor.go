@@ -30,15 +30,15 @@
 // It is Acquire, with the same errors and counts, but if the permits are not available the request enters
 // the queue of core's limiters beyond QueueLimit. It is served in its order there. It is not evicted by newer
 // requests, it does not take room that QueueLimit gives to others, and Statistics.Queued counts it. It is
-// never rejected, nor counted in Rejected, for want of a queue. What ends it are its permits, ctx, a deadline that is too soon, Close, and more
-// permits than the limit. A grant that does not wait allocates nothing.
+// never rejected, nor counted in Rejected, for want of a queue. It ends with its permits, ctx, a deadline that is
+// too soon, Close, or because it wants more permits than the limit. A grant that does not wait allocates nothing.
 //
 // The request passes through chains, through the views of core, and through each [Waiter]. Any other limiter
 // is asked by one plain Acquire, and its answer is the answer, also a rejection. The mark is in no context, so
 // neither such a limiter nor the context of a task inherits it. The answer is always in valid form: the
 // lease is acquired if and only if the error is nil.
 //
-// [Permits.TakeWaiting] is the same for plain permits, and package hold has it for both.
+// [Permits.Take] is the same for plain permits, and package hold has it for both.
 //
 // # Watched leases
 //
@@ -96,12 +96,9 @@ type Permits interface {
 	// for them. It counts as a grant; if it fails it leaves no trace. It calls no user's code.
 	TryTake(n int) bool
 
-	// Take is the limiter's Acquire: it waits in the queue, returns the same errors and counts
-	// in the same way.
+	// Take waits for n permits as [Ways.AcquireWaiting] does, whatever the limiter's QueueLimit is. It returns
+	// the same errors and counts in the same way.
 	Take(ctx context.Context, n int) error
-
-	// TakeWaiting is Take, but waits whatever the limiter's QueueLimit is: see [Ways.AcquireWaiting].
-	TakeWaiting(ctx context.Context, n int) error
 
 	// Give returns n permits that were taken here. The caller must not give permits back
 	// twice.

@@ -104,7 +104,7 @@ func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error)
 // takeSlow waits for plain permits.
 func (l *Limiter) takeSlow(ctx context.Context, s *wait.Source, n int) (Hold, error) {
 	h, err := await(ctx, s, func(ctx context.Context) (Hold, error) {
-		return Hold{Permits: n}, l.plain.TakeWaiting(ctx, n)
+		return Hold{Permits: n}, l.plain.Take(ctx, n)
 	}, l.Release)
 	if err != nil {
 		return Hold{}, err
