@@ -4,8 +4,8 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// concludeLocked makes the leases of the waiters whose wait has ended. What changes the settings calls
-// it first: those waiters were served before the change.
+// concludeLocked makes the leases of the waiters whose wait has ended. Call it before changing the settings,
+// because these waiters were served under the old ones.
 func (e *engine) concludeLocked() {
 	for w := e.m.Undelivered(); w != nil; w = w.Next() {
 		if w.Value.lease.outcome() == unanswered {

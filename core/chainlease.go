@@ -25,7 +25,7 @@ type chainLease struct {
 	joiner *joiner
 	parts  []Lease // in the order of the limiters
 
-	said labelled // fixed once a lease is granted: leases that have ended still say it
+	said labelled // fixed once a lease is granted; ended leases still report it
 	own  extra    // what the handle refers to
 }
 

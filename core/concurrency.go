@@ -68,7 +68,7 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 
 // IdleFor returns a lower bound of how long no permit has been held. It returns 0 and false if one
 // is held. Releases do not read the clock, so the time counts from the first call of IdleFor or
-// Statistics, or the first release that served waiters, that saw the limiter idle.
+// Statistics, or from the first release with waiters in the queue, after which no permit was held.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 
 // Refund releases the lease, as Release does. It ignores a lease of another limiter.
@@ -92,7 +92,7 @@ type permits struct {
 	// its latest grant. Releases read no clock, so it is known only from the first time that a caller asks.
 	idleSince int64
 
-	spare handles // all of the current settings unless the limiter is watched
+	spare handles // each refers to the current settings, unless the limiter is watched
 }
 
 // permits returns the account of a concurrency limiter, or nil.
@@ -111,7 +111,7 @@ func (p *permits) holdLocked(e *engine, s *settings, n, left int) Lease {
 	}
 	if e.watched {
 		if h.settings() != s {
-			h.s.Store(s) // leases that have ended may then say a later limit
+			h.s.Store(s) // ended leases may then report a later limit
 		}
 		return newLease(h, held, n, left, e.clock.Elapsed(), h.generation)
 	}

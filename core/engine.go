@@ -18,7 +18,7 @@ import (
 type engine struct {
 	settings atomic.Pointer[settings] // replaced under the mutex; nil: the limiter was not made by its constructor
 
-	mu       sync.Mutex // guards all below, but for woken
+	mu       sync.Mutex // guards everything below except woken
 	closed   bool
 	watched  bool // it is a concurrency limiter whose leases call a hook
 	m        machine.Machine[parked]
@@ -145,8 +145,8 @@ func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) 
 	return e.acquireUnder(ctx, n, nil, q)
 }
 
-// try decides a request that depends on what is available alone; decided is false for others. A quiet
-// one leaves no trace if it does not grant.
+// try decides a request that can be decided from the available permits alone; decided is false for others. A
+// quiet request leaves no trace if it is not granted.
 func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
 	e.mu.Lock()
 	s := e.simpleLocked(n)
@@ -177,7 +177,7 @@ func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
 	return s.decision(now, n, left, fullAt, readyAt, ok), true
 }
 
-// simpleLocked returns the settings if a request for n permits is decided by what is available
+// simpleLocked returns the settings if a request for n permits can be decided from the available permits
 // alone: the limiter is open, no request waits, and n is at least 1 and no more than the limit.
 // Such requests are decided without the rest of the engine (bench: bucket, windows). For others
 // it returns nil.
@@ -189,8 +189,9 @@ func (e *engine) simpleLocked(n int) *settings {
 	return s
 }
 
-// decision makes the lease of such a request, after the mutex is free. Settle knows a window by the instant of
-// the grant, which may be before it if a calendar's clock was set back.
+// decision makes the lease of such a request, after the mutex is free. Settle finds the window by the instant of
+// the grant. If a calendar's clock was set back, that instant may lie before the window, and the start of the window
+// is used.
 func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bool) Lease {
 	o, at := granted, max(now, s.From)
 	if !ok {
@@ -244,7 +245,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	}
 	e.settings.Store(s)
 	if p := e.permits(); p != nil && !e.watched {
-		p.spare = handles{} // leases that have ended still say the old limit
+		p.spare = handles{} // ended leases still report the old limit
 	}
 	e.m.Update(now, &s.Terms)
 	return now

@@ -17,7 +17,7 @@ import (
 // is part of their settings; its generation stays 0.
 type handle struct {
 	generation int64                    // of a concurrency limiter's leases: under its mutex; of others: atomic
-	s          atomic.Pointer[settings] // nil: of none of this package's limiters; changes only between leases
+	s          atomic.Pointer[settings] // nil: the lease is not from a limiter of this package; changes only between leases
 	x          *extra                   // nil: the lease is all in its own fields
 	next       *handle                  // in a list of handles that no lease uses
 }
@@ -49,7 +49,7 @@ func (l *handles) pop() *handle {
 
 // extra is what few leases need beyond their own fields.
 type extra struct {
-	of      *handle     // the handle whose generation the lease has, and by whose settings it is settled; nil: this one
+	of      *handle     // the handle that owns the permits: its generation and settings count; nil: the handle next to this extra
 	info    *leaseInfo  // what the lease says, if its fields have no room for it or say what Settle needs instead
 	missing int         // with info, a bucket's: machine.Grant.Missing
 	err     error       // why the lease is not acquired

@@ -97,8 +97,8 @@ type Refunder interface {
 //   - A concurrency limiter gets all of it back.
 //   - A window gets all of it back for as long as the segment of the grant counts.
 //   - A token bucket gets all of it back until the next token comes. After that it gets back only
-//     tokens that are certainly still missing because of this grant: fewer with each token that
-//     comes, and fewer or none if other permits were returned at or after the time of the grant.
+//     tokens that are certainly still missing because of this grant: fewer as tokens come, and fewer or
+//     none if other permits were returned at or after the time of the grant.
 //   - A chain asks each of its limiters.
 //
 // A rate limiter gets nothing back for a grant made before a Reset or an Update. The exception is

@@ -13,10 +13,10 @@ import (
 //	       a lease that holds permits: its generation
 //	       a rejection: the time until the request could be served
 //
-// Permits take width bits; one more than what is left has the others, so that 0 says that it is
-// not known. Numbers that are too large for that are in the lease's extra. A concurrency limiter's lease
-// needs no reset: a width of heldWidth says that permits take all bits and that reset is what is left; and
-// if its end is watched, reset is the instant of its grant.
+// The low width bits hold the permits. The remaining bits hold left+1; 0 means that left is unknown. Numbers
+// that do not fit are in the lease's extra. The lease of a concurrency limiter has no reset. A width of heldWidth
+// means that permits take all bits and that the field reset holds left. If the lease's end is watched, reset holds
+// the instant of the grant.
 //
 // newLease packs the fields, and [Lease.info] unpacks them. Settle needs no more of a rate
 // limiter's grant than these fields: see [Lease.grant].
@@ -28,7 +28,7 @@ const (
 	heldWidth   = 1<<widthBits - 1
 )
 
-// unknown is a number of permits that are left, or a reset, that is not known.
+// unknown is the value of left or reset if it is not known.
 const unknown = -1
 
 // leaseInfo is the numbers that a lease says.

@@ -53,7 +53,7 @@ func (r *rate) Reserve(permits int) Lease {
 type reservation struct {
 	handle
 	extra
-	w     waiter // its lease is set once its permits have come, or it was ended without
+	w     waiter // its lease is set when its permits have come or its wait has ended without them
 	delay int64  // below 0: unknown
 	spent bool   // it was settled to 0, or after its permits had come
 }

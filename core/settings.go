@@ -20,7 +20,7 @@ type settings struct {
 	owner  *engine // nil: of the leases of a chain
 }
 
-// label holds the settings that most limiters leave unset, so that these can share one.
+// label holds the rarely used settings. Limiters that set none of them share one label.
 type label struct {
 	name     string
 	anchor   time.Time     // a window's, as it was given

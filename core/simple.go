@@ -184,8 +184,8 @@ func ReleaseAll(leases []Lease) {
 	}
 }
 
-// simpleOwner returns the concurrency limiter whose permits the lease holds, if they are all that its release
-// has to think of, or nil.
+// simpleOwner returns the concurrency limiter whose permits the lease holds, if its release only returns those
+// permits, or nil.
 func (l Lease) simpleOwner() *engine {
 	if l.outcome() != held || l.h.x != nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// What one does with any limiter, whether it is of this package or not. The methods that a limiter has are
+// Functions for any limiter, whether it is of this package or not. The methods that a limiter has are
 // its methods, promoted or not: only TryQuietly and acquireWaiting look whether they are those of an
 // embedded limiter. The other packages of this module get these functions from package backdoor.
 
@@ -68,8 +68,8 @@ func refund(l Limiter, lease Lease) {
 }
 
 // settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits is 0 or
-// less: then it refunds the lease. So is the lease of a limiter that embeds one of this package's: a
-// promoted Settle would bypass its Refund.
+// less: then it refunds the lease. It also refunds the lease of a limiter that embeds one of this package's,
+// because a promoted Settle would bypass its Refund.
 func settle(l Limiter, lease Lease, permits int) Lease {
 	if s, ok := l.(Settler); ok && (permits > 0 || !embeds(l)) {
 		return s.Settle(lease, permits)

@@ -50,9 +50,7 @@ func (r *reasoned) acquireWaiting(ctx context.Context, permits int) (Lease, erro
 	return r.explained(ctx, l, err)
 }
 
-// The machine decides all other requests.
-
-// trySlow is try for them.
+// trySlow decides the requests that try does not decide: it asks the machine.
 func (e *engine) trySlow(n int, quiet bool) (l Lease) {
 	switch {
 	case n < 0:
@@ -318,8 +316,8 @@ func (e *engine) setAlarmLocked(now int64) {
 	r.alarm = due
 }
 
-// onTimer is the timer's function: taking the mutex serves the waiters that are due. If it runs
-// late, or for a waitlist that is gone, there is nothing to do.
+// onTimer is the timer's function. Taking the mutex serves the waiters that are due. If another goroutine has
+// served them already, or the waitlist is gone, it changes nothing.
 func (e *engine) onTimer() {
 	now := e.lock()
 	if e.waitlist != nil {

@@ -5,11 +5,11 @@ package machine
 // accounts are [Permits], [Bucket] and [Segments]; their owner decides where they lie in
 // memory.
 //
-// More than the limit may be taken: by Settle, or because an Update lowered the limit. Then
-// nothing is available until the excess has come back.
+// More than the limit may be taken: by Settle, or because an Update lowered the limit of an account other than
+// a Bucket. Then nothing is available until the excess has come back.
 type Account interface {
-	// bind puts current terms in place of others: permits that are taken stay taken. old is
-	// nil at the start.
+	// bind replaces the terms. Permits that are taken stay taken; of a Bucket, the available tokens stay.
+	// old is nil at the start.
 	bind(old, t *Terms, now int64)
 
 	// advance applies what is due by now and reports whether permits came back.
@@ -23,11 +23,11 @@ type Account interface {
 	// if the permits are not available, the instant at which they will be.
 	Try(t *Terms, now int64, n int) (left int, fullAt, readyAt int64, ok bool)
 
-	// take takes n permits, available or not. The sum of all that is taken is capped at
-	// math.MaxInt. For a concurrency limiter n may be below 0, and then returns permits.
+	// take takes n permits, available or not. A rate limiter's sum of
+	// taken permits is capped at math.MaxInt. For a concurrency limiter n may be below 0, and then returns permits.
 	take(t *Terms, now int64, n int)
 
-	// settle puts the cost of a grant of a rate limiter right: it is n. It reports whether all
+	// settle corrects the cost of a rate limiter's grant to n permits. It reports whether all
 	// n permits are missing now as if they had been granted at this instant.
 	settle(t *Terms, now int64, g Grant, n int) (renewed bool)
 
@@ -38,9 +38,9 @@ type Account interface {
 	// nothing else is taken; n is at most the limit.
 	readyAt(t *Terms, now int64, n int) int64
 
-	// uniformTo returns the largest number of permits for which a waiter takes permits as soon as they
-	// come. If all waiters do, the time at which a later one is served depends only on their sum of
-	// permits; see servedAt.
+	// uniformTo returns the largest number of permits for which a waiter never leaves permits unused while it
+	// waits. If no waiter wants more, the time at which a later one is served depends only on the sum of
+	// their permits; see servedAt.
 	uniformTo(t *Terms) int
 
 	// servedAt returns the first instant, now or later, at which n permits can be taken after

@@ -9,7 +9,7 @@ import (
 // a tick of its clock.
 type Bucket struct {
 	missing int        // as of tick; above the limit, the bucket is in debt
-	tick    int64      // the latest tick applied: a point of the grid that began when it left full; since when it is full, if it is
+	tick    int64      // the latest tick applied, in whole periods from when the bucket was last full; while it is full: since when
 	overdue int        // manual: tokens that were due at an Update and wait for Replenish; at most missing
 	given   *givenBack // nil: nothing was given back
 }
@@ -85,8 +85,8 @@ func (b *Bucket) advance(t *Terms, now int64) bool {
 	return true
 }
 
-// bind keeps the tokens that are there: growing brings none, shrinking leaves no debt. The
-// next come when they would have, or one new period from now if that is sooner.
+// bind keeps the available tokens: a larger limit adds none, and a smaller one leaves no debt. The next tokens
+// come when they would have come before, or one new period from now if that is sooner.
 func (b *Bucket) bind(old, t *Terms, now int64) {
 	b.given = nil
 	switch {
@@ -99,7 +99,7 @@ func (b *Bucket) bind(old, t *Terms, now int64) {
 		b.overdue = b.tokensBy(old, k)
 		b.tick += k * old.Span
 	default:
-		b.advance(old, now) // terms that were manual till now have left it undone
+		b.advance(old, now) // not done yet if the old terms were manual
 	}
 	wasFull := b.missing == 0
 	b.missing = max(sum(b.missing, t.Limit-old.Limit), 0) // the tokens that are there stay
@@ -136,8 +136,8 @@ func (b *Bucket) reset(_ *Terms, now int64) { *b = Bucket{tick: now} }
 
 func (b *Bucket) readyAt(t *Terms, now int64, n int) int64 { return b.servedAt(t, now, 0, n) }
 
-// uniformTo is such that the bucket has room for a whole tick while a request waits for so many tokens, and
-// so fewer are there.
+// uniformTo: while a request waits for at most Limit-Step+1 tokens, at most Limit-Step are in the bucket. So a
+// whole tick fits, and no token is lost.
 func (b *Bucket) uniformTo(t *Terms) int { return t.Limit - t.Step + 1 }
 
 func (b *Bucket) servedAt(t *Terms, now int64, ahead, n int) int64 {

@@ -16,8 +16,8 @@ func (m *Machine[Value]) GiveBack(now int64, n int) {
 	m.serve(now)
 }
 
-// giveBackAny returns n tokens. It is not known because of which grant they are missing, so earlier
-// grants give nothing back any more once a token has come.
+// giveBackAny returns n tokens. It is not known which grants took them, so once a token has come, earlier grants
+// return nothing.
 func (b *Bucket) giveBackAny(now int64, n int) {
 	if n = min(n, b.missing); n == 0 {
 		return

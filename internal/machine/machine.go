@@ -4,7 +4,7 @@
 // drives it in virtual time.
 //
 // An instant is a number of nanoseconds since the limiter's creation. Instants do not decrease
-// from call to call. A caller advances time before it calls anything else:
+// from call to call, except those of a [Calendar]. A caller advances time before it calls anything else:
 //
 //	m := machine.New[request](machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
 //	m.Advance(now) // waiters are served, each at its own instant, however late this comes
@@ -18,8 +18,8 @@
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
 //	m.Settle(now, grant, 3)               // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Wait, Cancel, Release, Settle, GiveBack, Replenish, Reset, Roll, Update and Close there
-// may be waiters whose wait has ended: see Decided.
+// After Advance, Admit, Wait, Cancel, Release, Resize, Settle, GiveBack, Replenish, Reset, Roll, Update and Close
+// there may be waiters whose wait has ended: see Decided.
 //
 // Permits below 0 and terms out of range are the caller's to reject: the machine does not check
 // them. A Machine is not safe for concurrent use.
@@ -106,7 +106,7 @@ func (m *Machine[Value]) Advance(now int64) {
 		m.account.advance(m.t, now)
 		return
 	}
-	// No request in the queue fits yet, so Next never returns the instant that it is given.
+	// No queued request fits now, so every instant that Next returns lies after its argument.
 	for due := m.Next(0); due <= now && due != Never; due = m.Next(due) {
 		m.account.advance(m.t, due)
 		m.serve(due)
@@ -233,7 +233,7 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 	return true
 }
 
-// Update applies t. Permits that are taken stay taken. The waits of requests for more
+// Update applies t. Permits that are taken stay taken; of a bucket, the available tokens stay. The waits of requests for more
 // than t.Most end with ExceedsLimit. For a bucket, and for a window whose grid changes, t is of
 // another epoch.
 func (m *Machine[Value]) Update(now int64, t *Terms) {

@@ -6,11 +6,11 @@ import "github.com/sluice-go/sluice/internal/fair"
 // returned by Decided.
 type queue[Value any] struct {
 	oldest, newest *Waiter[Value] // waiters for permits
-	permits        total          // the sum of theirs
-	bounded        int            // the sum of those that QueueLimit bounds
-	evictable      *Waiter[Value] // the oldest of those that QueueLimit bounds
-	len            int            // their number
-	reserved       int            // the number of those that are Reserved
+	permits        total          // the sum of their permits
+	bounded        int            // the permits of the waiters that QueueLimit bounds
+	evictable      *Waiter[Value] // the oldest waiter that QueueLimit bounds
+	len            int            // the number of waiters for permits
+	reserved       int            // the number of waiters that are Reserved
 	uniform        int            // see Account.uniformTo
 	largest        int            // no request that has waited since the queue was empty is for more permits
 	zero           *Waiter[Value] // waiters for zero permits, the latest first

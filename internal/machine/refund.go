@@ -2,33 +2,31 @@ package machine
 
 import "math/bits"
 
-// What a bucket takes back for a grant.
+// What a refund returns to a bucket.
 //
-// At the instant of the grant, and as long as no token has come since, all of the grant is
-// missing, and all of it comes back. Later it is not known which of the missing tokens are the
-// grant's. Suppose 5 tokens are taken from a full bucket of 10, and 3 come: the bucket would be
-// full had the 5 not been taken, so 2 are missing because of them, and 2 may come back. Suppose
-// another request took 4 in the meantime: 6 are missing, but still only 2 of them because of
-// the grant, as the 3 tokens would otherwise have found the bucket full. The bucket that the
-// grant left behind, with nothing taken or given back since, tells how many: it is what
-// Grant.missingAt computes.
+// As long as no token has come since the grant, all tokens of the grant are missing, and the refund returns all of
+// them. Later it is not known which of the missing tokens are the grant's. Suppose 5 tokens are taken from a full
+// bucket of 10, and 3 come: the bucket would be full had the 5 not been taken, so 2 are missing because of the
+// grant, and the refund returns 2. Suppose another request took 4 in the meantime: 6 are missing, but still only 2
+// of them because of the grant, as the 3 tokens would otherwise have found the bucket full. Grant.missingAt
+// computes their number: it is the number that would be missing if nothing had been taken or returned since.
 //
-// That holds if nothing was given back in between. givenBack bounds the rest.
+// That holds only if nothing was returned in between. givenBack is the bound otherwise.
 
-// givenBack is what a bucket remembers of the permits that were given back to it.
+// givenBack is the record that a bucket keeps of returned tokens.
 //
-// The bucket has always missed at least what least does, since any instant after since. Least
-// is the bucket as the latest call left it, or less, and its missing tokens become fewer with
-// time, as if nothing were taken. It bounds what grants from before the latest call return,
-// all together.
+// At every instant after since, the bucket was missing at least as many tokens as least was at that instant.
+// least starts as the state of the bucket after the latest return, or with fewer missing tokens, and refills as
+// if nothing more were taken. So all grants made after since and not after the latest return may together return
+// at most least.missing tokens. Grants made at or before since return nothing once a token has come.
 type givenBack struct {
 	least Bucket
 	since int64
-	at    int64 // the instant of the latest call that gave something back
+	at    int64 // the instant of the latest return
 }
 
 // missingAt returns how many tokens the bucket of the grant would be missing at an instant if
-// nothing had been taken after the grant and nothing given back.
+// nothing had been taken or returned after the grant.
 func (g Grant) missingAt(t *Terms, now int64) int {
 	switch {
 	case g.FullAt == Never:
@@ -67,9 +65,9 @@ func (b *Bucket) applied(t *Terms, now int64) int64 {
 	return now
 }
 
-// untouched reports whether no token has come between the grant and an instant, so that all of it
-// is missing.
-func (b *Bucket) untouched(t *Terms, at int64, g Grant) bool {
+// noTokenSince reports whether no token has come between the grant and an instant, so that all tokens of the
+// grant are missing. Others may have taken tokens.
+func (b *Bucket) noTokenSince(t *Terms, at int64, g Grant) bool {
 	return b.missing > 0 && g.Epoch == t.Epoch && g.missingAt(t, at) == g.Missing
 }
 
@@ -78,8 +76,8 @@ func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 		b.giveBack(t, now, g, g.Permits-n)
 		return false
 	}
-	// Nothing was taken, given back or due since the grant, so that it could have been of n permits.
-	latest := b.missing == g.Missing && b.untouched(t, now, g) && (b.given == nil || g.At > b.given.at)
+	// If nothing was taken or returned and no token has come since the grant, it counts as a new grant of n permits.
+	latest := b.missing == g.Missing && b.noTokenSince(t, now, g) && (b.given == nil || g.At > b.given.at)
 	b.take(t, now, n-g.Permits)
 	return latest || g.Permits == 0
 }
@@ -120,9 +118,9 @@ func (b *Bucket) certain(t *Terms, now int64, g Grant, before bool) int {
 	switch {
 	case g.Epoch != t.Epoch:
 		return 0
-	case b.untouched(t, b.applied(t, now), g):
+	case b.noTokenSince(t, b.applied(t, now), g):
 		return b.missing
-	case g.Reduced: // what has come may have been the rest's
+	case g.Reduced: // the tokens that came may belong to the part that was returned
 		return 0
 	}
 	n := min(b.missing, g.missingAt(t, b.applied(t, now)))

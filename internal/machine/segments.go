@@ -13,12 +13,12 @@ import (
 // segment i comes back when segment i+Step starts. Segments in which nothing was taken are
 // not stored, so there may be as many as the window has nanoseconds.
 type Segments struct {
-	taken  int   // the sum of what is in counts, at most math.MaxInt
+	taken  int   // the sum of counts, at most math.MaxInt
 	counts *ring // nil: nothing counts
-	full   int64 // if nothing is taken: since when
+	full   int64 // since when nothing is taken; valid if taken is 0
 }
 
-// ring is a queue of what was taken, segment by segment, the oldest first.
+// ring is a queue of segments with the permits taken in each, the oldest first.
 type ring struct {
 	segments []segment // a power of two long
 	head     int
@@ -39,7 +39,7 @@ const unknown = math.MinInt64 // an end
 
 func newRing() *ring { return &ring{ends: unknown} }
 
-const mostKept = 64 // segments for which an account that counts none keeps room
+const mostKept = 64 // the capacity that an empty account keeps, in segments
 
 // at returns the i-th, from the oldest.
 func (r *ring) at(i int) *segment { return &r.segments[(r.head+i)&(len(r.segments)-1)] }
@@ -162,7 +162,7 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 		w.counts.ends = unknown // the window may have been shifted
 	}
 	if !t.Manual() {
-		w.advance(old, now) // terms that were manual till now have left it undone
+		w.advance(old, now) // not done yet if the old terms were manual
 	}
 	if w.counts == nil {
 		return
