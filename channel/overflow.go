@@ -12,7 +12,8 @@ import (
 type Overflow uint8
 
 const (
-	// Reject makes Send wait, in the limiter's queue and then for room. TrySend returns the rejection.
+	// Reject, the zero value, drops nothing. TrySend returns the rejection, and Send waits: for permits in the
+	// limiter's queue, and then for room.
 	Reject Overflow = iota
 
 	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is

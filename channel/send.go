@@ -61,7 +61,8 @@ func (c *LimitedChannel[T]) trySend(v T, n int) error {
 // limiter rejects v immediately if the permits would come after ctx's deadline; the error is then a
 // *[core.RejectedError] that also matches [context.DeadlineExceeded]. A limiter that obeys its QueueLimit
 // even here, such as one of package redislimit, may reject v too; see the package comment. If the channel is
-// closed before or while Send waits, the error is [ErrClosed]. The other errors are those of TrySend.
+// closed before or while Send waits, the error is [ErrClosed]. If ctx is already done, the error is ctx.Err(), even
+// if the channel is closed or could never take v. The other errors are those of TrySend.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	n := c.cost(v)
 	if ctx.Err() == nil && c.put(v, n) {

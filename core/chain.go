@@ -276,8 +276,7 @@ func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 	return Lease{}, false
 }
 
-// Available returns the number of permits that could be taken now: the minimum over the
-// limiters.
+// Available returns the minimum of the limiters' Available.
 func (c *ChainedLimiter) Available() int {
 	if c.limiters == nil {
 		return 0
@@ -340,7 +339,7 @@ func (c *ChainedLimiter) String() string {
 }
 
 // TryReplenish calls TryReplenish on every limiter that is a [Replenisher], and reports whether
-// permits came back to any of them.
+// permits came back to any of them. It does so after the chain's Close, too, because the limiters stay open.
 func (c *ChainedLimiter) TryReplenish() bool {
 	returned := false
 	for r := range c.replenishers() {

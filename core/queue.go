@@ -18,7 +18,8 @@ const (
 	OldestFirst QueueOrder = iota
 
 	// NewestFirst serves the latest arrival first. A new request whose permits are available is
-	// granted immediately. If the queue is full, its oldest waiters are evicted to make room.
+	// granted immediately. If the queue is full, its oldest waiters are evicted to make room. Calls that always wait,
+	// such as Semaphore.Acquire and a channel's Send, take no room in the queue and are never evicted.
 	NewestFirst
 
 	// FairShare serves waiters by their [Flow], which is set by [WithFlow]. Flows of higher priority

@@ -48,8 +48,8 @@ func Rate(perSecond float64, burst int) TokenBucketOptions {
 }
 
 // Rate returns the tokens that come per second. It returns the rate given to [Rate] or [PerSecond], to
-// within one part in a billion, if that is from 1e-6 to 1e9 and the burst is large enough: at least 2, and at
-// least twice the rate, always is. If the options are invalid, the result is 0 or NaN.
+// within one part in a billion, if that is from 1e-6 to 1e9 and the burst is large enough. A burst
+// of at least 2 and at least twice the rate is always large enough. If the options are invalid, the result is 0 or NaN.
 func (o TokenBucketOptions) Rate() float64 {
 	if o.invalidRate != "" {
 		return math.NaN()

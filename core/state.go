@@ -35,7 +35,8 @@ func (s Statistics) LogValue() slog.Value {
 
 // The methods that report a limiter's state.
 
-// Available returns the number of permits that could be taken now. It may be called after Close.
+// Available returns the number of permits that are not taken. A request for them is still rejected after Close and,
+// unless the order is NewestFirst, while another request waits. Available may be called after Close.
 func (e *engine) Available() int {
 	if e.settings.Load() == nil {
 		return 0

@@ -444,7 +444,7 @@ func (s *Switch) used(e *engine) bool {
 	return engineOf(s.now.Load().Limiter) == e || slices.Contains(s.former, weak.Make(e))
 }
 
-// Available returns the number of permits that could be taken now from the current limiter.
+// Available returns the Available of the current limiter.
 func (s *Switch) Available() int { return s.Limiter().Available() }
 
 // Statistics returns the Granted and Rejected of the Switch, and the other fields of the current

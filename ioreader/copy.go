@@ -14,19 +14,15 @@ import (
 type CopyOptions struct {
 	Limiter    core.Limiter   // grants the bytes written; nil means no limit
 	BufferSize int            // size of the copy buffer in bytes, at least 0; 0 means 32 KiB
-	Total      int64          // expected number of bytes, at least 0, for Progress; 0 means unknown
+	Total      int64          // expected number of bytes, for Progress; 0 or less means unknown, such as a ContentLength of -1
 	OnProgress func(Progress) // called up to ten times a second while bytes pass, and at the end; may be nil
 }
 
 func (o CopyOptions) validate() error {
-	var errs []error
 	if o.BufferSize < 0 {
-		errs = append(errs, fmt.Errorf("ioreader: CopyOptions.BufferSize = %d, want at least 0", o.BufferSize))
+		return fmt.Errorf("ioreader: CopyOptions.BufferSize = %d, want at least 0", o.BufferSize)
 	}
-	if o.Total < 0 {
-		errs = append(errs, fmt.Errorf("ioreader: CopyOptions.Total = %d, want at least 0", o.Total))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Copy copies src to dst until src returns io.EOF, for which Copy returns a nil error, or until an
@@ -56,7 +52,7 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 		p.buf = make([]byte, o.BufferSize)
 	}
 	if o.OnProgress != nil {
-		t := newTracker(o.Total, o.OnProgress)
+		t := newTracker(max(o.Total, 0), o.OnProgress)
 		p.passed = t.passed
 		defer t.finish()
 	}

@@ -106,8 +106,8 @@ func TestCopyReturnsTheErrorsOfBothEnds(t *testing.T) {
 }
 
 func TestCopyRefusesBadArguments(t *testing.T) {
-	_, err := ioreader.Copy(t.Context(), io.Discard, strings.NewReader(""), ioreader.CopyOptions{BufferSize: -1, Total: -2})
-	require.EqualError(t, err, "ioreader: CopyOptions.BufferSize = -1, want at least 0\nioreader: CopyOptions.Total = -2, want at least 0")
+	_, err := ioreader.Copy(t.Context(), io.Discard, strings.NewReader(""), ioreader.CopyOptions{BufferSize: -1})
+	require.EqualError(t, err, "ioreader: CopyOptions.BufferSize = -1, want at least 0")
 	_, err = ioreader.Copy(t.Context(), nil, strings.NewReader(""), ioreader.CopyOptions{})
 	require.Error(t, err)
 	_, err = ioreader.Copy(t.Context(), io.Discard, nil, ioreader.CopyOptions{})

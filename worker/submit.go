@@ -23,7 +23,8 @@ import (
 // even if permits are available, and the task never runs. Once the task is accepted, the end
 // of ctx has no effect. If the pool is closed before or while Submit waits, the error is
 // [ErrClosed]. If the limiter is closed, the error is [core.ErrClosed]; a pool with a queue may
-// accept the task all the same, and then [Pool.Wait] returns that error. A nil task is an error.
+// accept the task all the same, and then [Pool.Wait] returns that error. A nil task is an error. If several of
+// these apply, a nil task or negative permits are reported first, then ctx.Err(), then ErrClosed.
 func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx, 1, t) }
 
 // SubmitN is like Submit, for a task whose lease has the given number of permits. The error is

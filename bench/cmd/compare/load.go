@@ -123,7 +123,7 @@ var patterns = []pattern{
 		}
 		return all
 	}},
-	{"200/s, by chance (Poisson)", func() (all []time.Duration) {
+	{"200/s, Poisson", func() (all []time.Duration) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for at := time.Duration(0); at < 5*time.Second; at += time.Duration(random.ExpFloat64() * float64(5*time.Millisecond)) {
 			all = append(all, at)

@@ -28,7 +28,7 @@ func (b bench) proxies() error {
 // requests measures answers, latency and processor time under limits that refuse nothing. Each server has the same
 // number of requests in each round, and the servers take turns.
 func (b bench) requests(backend string) error {
-	header(fmt.Sprintf("HTTP answers of 1 KiB over %d connections, limits by address that refuse nothing, medians of %d rounds of %d requests:",
+	header(fmt.Sprintf("HTTP responses of 1 KiB over %d connections, limits by address that reject nothing, medians of %d rounds of %d requests:",
 		connections, b.requestRounds, b.requestsEach))
 	ours, alone, nginx, stop, err := b.three(backend, "1000000/s burst 1000000", "rate=1000000r/s", "burst=1000000")
 	if err != nil {
@@ -55,10 +55,10 @@ func (b bench) requests(backend string) error {
 			of   func(load) float64
 			text string
 		}{
-			{"answers", func(l load) float64 { return l.Rate }, "%.0f/s"},
-			{"half come within", func(l load) float64 { return l.Half }, "%.2f ms"},
-			{"99 % come within", func(l load) float64 { return l.Most }, "%.2f ms"},
-			{"processor time of an answer", func(l load) float64 { return l.Effort }, "%.1f µs"},
+			{"responses", func(l load) float64 { return l.Rate }, "%.0f/s"},
+			{"p50", func(l load) float64 { return l.Half }, "%.2f ms"},
+			{"p99", func(l load) float64 { return l.Most }, "%.2f ms"},
+			{"CPU time per response", func(l load) float64 { return l.Effort }, "%.1f µs"},
 		} {
 			r := row{what: m.what, format: func(v float64) string { return fmt.Sprintf(m.text, v) }}
 			for i := range b.requestRounds {
@@ -74,7 +74,7 @@ func (b bench) requests(backend string) error {
 // grants counts what sluice and nginx grant of the same arrivals, and what sluice simulate foretells of them.
 func (b bench) grants(backend string) error {
 	const rate, burst, limit = 100, 20, "100/s burst 20"
-	say("\nWhat is granted of the same arrivals, limit %s, 5 s each; each arrival goes to both at once:\n\n", limit)
+	say("\nRequests granted of the same arrivals, limit %s, 5 s each; each arrival goes to both at once:\n\n", limit)
 	say("| arrivals | requests | foretold | sluice | nginx |\n|---|--:|--:|--:|--:|\n")
 	for _, pattern := range patterns {
 		ours, _, nginx, stop, err := b.three(backend, limit, fmt.Sprintf("rate=%dr/s", rate), fmt.Sprintf("burst=%d", burst))

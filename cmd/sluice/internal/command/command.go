@@ -58,8 +58,12 @@ func New() *cobra.Command {
 		Use:   "sluice",
 		Short: "Rate and concurrency limits for the command line",
 		Long: `Sluice limits the throughput of pipes, the rate at which commands start, and the requests
-that reach a server. All commands read limits in the same form: 100/s, 8MiB/s,
-"bucket 5000/h burst 100", "sliding 100/1m", "concurrency 10", unlimited.`,
+that reach a server.
+
+A SPEC is a limit in one line of text: 100/s, 8MiB/s, "bucket 5000/h burst 100",
+"sliding 100/1m", "concurrency 10", unlimited. Run and throttle accept rates only, and
+spread them evenly unless the SPEC has a burst. For all other commands, 100/s has a burst
+of 100.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -40,8 +40,8 @@ A policy can charge a request more than one permit (cost), read its actual cost 
 response (settle: X-Cost), only report what it would reject (shadow: true), have other
 limits for some keys (overrides), and a key of several parts: [header:X-Api-Key, path:1].
 
-A limit with a queue needs max-wait. A request gets 400 if the backend may read its path as
-that of another route. Other keys: tls, trusted, headers, problems, host, keys, max-body,
+A limit with a queue needs max-wait. A request whose path a backend could interpret as that
+of another route gets 400. Other settings: tls, trusted, headers, problems, host, keys, max-body,
 connections, connections-per-ip, access-log, underscores, backend-timeout, redis,
 redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain them. The URLs of gRPC
 backends are h2c://HOST:PORT or h2://HOST:PORT.`
@@ -53,7 +53,7 @@ func New() *cobra.Command {
 	grace := cli.Duration(30 * time.Second)
 	c := &cobra.Command{
 		Use:     "proxy --config FILE",
-		Short:   "Put limits before a server",
+		Short:   "Limit the requests to an HTTP server",
 		Long:    long,
 		Example: examples,
 		Args:    cli.NoArguments,

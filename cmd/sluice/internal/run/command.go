@@ -57,21 +57,22 @@ func New() *cobra.Command {
 		Use:   "run [flags] COMMAND [ARG...] [::: ARG...]...",
 		Short: "Run a command for each line of input, with limits on concurrency and rate",
 		Long: `Run runs COMMAND, without a shell, once for each line of stdin, or for each argument after
-:::, like xargs -P and GNU parallel. Several ::: combine. The jobs get an empty stdin.
+:::, like xargs -P and GNU parallel. Several ::: give all combinations of their arguments.
+The stdin of the jobs is empty.
 
-{} is the line, {.} without its extension, {/} without its directories, {//} its directory,
-{/.} both, {1} {2} ... the columns of --colsep or the lists, {-1} the last of them, {#}
-the job's number, {%} its slot. If the command has none of them, the line is appended.
+{} is replaced by the line, {.} by the line without its extension, {/} without directories,
+{/.} without both, {//} by its directory, {1} {2} ... by the columns of --colsep or the
+values of the lists, {-1} by the last of these, {#} by the job's number, {%} by its slot.
+If the command has none of them, the line is appended.
 For pipes, write sh -c '... "$1"' sh {}. Do not put {} into the script itself, because the
 shell would run its text as code.
 
-Jobs start at even intervals. Without a burst in the SPEC, at most 10 ms worth of jobs, and
-at least one, start together. With --rate-per-key, up to 1,000 jobs are set aside while their
-keys wait. Shuffle input that is sorted by key; otherwise more than 1,000 lines of one key
-block the others.
+Jobs start at even intervals. Add a burst to the SPEC to let several start together. With
+--rate-per-key, up to 1,000 jobs wait for their keys while jobs of other keys start. If more
+jobs of one key wait, they block the other keys, so shuffle input that is sorted by key.
 
 After Ctrl-C, run starts no more jobs and waits for the running ones. A second Ctrl-C ends
-them. If no program reads their output then, a third discards it. Ctrl-Z stops all jobs.
+them. If their output is blocked, a third Ctrl-C discards it. Ctrl-Z stops all jobs.
 The exit status is the number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -110,9 +111,9 @@ func (f *flags) define(s *pflag.FlagSet) {
 	s.BoolVarP(&f.null, "null", "0", false, "split the input at NUL instead of newlines")
 	s.StringVarP(&f.delimiter, "delimiter", "d", "", "split the input at `C`: a character, or \\n, \\t, \\0")
 	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines")
-	s.StringArrayVarP(&f.files, "arg-file", "a", nil, "read the input from `FILE`; several combine")
+	s.StringArrayVarP(&f.files, "arg-file", "a", nil, "read the input from `FILE`; several give all combinations")
 	s.StringVar(&f.colsep, "colsep", "", "split lines into columns at this regular `EXPRESSION`")
-	s.StringVar(&f.header, "header", "", "use the first line, or the first argument of each list, as names of the columns: {NAME}; write `:`")
+	s.StringVar(&f.header, "header", "", "use the first line, or the first argument of each list, as column names for {NAME}; the value is always `:`")
 	s.IntVar(&f.tries, "retries", 1, "try a failing job up to `N` times in all")
 	s.Var(&f.retryDelay, "retry-delay", "wait `TIME` before the next try")
 	s.Var(&f.timeout, "timeout", "end a job that takes longer than `TIME`")

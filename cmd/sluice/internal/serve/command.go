@@ -38,8 +38,8 @@ envoyproxy/ratelimit unchanged, so it can replace that service.
 
 A request is decided as a whole: if one descriptor rejects it, it takes no permits from the
 others. Limits are kept in memory or, with --redis, shared by all servers. While Redis is
-unreachable, every request is answered within 10 ms: it passes, or is rejected if its domain
-has fail-open: false.
+unreachable, every request is answered within about 10 ms: it passes, or is rejected if its
+domain has fail-open: false.
 
 Serve reloads the files when they change, and on SIGHUP, without losing what is counted. If
 they have errors, it reports all of them and keeps the previous configuration. On SIGTERM it

@@ -56,20 +56,21 @@ A LOG is an access log in the common or combined format, with or without the vir
 in front; JSON with one object per line; or a log of Envoy, HAProxy (option httplog), AWS
 ALB, CloudFront, S3 or IIS. Lines may have a prefix of syslog, docker compose or
 Kubernetes. A log may be compressed with gzip, bzip2 or zstd. Several logs are merged by
-time; without a LOG, stdin is read. A late line counts at the newest time before it.
+time; without a LOG, stdin is read. A line with an earlier time than the line before it
+counts as if it had that line's time.
 Windows start with the first request, calendar windows by the times of the log.
 
 If a log has whole seconds only, the requests of each second are spread evenly over it, as
 they would otherwise all come together; --exact turns that off.
 
 JSON is read as Traefik, Caddy, Envoy and nginx (with the names of its variables) write it,
-or as --fields says: user.id is the member id of the object user, and duration=took:ms is
-in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or a Unix time.
+or as --fields says: user.id is the member id of the object user, and duration=took:ms
+reads the member took in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or a Unix time.
 
 A request holds its permit of a concurrency limit for its duration, if the log has it.
-Synthetic requests are GET / and take as long as --takes says. They come from one client,
-or from as many as --arrivals says: the second client sends half as many requests as the
-first, the third a third, and so on.
+Synthetic requests are GET / and take as long as --takes says. --arrivals sets the number
+of clients: the second client sends half as many requests as the first, the third a third,
+and so on.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as in the proxy;
 the key client is the client as logged.`,

@@ -42,11 +42,11 @@ func New() *cobra.Command {
 		Short: "Copy files or stdin to stdout at a rate",
 		Long: `Throttle copies files, or stdin, to stdout at a rate, like pv -L. A file named - is stdin.
 
-A RATE is an amount and a time: 8MiB/s, 1.5MB/s, 100/m. You can leave out /s. k, M, G and
-T are powers of 1000; Ki, Mi, Gi and Ti are powers of 1024. A plain number is bytes per
-second, or lines with -l. The rate is even from the start unless it has a burst. pv's
--L 8M is 8Mi here. "unlimited" copies at full speed.
-SIGUSR1 doubles the rate, SIGUSR2 halves it.
+A RATE is an amount and a time: 8MiB/s, 1.5MB/s, 100/m (per minute). You can leave out /s.
+k, M, G and T are powers of 1000; Ki, Mi, Gi and Ti are powers of 1024. To get the rate of
+pv -L 8M, write 8Mi. A plain number is bytes per second, or lines per second with -l.
+"unlimited" copies at full speed. The rate is even unless it has a burst. SIGUSR1 doubles
+the rate, and SIGUSR2 halves it.
 
 On a terminal, throttle shows its progress and prints a summary at the end; -b, -t, -r,
 -a, -e and -p select what to show. If stderr is not a terminal, -v or any of these flags

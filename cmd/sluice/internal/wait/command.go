@@ -50,14 +50,15 @@ func New() *cobra.Command {
 	var maxWait cli.Duration
 	c := &cobra.Command{
 		Use:   "wait [--redis URL] --key NAME SPEC [-- COMMAND [ARG...]]",
-		Short: "Wait for a permit of a limit that machines share",
+		Short: "Run a command once a limit shared through Redis permits it",
 		Long: `Wait takes a permit of the limit SPEC, which all processes with the same --key share, on
 any machine. Then it runs COMMAND, if there is one, and releases the permit when COMMAND
-exits. Waiting processes are served in order of arrival; --try does not wait in line. If
+exits. Waiting processes are served in order of arrival; with --try, wait does not wait. If
 Redis becomes unreachable, they wait until it is back and keep their order.
 
-The server is given by --redis, --redis-file or the variable SLUICE_REDIS. Put a URL with a
-password in the file or the variable, because other users can see command lines.
+Set the server with --redis, --redis-file or the environment variable SLUICE_REDIS; one of
+them is required. Put a URL with a password in the file or the variable, because other
+users can see command lines.
 
 All processes with one key should use the same SPEC. If another SPEC was used in the last
 24 hours, wait prints a warning and uses its own.
