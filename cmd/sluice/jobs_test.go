@@ -88,6 +88,7 @@ func TestRunLateOutput(t *testing.T) {
 		{"in order", []string{"--line-buffer", "-k"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			pipe := fifo(t)
 			args := append(append([]string{"run", "-j1"}, test.flags...), "sh", "-c", late, "sh", "{}", ":::", pipe, "next")
 			s := start(t, programs(t), "sluice", args...)

@@ -196,7 +196,8 @@ func TestReloadOnRedis(t *testing.T) {
 	dir := programs(t)
 	begins := func() (*started, string) {
 		s := start(t, dir, "sluice", "proxy", "--config", file)
-		return s, s.addressAfter("sluice proxy: listening on ")
+		address := s.addressAfter("sluice proxy: listening on ")
+		return s, address
 	}
 	becomes("limit: fixed 3/1000d")
 	old, first := begins()

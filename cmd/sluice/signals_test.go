@@ -106,6 +106,7 @@ func TestThrottleInterrupted(t *testing.T) {
 		status int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
 		t.Run(test.sig.String(), func(t *testing.T) {
+			t.Parallel()
 			s := start(t, dir, "sluice", "throttle", "-L", "1MB/s", "-s", "100")
 			_, err := io.WriteString(s.in, "hello\n")
 			require.NoError(t, err)
@@ -233,6 +234,7 @@ func TestRunEndsWholeGroups(t *testing.T) {
 		{"SIGHUP", []syscall.Signal{syscall.SIGHUP}, 129},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, programs(t), "sluice", "run", "-j2", "--line-buffer", "sh", "-c",
 				`job child=echo=child+sleep=1h sleep=1h & echo $$; wait`, ":::", "a", "b", "c")
 			var groups []int

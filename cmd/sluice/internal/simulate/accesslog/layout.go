@@ -32,10 +32,10 @@ type layout struct {
 //     [2016-04-15T20:17:00.310Z] "POST /a HTTP/2" 204 - 154 0 226 100 "forwarded-for" "agent" "request-id" "host" "upstream"
 func layouts() []format {
 	return []format{
-		&layout{columns: strings.Fields("? time - address:port - seconds seconds seconds status - - - request agent | - - - - host - - created")},
+		&layout{columns: strings.Fields("? time - address:port - seconds seconds seconds status - - - request agent | - - - - host - - created")}, //nolint:dupword // one word per column
 		&layout{columns: strings.Fields("- - timers status ... request"), bracketed: true, client: true},
 		&layout{columns: strings.Fields("client user - operation - request status - - - ms - referer agent | - - - - - host"), bracketed: true},
-		&layout{columns: strings.Fields("request status ... number number ms number? client agent - host | - - - - remote"), bracketed: true, first: true},
+		&layout{columns: strings.Fields("request status ... number number ms number? client agent - host | - - - - remote"), bracketed: true, first: true}, //nolint:dupword // one word per column
 	}
 }
 
