@@ -13,8 +13,8 @@ import (
 )
 
 // LimitedChannel is a queue between goroutines, like a Go channel, in which each item holds a lease of a
-// limiter. Only senders are limited: the lease is released when the item is received, discarded or
-// dropped, or immediately if a waiting receiver takes the item. Create one with [New] or [Bounded]; the zero
+// limiter. Only senders are limited: the lease is released when the item is received (except by ReceiveLease),
+// discarded or dropped. Create one with [New] or [Bounded]; the zero
 // value is closed and empty. Most callers want Send and Receive.
 //
 // With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits, even if

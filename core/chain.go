@@ -16,7 +16,8 @@ import (
 // ChainedLimiter asks several limiters for the same permits, all or nothing. Create it with [Chain].
 //
 // TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire waits for
-// one limiter before it asks the next, and holds the permits of the earlier limiters while it waits.
+// one limiter before it asks the next, and holds the permits of the earlier limiters while it waits. A request for
+// more permits than one of the limits fails immediately, before any limiter is asked.
 // Put limiters that reject permanently first, and limiters whose permits are expensive to hold last.
 // Two chains of the same concurrency limiters in opposite orders can wait for each other until a
 // context ends, so use one order in all chains.
@@ -327,7 +328,7 @@ func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 
 // Close ends the waits in the chain with [ErrClosed] and refunds what those waiters had taken.
 // Later requests fail with ErrClosed. The limiters stay open, and leases can still be released.
-// Close always returns nil.
+// Close always returns nil, and may be called again.
 func (c *ChainedLimiter) Close() error {
 	c.source.End(ErrClosed)
 	return nil

@@ -17,8 +17,8 @@ type Metadata struct {
 // The metadata of the built-in limiters.
 var (
 	// RetryAfter is set on every rejection by a rate limiter that replenishes automatically: the
-	// time until this request could be granted if no other request came. It is at least 1 ns. It is
-	// a lower bound under [FairShare], and may be one if very many requests wait.
+	// time until this request could be granted if no other request came. It is at least 1 ns.
+	// Under [FairShare], or if very many requests wait, it may be too short.
 	RetryAfter = NewMetadataKey[time.Duration]("RETRY_AFTER")
 
 	// ReasonPhrase is the reason of a rejection, in words.

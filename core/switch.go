@@ -465,7 +465,8 @@ func (s *Switch) IdleFor() (time.Duration, bool) {
 
 // Close closes the current limiter and returns its error, or returns nil if that limiter is not an
 // [io.Closer]. Waiting and later requests then fail as that limiter's do, with [ErrClosed] for those
-// of this package. The Switch itself stays usable: after a Set, requests go to the new limiter.
+// of this package. The Switch itself stays usable: after a Set, requests go to the new limiter,
+// which another Close closes.
 func (s *Switch) Close() error {
 	if c, ok := s.Limiter().(io.Closer); ok {
 		return c.Close()

@@ -15,7 +15,7 @@ type windowed struct {
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next: the length of the
-// window, or of its segment, rounded down to the nanosecond. With a [Calendar] it is the length of
+// window, or of its segment, rounded down to the nanosecond. For a FixedWindow with a [Calendar] it is the length of
 // the current window. It returns 0 for the zero value.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
 	t := l.current()

@@ -54,7 +54,7 @@ func (p *Pool) Group(ctx context.Context) *Group {
 //   - The pool is closed, or Wait has returned.
 //   - The task is nil, or the limiter has rejected it.
 //
-// A producer stops at the first false.
+// Stop producing at the first false: the group has ended, and later calls return false too.
 //
 // An error that keeps a task from running becomes the group's error: [ErrClosed], [core.ErrClosed] of a
 // closed limiter, ctx.Err(), the error for a nil task, or the limiter's rejection. A rate limiter of package
@@ -87,8 +87,9 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 // error that a task returned, a *[PanicError] for a panic, [ErrGoexit], or an error of Go.
 // Later errors are discarded; most are consequences of the first. No task of the group runs
 // after Wait has returned, even if other goroutines call Go meanwhile: Wait waits for the tasks that
-// Go has taken, and once there are none Go takes no more. Call Wait once. If Go is called after Wait has
-// returned nil, a second Wait returns the error of that Go, such as context.Canceled.
+// Go has taken, and once there are none Go takes no more. Call Wait after the
+// last call of Go. A later Go returns false and starts nothing, and another Wait then returns its error, such as
+// context.Canceled.
 //
 // If the group's context ends, Wait removes the group's tasks from the queue immediately, and
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task

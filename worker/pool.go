@@ -107,7 +107,7 @@ func (p *Pool) Statistics() Statistics {
 func (p *Pool) String() string { return "pool: " + p.Statistics().String() }
 
 // Wait waits until no task is running or queued. It returns, joined, the errors of the tasks
-// given to Submit that have ended since the previous Wait: the errors that they returned, a
+// given to Submit, TrySubmit, SubmitN and TrySubmitN that have ended since the previous Wait: the errors that they returned, a
 // *[PanicError] for each panic unless Options.OnPanic is set, [ErrGoexit] for each
 // runtime.Goexit, and the limiter's error for each queued task that it rejected. The pool
 // keeps the first 100 errors, and Wait reports the number of the others. Concurrent Wait calls
