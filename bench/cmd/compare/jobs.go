@@ -11,7 +11,7 @@ import (
 
 // starts measures how many jobs that do nothing are run per second.
 func (b bench) starts() error {
-	header("Jobs of /bin/true per second, 2 at once:")
+	header("Jobs of /bin/true per second, 2 at a time:")
 	for _, rival := range []struct {
 		name, line string
 		jobs       int

@@ -130,7 +130,7 @@ var patterns = []pattern{
 		}
 		return all
 	}},
-	{"50 at once, every 500 ms", func() (all []time.Duration) {
+	{"50 together, every 500 ms", func() (all []time.Duration) {
 		for at := time.Duration(0); at < 5*time.Second; at += 500 * time.Millisecond {
 			all = append(all, slices.Repeat([]time.Duration{at}, 50)...)
 		}

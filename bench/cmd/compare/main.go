@@ -190,5 +190,5 @@ func median(v []float64) float64 {
 }
 
 func header(title string) {
-	say("\n%s\n\n| what | compared with | sluice | the other | ratio |\n|---|---|--:|--:|--:|\n", title)
+	say("\n%s\n\n| measure | compared with | sluice | rival | ratio |\n|---|---|--:|--:|--:|\n", title)
 }

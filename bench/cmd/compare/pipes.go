@@ -33,7 +33,7 @@ func (b bench) throughput() error {
 			for _, of := range []struct {
 				program string
 				to      *[]float64
-			}{{"sluice throttle -q", &r.ours}, {"pv -q", &r.theirs}} {
+			}{{"sluice throttle -q -L unlimited", &r.ours}, {"pv -q", &r.theirs}} {
 				start := time.Now()
 				if err := b.command(fmt.Sprintf(way.line, of.program)).Run(); err != nil {
 					return err

@@ -74,8 +74,8 @@ func (b bench) requests(backend string) error {
 // grants counts what sluice and nginx grant of the same arrivals, and what sluice simulate foretells of them.
 func (b bench) grants(backend string) error {
 	const rate, burst, limit = 100, 20, "100/s burst 20"
-	say("\nRequests granted of the same arrivals, limit %s, 5 s each; each arrival goes to both at once:\n\n", limit)
-	say("| arrivals | requests | foretold | sluice | nginx |\n|---|--:|--:|--:|--:|\n")
+	say("\nRequests granted of the same arrivals, limit %s, 5 s each; each arrival goes to both:\n\n", limit)
+	say("| arrivals | requests | predicted | sluice | nginx |\n|---|--:|--:|--:|--:|\n")
 	for _, pattern := range patterns {
 		ours, _, nginx, stop, err := b.three(backend, limit, fmt.Sprintf("rate=%dr/s", rate), fmt.Sprintf("burst=%d", burst))
 		if err != nil {
@@ -86,17 +86,17 @@ func (b bench) grants(backend string) error {
 		if err != nil {
 			return err
 		}
-		foretold, err := b.foretold(sent, limit)
+		predicted, err := b.predicted(sent, limit)
 		if err != nil {
 			return err
 		}
-		say("| %s | %d | %d | %d | %d |\n", pattern.name, len(sent), foretold, granted[0], granted[1])
+		say("| %s | %d | %d | %d | %d |\n", pattern.name, len(sent), predicted, granted[0], granted[1])
 	}
 	return nil
 }
 
-// foretold is what sluice simulate grants of arrivals.
-func (b bench) foretold(sent []time.Duration, limit string) (int, error) {
+// predicted returns the number that sluice simulate grants of the arrivals.
+func (b bench) predicted(sent []time.Duration, limit string) (int, error) {
 	var log strings.Builder
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, at := range sent {
