@@ -12,7 +12,7 @@ import (
 type Overflow uint8
 
 const (
-	// Reject, the zero value, drops nothing. TrySend returns the rejection, and Send waits: for permits in the
+	// Reject drops nothing. It is the zero value. TrySend returns the rejection, and Send waits: for permits in the
 	// limiter's queue, and then for room.
 	Reject Overflow = iota
 
