@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,7 +39,12 @@ func TestTheEarlierDecides(t *testing.T) {
 				}
 				cancel()
 				sends(t, c, 1)
-				require.Equal(t, context.Canceled, <-end)
+				err := <-end
+				if err == nil { // Receive looked at ctx before it ended, and did not wait
+					require.Zero(t, c.Len())
+					return
+				}
+				require.Equal(t, context.Canceled, err)
 				holds(t, c, 1)
 			})
 			t.Run(name+" Send", func(t *testing.T) {
@@ -52,9 +58,39 @@ func TestTheEarlierDecides(t *testing.T) {
 				}
 				cancel()
 				receives(t, c, 1)
-				require.Equal(t, context.Canceled, <-end)
+				err := <-end
+				if err == nil { // Send looked at ctx before it ended, and did not wait
+					holds(t, c, 2)
+					return
+				}
+				require.Equal(t, context.Canceled, err)
 				require.Zero(t, c.Len())
 			})
 		}
+		t.Run(name+" waits", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := kind()
+				ctx, cancel := context.WithCancel(t.Context())
+				end := make(chan error)
+				go func() {
+					_, err := c.Receive(ctx)
+					end <- err
+				}()
+				synctest.Wait()
+				cancel()
+				sends(t, c, 1)
+				require.Equal(t, context.Canceled, <-end)
+				holds(t, c, 1)
+
+				sends(t, c, 1)
+				ctx, cancel = context.WithCancel(t.Context())
+				go func() { end <- c.Send(ctx, 2) }()
+				synctest.Wait()
+				cancel()
+				receives(t, c, 1)
+				require.Equal(t, context.Canceled, <-end)
+				require.Zero(t, c.Len())
+			})
+		})
 	}
 }
