@@ -20,7 +20,7 @@ import (
 // the others, and few enough to cost next to nothing.
 const groups = 1024
 
-// keyed is the limiters of a limit with a key: one for each key, and for the keys that find no room one for each group of
+// keyed holds the limiters of a limit with a key: one per key, and for the keys that find no room one per group of
 // keys.
 type keyed struct {
 	keys   *partition.Keyed[*http.Request, string]

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Limit is one limit of a policy, or of connections: a limiter for each key, or one for all requests. Its terms may change
+// Limit is one limit of a policy, or of connections: a limiter per key, or one for all requests. Its terms may change
 // while it is used.
 type Limit struct {
 	id    identity
@@ -27,13 +27,13 @@ type Limit struct {
 	rejected atomic.Uint64 // connections
 }
 
-// limiters are those that a limit has made: none, one, or one for each key.
+// limiters holds the limiters that a limit has made: none, one, or one per key.
 type limiters interface {
 	decider() httplimit.Limiter            // asks the one of a request
 	live() iter.Seq[*liveLimiter]          // all that there are now
 	of(key []config.Value) *liveLimiter    // the live one of a key; nil: there is none
 	names(key []config.Value) []string     // of the limiter of a key, and of the one of its group
-	counts() (c partition.Counts, ok bool) // false: there is none for each key
+	counts() (c partition.Counts, ok bool) // false: there is no limiter per key
 }
 
 // identity tells limits apart. A limit keeps it for as long as it lives.

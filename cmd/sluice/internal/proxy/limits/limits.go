@@ -2,7 +2,7 @@
 // It knows requests by their keys, and nothing of how they are served.
 //
 // A [Set] is the limits of one file. A [Policy] has several [Limit]s, and a Limit has limiters (limit.go): none, one, or one
-// for each key (keyed.go), all of which follow its terms (live.go). When the file changes, the next Set takes over the
+// per key (keyed.go), all of which follow its terms (live.go). When the file changes, the next Set takes over the
 // limits that stay, with what they have granted.
 package limits
 
