@@ -154,6 +154,7 @@ func rules(t *testing.T) (file, text string) {
 
 // TestEnvoy: a real Envoy limits requests by header and address, all or nothing.
 func TestEnvoy(t *testing.T) {
+	t.Parallel()
 	file, _ := rules(t)
 	s := startServing(t, "--config", file, "--headers")
 	g := startEnvoy(t, s.address)
@@ -191,6 +192,7 @@ func minus(t *testing.T, text string, n int64) string {
 
 // TestEnvoyWithoutService: Envoy's failure_mode_deny decides while the service is down.
 func TestEnvoyWithoutService(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		deny string
 		want int
@@ -216,6 +218,7 @@ func TestEnvoyWithoutService(t *testing.T) {
 
 // TestEnvoyWithoutRedis: while Redis is stopped fail-open of the domain decides, in time, and not failure_mode_deny.
 func TestEnvoyWithoutRedis(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		open, deny string
 		want       int
@@ -242,6 +245,7 @@ func TestEnvoyWithoutRedis(t *testing.T) {
 
 // TestEnvoyReload: no request is lost while the rules change.
 func TestEnvoyReload(t *testing.T) {
+	t.Parallel()
 	file, text := rules(t)
 	s := startServing(t, "--config", file)
 	g := startEnvoy(t, s.address, "failure_mode_deny: false", "failure_mode_deny: true", "- actions: [{remote_address: {}}]", "")

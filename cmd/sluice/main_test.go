@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Tests of real processes mostly wait. A -parallel of the command line overrides this.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"sluice": main,
 		"job":    job,
@@ -20,6 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

@@ -18,11 +18,11 @@ import (
 
 // TestProxyNotifies: systemd learns when the proxy serves, when it reloads, and when it ends.
 func TestProxyNotifies(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	require.NoError(t, err)
 	defer func() { _ = socket.Close() }()
-	t.Setenv("NOTIFY_SOCKET", name)
 	next := func() string {
 		t.Helper()
 		require.NoError(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -35,7 +35,7 @@ func TestProxyNotifies(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	text := "listen: 127.0.0.1:0\nto: http://127.0.0.1:1\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	s := startWith(t, []string{"NOTIFY_SOCKET=" + name}, programs(t), "sluice", "proxy", "--config", file)
 	require.Equal(t, "READY=1", next())
 	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
 	require.True(t, ok)

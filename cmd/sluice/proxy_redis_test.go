@@ -21,6 +21,7 @@ import (
 // TestProxiesShareALimit: what one proxy has granted counts in the other, for each client; while Redis is away a policy
 // that fails open lets pass, and the others answer 503.
 func TestProxiesShareALimit(t *testing.T) {
+	t.Parallel()
 	url, redis := redisServer(t)
 	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
@@ -54,6 +55,7 @@ routes: {/: each, /open: open}
 // TestResetOnRedis: a reset by one proxy counts for all of them at once, for one key and for all keys, those that this proxy
 // has never seen too.
 func TestResetOnRedis(t *testing.T) {
+	t.Parallel()
 	url, redis := redisServer(t)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("costs") {
@@ -149,6 +151,7 @@ func twoProxies(t *testing.T, file string) (addresses, admins []string) {
 
 // TestResetOfAGroupOnRedis: a proxy has no room for a key, and another one, which never had the key, resets it.
 func TestResetOfAGroupOnRedis(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
@@ -183,6 +186,7 @@ func clientOf(t *testing.T, url string) *redis.Client {
 // TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with
 // that file, and one of another kind is another limit.
 func TestReloadOnRedis(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
@@ -218,6 +222,7 @@ func TestReloadOnRedis(t *testing.T) {
 // TestProxyIsWarm: the server of Redis has the connections and the scripts before the proxy serves, and before new limits
 // are in force; a request opens none and sends no script.
 func TestProxyIsWarm(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	c := clientOf(t, url)
 	seen := func() (scripts, connections, asked int) {
@@ -259,6 +264,7 @@ func TestProxyIsWarm(t *testing.T) {
 
 // TestRedisIsAway: a proxy starts, and its policies decide, whether Redis refuses connections or never answers.
 func TestRedisIsAway(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()

@@ -96,6 +96,7 @@ const (
 
 // TestServe: calls are answered; the rules are watched, changed and reset; the server tells how it is.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
 	s := startServing(t, "--config", file, "--headers")
@@ -207,6 +208,7 @@ func TestServe(t *testing.T) {
 
 // A rule whose name another one has, here that for the limits that requests bring, is reported together with it.
 func TestServeOneName(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- {key: override, limit: 2/day}\n"), 0o600))
 	s := startServing(t, "--config", file)
@@ -222,6 +224,7 @@ func TestServeOneName(t *testing.T) {
 
 // TestServeFolder: a folder that is replaced by a link to another one, as Kubernetes does it, under load.
 func TestServeFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, requests := range map[string]string{"..1": "1000000", "..2": "2000000"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
@@ -261,6 +264,7 @@ func TestServeFolder(t *testing.T) {
 
 // TestServeRedis: two servers share the limits; while Redis is stopped they answer as fail-open says.
 func TestServeRedis(t *testing.T) {
+	t.Parallel()
 	url, redis := redisServer(t)
 	file := filepath.Join(t.TempDir(), "shop.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(shopRules+"- {key: closed, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100}}\n"), 0o600))
@@ -306,6 +310,7 @@ func TestServeRedis(t *testing.T) {
 
 // TestServeRedisPassword: limits that Redis does not decide are logged, with the reason.
 func TestServeRedisPassword(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	o, err := redis.ParseURL(url)
 	require.NoError(t, err)

@@ -47,11 +47,19 @@ type started struct {
 // the next: a signal that this process takes is not.
 var heedHangups = sync.OnceFunc(func() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) })
 
+// start starts one of the programs in dir.
 func start(t *testing.T, dir, name string, args ...string) *started {
+	t.Helper()
+	return startWith(t, nil, dir, name, args...)
+}
+
+// startWith is start with more variables in the environment.
+func startWith(t *testing.T, variables []string, dir, name string, args ...string) *started {
 	t.Helper()
 	heedHangups()
 	c := exec.Command(filepath.Join(dir, name), args...)
 	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	c.Env = append(c.Env, variables...)
 	s := &started{Cmd: c, t: t}
 	in, err := c.StdinPipe()
 	require.NoError(t, err)

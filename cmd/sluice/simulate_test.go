@@ -23,6 +23,7 @@ import (
 // TestSimulateAgreesWithTheProxy: of the proxy's own access log simulate tells, for the same file, what its policies have
 // rejected, and what those in shadow would have.
 func TestSimulateAgreesWithTheProxy(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer backend.Close()
 	dir := t.TempDir()

@@ -273,6 +273,7 @@ func TestWaitWhileRedisGoes(t *testing.T) {
 
 // TestWaitAtMost: a wait ends with status 75 after --max-wait, and says meanwhile that it waits.
 func TestWaitAtMost(t *testing.T) {
+	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
 	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
@@ -288,8 +289,7 @@ func TestWaitAtMost(t *testing.T) {
 	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line\nsluice wait: no permit of k came free within 1.2s\n", errs)
 	inLine(t, url, 1)
 	assert.Equal(t, "sluice wait: waiting for a permit of k", first.line(first.errs))
-	t.Setenv("SLUICE_REDIS", url)
-	status, _, errs = start(t, dir, "sluice", "wait", "--key", "k", "--try", "concurrency 1").ends()
+	status, _, errs = startWith(t, []string{"SLUICE_REDIS=" + url}, dir, "sluice", "wait", "--key", "k", "--try", "concurrency 1").ends()
 	assert.Equal(t, 75, status)
 	assert.Equal(t, "sluice wait: no permit of k is free now\n", errs)
 }
