@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -56,7 +55,7 @@ func (p *Pool) Group(ctx context.Context) *Group {
 //
 // Stop producing at the first false: the group has ended, and later calls return false too.
 //
-// An error that keeps a task from running becomes the group's error: [ErrClosed], [core.ErrClosed] of a
+// An error that keeps a task from running becomes the group's error, unless Wait has returned: [ErrClosed], [core.ErrClosed] of a
 // closed limiter, ctx.Err(), the error for a nil task, or the limiter's rejection. A rate limiter of package
 // core rejects a task immediately if its permits would come after the deadline of the group's context; this
 // rejection matches [context.DeadlineExceeded].
@@ -67,8 +66,7 @@ func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 func (g *Group) GoN(permits int, t Task) (taken bool) {
 	if g.tasks.Add(1) < 0 {
 		g.tasks.Add(-1)
-		g.fail(cmp.Or(reasonToEnd(g.ctx), context.Canceled))
-		return false
+		return false // and Wait has returned, so the group's error stays as it is
 	}
 	var err error
 	defer func() { // deferred, because the limiter may panic
@@ -88,8 +86,7 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 // Later errors are discarded; most are consequences of the first. No task of the group runs
 // after Wait has returned, even if other goroutines call Go meanwhile: Wait waits for the tasks that
 // Go has taken, and once there are none Go takes no more. Call Wait after the
-// last call of Go. A later Go returns false and starts nothing, and another Wait then returns its error, such as
-// context.Canceled.
+// last call of Go. A later Go returns false and starts nothing, and a later Wait returns the same error again.
 //
 // If the group's context ends, Wait removes the group's tasks from the queue immediately, and
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task

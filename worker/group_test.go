@@ -214,6 +214,7 @@ func TestGoReportsWhetherItTookTheTask(t *testing.T) {
 			require.True(t, g.GoN(0, nothing))
 			require.NoError(t, g.Wait())
 			require.False(t, g.Go(never), "after Wait")
+			require.NoError(t, g.Wait(), "again")
 
 			g = p.Group(t.Context())
 			require.True(t, g.Go(fails))
