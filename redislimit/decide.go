@@ -54,7 +54,7 @@ func (e *engine) failLocked(req *request, err error) {
 
 // rejectLocked decides that the limit has no room for the request.
 func (e *engine) rejectLocked(req *request, now time.Time, reason string) {
-	e.rejected++
+	e.rejected.Add(1)
 	req.reason = reason
 	if e.limits.rate() {
 		req.retry = lasts(e.limits.period()) // if nothing is known
@@ -69,14 +69,10 @@ func (e *engine) rejectLocked(req *request, now time.Time, reason string) {
 
 // unreachableLocked has Unavailable decide the request.
 func (e *engine) unreachableLocked(req *request, err error) {
-	switch e.shared.Unavailable {
-	case FailClosed:
-		e.rejected++
+	if e.shared.Unavailable == FailClosed {
+		e.rejected.Add(1)
 		e.failLocked(req, err)
 		return
-	case FailOpen:
-		e.granted++
-	case UseLocal: // counted when Local has decided
 	}
 	e.decideLocked(req, unreachable)
 }
@@ -85,24 +81,20 @@ func (e *engine) unreachableLocked(req *request, err error) {
 func (e *engine) abandon(req *request) bool {
 	e.mu.Lock()
 	defer e.unlock()
-	if req.stage == decided {
+	switch q := &e.queue; req.stage {
+	case decided:
 		return false
-	}
-	e.abandonLocked(req)
-	return true
-}
-
-func (e *engine) abandonLocked(req *request) {
-	if q := &e.queue; req.stage == queued {
+	case queued:
 		first := req.permits > 0 && req == q.head(e.limits.order)
 		q.removeLocked(req)
 		q.asks = q.asks || first && q.permits > 0 // others may be served now
+	case asking, abandoned:
 	}
 	req.stage = abandoned
+	return true
 }
 
-// returnLocked returns the permits of a grant that no caller is left to take. A grant that was counted stays counted, because
-// counts do not fall.
+// returnLocked returns the permits of a grant that no caller is left to take.
 func (e *engine) returnLocked(req *request) {
 	switch {
 	case req.permits == 0:
@@ -133,6 +125,7 @@ func (e *engine) leaseOf(req *request) core.Lease {
 }
 
 func (e *engine) grantOf(req *request) core.Lease {
+	e.granted.Add(1)
 	room := [7]core.Metadata{}
 	m := req.appendMetadata(room[:0])
 	if req.lease != nil {
@@ -166,17 +159,16 @@ func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
 
 // unrecorded returns the lease of FailOpen, which holds nothing.
 func (e *engine) unrecorded(req *request) core.Lease {
+	e.granted.Add(1)
 	return core.Grant(req.permits, nil, append(req.limits.appendMetadata(nil, 0), grantKey.With(&grant{e: e, limits: req.limits}))...)
 }
 
 // count counts the decision of Shared.Local.
 func (e *engine) count(l core.Lease) core.Lease {
-	e.mu.Lock()
-	defer e.unlock()
 	if l.Acquired() {
-		e.granted++
+		e.granted.Add(1)
 	} else if errors.Is(l.Err(), core.ErrRejected) {
-		e.rejected++
+		e.rejected.Add(1)
 	}
 	return l
 }

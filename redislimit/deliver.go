@@ -46,7 +46,6 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 	}
 	if last := c.reply.last; last.left > 0 && (e.queue.permits == 0 || c.waiters > 0) {
 		for req := waiter(e.queue.zeroPermits.Front()); req != nil; req = waiter(e.queue.zeroPermits.Front()) {
-			e.granted++
 			req.result = result{left: last.left, reset: last.reset, window: last.window}
 			e.decideLocked(req, granted)
 		}
@@ -99,9 +98,6 @@ func (p *pipeline) learnLocked(c *call, now time.Time) {
 // grantLocked handles a request that the store granted, and reports whether its caller takes the grant.
 func (p *pipeline) grantLocked(c *call, req *request, got result) bool {
 	e := p.e
-	if req.isCanceled() && req.stage != decided {
-		e.abandonLocked(req)
-	}
 	wanted := req.stage == asking || req.stage == queued
 	if !wanted {
 		req = &request{permits: req.permits, id: req.id} // the caller of a decided request may be reading it
@@ -114,7 +110,6 @@ func (p *pipeline) grantLocked(c *call, req *request, got result) bool {
 		e.returnLocked(req)
 		return false
 	}
-	e.granted++
 	e.memory.prefetch.used += int64(req.permits)
 	e.decideLocked(req, granted)
 	return true

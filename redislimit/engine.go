@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -25,6 +26,8 @@ type engine struct {
 	channel string      // where releases are published; empty for a rate limiter
 	locals  wait.Source // ends the waits in Shared.Local at Close
 
+	granted, rejected atomic.Uint64 // grants count when their caller takes them, so that a canceled wait does not
+
 	// mu guards the fields below, and the components. Only unlock releases it: a function takes and releases it, or its name
 	// ends in Locked. It is held neither during a call of the store nor while a user's code runs. Of other locks only the
 	// breaker's is taken under it.
@@ -35,9 +38,7 @@ type engine struct {
 	pipeline pipeline
 	queue    queue
 	keeper   keeper
-	looked   time.Time // when Statistics last asked the store
-	granted  uint64
-	rejected uint64
+	looked   time.Time       // when Statistics last asked the store
 	woken    []chan struct{} // to be closed after the mutex is released
 	ended    []func()        // to be called after the mutex is released
 }
@@ -171,7 +172,7 @@ func (e *engine) lookIfStaleLocked() *operation {
 func (e *engine) statisticsLocked() core.Statistics {
 	return core.Statistics{
 		Limit: e.limits.limit, Available: e.memory.available(e.limits, time.Now()), Queued: e.queue.permits,
-		Granted: e.granted, Rejected: e.rejected,
+		Granted: e.granted.Load(), Rejected: e.rejected.Load(),
 	}
 }
 
@@ -262,11 +263,6 @@ func (e *engine) await(ctx context.Context, req *request) error {
 	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
 	// A core.Switch gives the next request its turn when Done is called, so the pipeline must have this one before.
 	canceled := ctx.Done()
-	if canceled != nil && req.done != nil {
-		e.mu.Lock()
-		req.canceled = canceled
-		e.unlock() //nolint:contextcheck // as above
-	}
 	switch {
 	case leads && canceled == nil:
 		e.pipeline.lead() //nolint:contextcheck // as above
@@ -304,7 +300,6 @@ func (e *engine) submit(req *request) (leads bool) {
 	m := &e.memory
 	switch {
 	case m.prefetch.spend(req.permits, now):
-		e.granted++
 		req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.stamp, window: m.window}
 		e.decideLocked(req, granted)
 	case m.refuses(req.permits, now):

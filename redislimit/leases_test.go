@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -248,19 +249,31 @@ func (c *canceledLate) Err() error {
 	return context.Canceled
 }
 
-// A caller whose context ends when it is granted permits gets the context's error, and the permits are returned.
+// A caller whose context ends when it is granted permits gets the context's error. The permits are returned, and the grant does
+// not count, whether the caller has waited or not, and also if it asked for no permits.
 func TestAGrantThatComesWithTheCancelIsReturned(t *testing.T) {
 	for _, kind := range []string{"bucket", "fixed", "sliding", "concurrency"} {
-		t.Run(kind, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
-				l := ofKind(t, kind, s.shared("key"), 5)
-				lease, err := l.Acquire(&canceledLate{Context: t.Context()}, 3)
-				require.Equal(t, context.Canceled, err)
-				require.False(t, lease.Acquired())
-				synctest.Wait()
-				require.Equal(t, 5, l.Available())
-			})
-		})
+		for _, permits := range []int{0, 3} {
+			for _, waits := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %d permits, waits %t", kind, permits, waits), func(t *testing.T) {
+					bubble(t, func(t *testing.T, s *server) {
+						l := ofKind(t, kind, s.shared("key"), 5)
+						before := uint64(0)
+						if waits {
+							held := takes(t, l, 5)
+							time.AfterFunc(time.Minute, held.Release)
+							before = 1
+						}
+						lease, err := l.Acquire(&canceledLate{Context: t.Context()}, permits)
+						require.Equal(t, context.Canceled, err)
+						require.False(t, lease.Acquired())
+						synctest.Wait()
+						require.Equal(t, before, l.Statistics().Granted)
+						require.Equal(t, 5, l.Available())
+					})
+				})
+			}
+		}
 	}
 }
 

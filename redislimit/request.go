@@ -9,10 +9,9 @@ import (
 // Acquire that the store refused, queued.
 type request struct {
 	permits  int
-	waits    bool            // it is an Acquire, which may be queued
-	canceled <-chan struct{} // closed when the caller gives up; nil if it cannot
-	deadline time.Time       // the caller's; zero if there is none
-	expires  time.Time       // when its Timeout ends
+	waits    bool      // it is an Acquire, which may be queued
+	deadline time.Time // the caller's; zero if there is none
+	expires  time.Time // when its Timeout ends
 
 	// The engine's mutex guards these fields. Once the request is decided, they do not change.
 	stage   stage
@@ -55,13 +54,3 @@ const (
 	failed      // for another reason than the limit
 	unreachable // [StoreOptions].Unavailable decides
 )
-
-// isCanceled reports whether the caller has given up, even if its goroutine has not noticed yet.
-func (req *request) isCanceled() bool {
-	select {
-	case <-req.canceled:
-		return true
-	default:
-		return false
-	}
-}
