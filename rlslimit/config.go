@@ -310,21 +310,21 @@ func (n *node) add(child *node) {
 	}
 }
 
-// find returns the most specific descriptor below n, or nil.
-func (n *node) find(key, value string) *node {
+// find returns the most specific descriptor below n, or nil, and how many wildcards it has compared.
+func (n *node) find(key, value string) (found *node, compared int) {
 	b := n.below[key]
 	if b == nil {
-		return nil
+		return nil, 0
 	}
 	if found := b.exact[value]; found != nil {
-		return found
+		return found, 0
 	}
-	for _, p := range b.wildcards {
+	for i, p := range b.wildcards {
 		if p.matches(value) {
-			return p.node
+			return p.node, i + 1
 		}
 	}
-	return b.any
+	return b.any, len(b.wildcards)
 }
 
 // name returns the entry as the reference names it.

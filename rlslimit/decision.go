@@ -19,8 +19,22 @@ import (
 type decision struct {
 	service *Service
 	domain  *domain // nil if no domain has the name
-	visits  []visit // one for each descriptor
+	visits  []visit // one per descriptor
 	over    bool    // the request is over the limit
+	work    int     // since ctx was last polled
+}
+
+// pollEvery is how much work a decision does before it polls whether the client is still there. Each descriptor is work, and each
+// lookup of an entry, and each wildcard and each replaced name that is compared.
+const pollEvery = 256
+
+// worked counts work, and returns ctx's error if it is time to poll it.
+func (d *decision) worked(ctx context.Context, n int) error {
+	if d.work += n; d.work < pollEvery {
+		return nil
+	}
+	d.work = 0
+	return ctx.Err()
 }
 
 // visit is a descriptor while it is decided.
@@ -50,17 +64,20 @@ const (
 )
 
 // match finds the rule of the entries.
-func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
-	n := &d.root
+func (d *decision) match(v *visit, entries []*envoy.RateLimitDescriptor_Entry) {
+	n := &d.domain.root
 	for _, e := range entries {
-		if n = n.find(e.GetKey(), e.GetValue()); n == nil {
+		var compared int
+		n, compared = n.find(e.GetKey(), e.GetValue())
+		d.work += 1 + compared
+		if n == nil {
 			return
 		}
 	}
 	if n.rule == nil {
 		return
 	}
-	v.rule = d.live[n.rule]
+	v.rule = d.domain.live[n.rule]
 	v.config = v.rule.config.Load()
 	v.limit = v.config.limit
 	parts := n.rule.valueParts
@@ -197,9 +214,6 @@ func (d *decision) finish(ctx context.Context, left error) {
 	}
 }
 
-// pollEvery is after how many descriptors a decision in memory looks whether the client is still there.
-const pollEvery = 256
-
 // ask asks the limiters of all descriptors: in memory one after the other, and at a store several concurrently, so that a
 // request takes one round trip.
 func (d *decision) ask(ctx context.Context) {
@@ -213,7 +227,7 @@ func (d *decision) ask(ctx context.Context) {
 		case d.service.stored():
 			v.outcome = unanswered // until there is a reply
 			stored = append(stored, v)
-		case i%pollEvery == 0 && ctx.Err() != nil:
+		case d.worked(ctx, 1) != nil:
 			return
 		default:
 			v.decided(d, v.tryAcquire()) //nolint:contextcheck // it does not wait

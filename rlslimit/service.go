@@ -220,7 +220,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 		return nil, status.Error(codes.Unavailable, errClosed.Error())
 	}
 	room := [4]visit{}
-	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: room[:0]}
+	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: room[:0], work: pollEvery}
 	if err := d.find(ctx, req); err != nil {
 		return nil, err
 	}
@@ -264,10 +264,7 @@ func (s *Service) logShadowed(v *visit) {
 
 // find finds the rule of each descriptor.
 func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) error {
-	for i, descriptor := range req.GetDescriptors() {
-		if err := ctx.Err(); err != nil && i%pollEvery == 0 {
-			return status.FromContextError(err).Err()
-		}
+	for _, descriptor := range req.GetDescriptors() {
 		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
 		if l := descriptor.GetLimit(); l != nil {
 			unit := timeUnit(l.GetUnit())
@@ -282,11 +279,16 @@ func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) er
 				v.overrideLimit(d.domain, descriptor, limit)
 			}
 		} else if d.domain != nil {
-			v.match(d.domain, descriptor.GetEntries())
+			d.match(&v, descriptor.GetEntries())
 		}
 		d.visits = append(d.visits, v)
+		if err := d.worked(ctx, 1); err != nil {
+			return status.FromContextError(err).Err()
+		}
 	}
-	d.replace()
+	if err := d.replace(ctx); err != nil {
+		return status.FromContextError(err).Err()
+	}
 	return nil
 }
 
@@ -298,8 +300,8 @@ func hitsOf(req *ratelimit.RateLimitRequest, descriptor *envoy.RateLimitDescript
 	return uint64(max(req.GetHitsAddend(), 1))
 }
 
-// replace leaves out the limits that others replace.
-func (d *decision) replace() {
+// replace leaves out the limits that others replace. It returns ctx's error if ctx is done.
+func (d *decision) replace(ctx context.Context) error {
 	var replaced map[string]bool
 	var seen map[*ruleConfig]bool // many descriptors may have one rule
 	for i := range d.visits {
@@ -314,13 +316,17 @@ func (d *decision) replace() {
 		for _, name := range t.replaces {
 			replaced[name] = true
 		}
+		if err := d.worked(ctx, len(t.replaces)); err != nil {
+			return err
+		}
 	}
 	if replaced == nil {
-		return
+		return nil
 	}
 	for i := range d.visits {
 		if v := &d.visits[i]; v.config != nil && !v.config.unlimited && v.config.limitName != "" && replaced[v.config.limitName] {
 			*v = visit{hits: v.hits}
 		}
 	}
+	return nil
 }

@@ -458,10 +458,46 @@ func TestManyDescriptors(t *testing.T) {
 	r := full(t, s, req)
 	assert.Equal(t, ratelimit.RateLimitResponse_OK, r.GetOverallCode())
 	assert.Equal(t, "OK: OK 10001/20001 left", decided(ask(t, s, hits(0, "all=x"))))
-	for _, looks := range []int{0, 1, 50, 79, 80, 120, 150} {
+	for _, looks := range []int{0, 1, 50, 150, 160, 200, 230} {
 		_, err := s.ShouldRateLimit(&leaving{t.Context(), looks}, req)
 		assert.Equal(t, codes.Canceled, status.Code(err))
 		assert.Equal(t, "OK: OK 10001/20001 left; OK 20000/30000 left", decided(ask(t, s, hits(0, "all=x"), hits(0, "vip=x"))))
+	}
+}
+
+// polls counts how often a decision polls its context, which it does after a certain amount of work.
+type polls struct {
+	context.Context
+
+	n int
+}
+
+func (p *polls) Err() error {
+	p.n++
+	return nil
+}
+
+// The work for a request grows with its descriptors, and not faster: each is looked up, and compared with the wildcards of its
+// key, once; and a rule's list of replaced names is read once, however many descriptors have the rule.
+func TestTheWorkIsLinear(t *testing.T) {
+	t.Parallel()
+	s := service(t, `
+- {key: all, rate_limit: {name: all, unit: week, unit_multiplier: 9, requests_per_unit: 100000}}
+- {key: vip, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100000, replaces: [{name: a}, {name: b}, {name: c}]}}
+- {key: path, value: "/a*", rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100000}}
+- {key: path, value: "*z", rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100000}}
+`)
+	for _, n := range []int{1000, 20_000} {
+		req := &ratelimit.RateLimitRequest{Domain: "d"}
+		for range n / 4 {
+			req.Descriptors = append(req.Descriptors, entries("all=x"), entries("vip=x"), entries("path=/xyz"), override(100_000, types.RateLimitUnit_DAY, "own=x"))
+		}
+		ctx := &polls{Context: t.Context()}
+		_, err := s.ShouldRateLimit(ctx, req)
+		require.NoError(t, err)
+		// A poll stands for 256 steps. Four descriptors take 13: each is read and asked, three are looked up, and one of them is
+		// compared with two wildcards.
+		assert.InDelta(t, 13*n/4/256, ctx.n, 3)
 	}
 }
 
