@@ -36,8 +36,8 @@ func (c *Config) check(fault faultFunc) {
 			fault(c.at["redis"], "redis is no URL such as redis://127.0.0.1:6379/0 or redis://:PASSWORD@HOST:6379/0, with %%40 for an @ in PASSWORD")
 		}
 	}
-	c.checkPolicies(fault)
 	c.checkRoutes(fault)
+	c.checkPolicies(fault)
 }
 
 // Warnings returns what has no effect: it may be a mistake, and is no fault.
@@ -115,22 +115,16 @@ func (c *Config) checkPolicies(fault faultFunc) {
 	if c.Global != nil {
 		all = append([]Policy{*c.Global}, all...)
 	}
-	patterns := make(map[string]bool)
-	for _, to := range c.Routes {
-		if pattern, err := route.Pattern(to.Pattern); err == nil {
-			patterns[pattern] = true
-		}
-	}
 	for _, p := range all {
 		c.checkDropped(fault, &p, "key", p.Key)
 		c.checkDropped(fault, &p, "flow", p.Flow)
 		p.checkFlow(fault)
 		for _, l := range p.all() {
-			if err := p.checkLimit(l.limit); err != nil {
-				fault(l.at, "%v", err)
+			if err := p.checkLimit(l.Limit); err != nil {
+				fault(l.At, "%v", err)
 			}
 		}
-		p.Overrides.checkPatterns(fault, p.Key, patterns)
+		p.Overrides.checkPatterns(fault, p.Key, c.Mux)
 	}
 }
 
@@ -138,8 +132,8 @@ func (c *Config) checkPolicies(fault faultFunc) {
 func (c *Config) checkDropped(fault faultFunc, p *Policy, field string, key Key) {
 	for _, part := range key {
 		switch {
-		case part.Kind != KeyHeader || PassesHeader(part.Header, c.Underscores):
-		case PassesHeader(part.Header, true):
+		case part.Kind != KeyHeader || PassesHeader(part.Name, c.Underscores):
+		case PassesHeader(part.Name, true):
 			fault(p.at[field], "%s is %s, but headers with underscores are dropped; add underscores: true", field, part)
 		default:
 			fault(p.at[field], "%s is %s, but headers with other characters than letters, digits and hyphens are dropped", field, part)
@@ -162,21 +156,11 @@ func PassesHeader(name string, underscores bool) bool {
 	return true
 }
 
-// placed is a limit and its place.
-type placed struct {
-	limit spec.Limit
-	at    yamlconf.Place
-}
-
 // all returns the limits of p on requests, and those of its overrides.
-func (p *Policy) all() (all []placed) {
-	for i, l := range p.Limits {
-		all = append(all, placed{l, p.Places[i]})
-	}
+func (p *Policy) all() []Limit {
+	all := slices.Clone(p.Limits)
 	for _, o := range p.Overrides.All {
-		for i, l := range o.Limits {
-			all = append(all, placed{l, o.Places[i]})
-		}
+		all = append(all, o.Limits...)
 	}
 	return all
 }
@@ -186,7 +170,7 @@ func (p *Policy) all() (all []placed) {
 func (p *Policy) CheckLimits() error {
 	var err error
 	for _, l := range p.all() {
-		err = errors.Join(err, p.checkLimit(l.limit))
+		err = errors.Join(err, p.checkLimit(l.Limit))
 	}
 	return err
 }
@@ -208,24 +192,32 @@ func (p *Policy) checkLimit(l spec.Limit) error {
 	return nil
 }
 
+// checkRoutes makes the mux, and finds routes that cannot be and policies that there are not.
 func (c *Config) checkRoutes(fault faultFunc) {
-	names := make(map[string]bool)
-	for _, p := range c.Policies {
-		names[p.Name] = c.Global == nil || p.Name != c.Global.Name
+	policies := make(map[string]*Policy)
+	for i := range c.Policies {
+		policies[c.Policies[i].Name] = &c.Policies[i]
 	}
-	routes := make([]route.Route[bool], len(c.Routes))
-	for i, to := range c.Routes {
-		routes[i].Pattern = to.Pattern
-	}
-	_, errs := route.New(routes)
-	for i, to := range c.Routes {
-		for _, name := range to.Policies {
-			if !names[name] {
-				fault(to.At, "route %q: no policy is named %q", to.Pattern, name)
-			}
+	routes := make([]route.Route, len(c.Routes))
+	for i, r := range c.Routes {
+		routes[i].Pattern = r.Pattern
+		if !r.Exempt {
+			routes[i].Segments = segments(nil, c.Global)
 		}
-		if errs[i] != nil {
-			fault(to.At, "route %v", errs[i])
+		for _, name := range r.Policies {
+			p := policies[name]
+			if p == nil || c.Global != nil && name == c.Global.Name {
+				fault(r.At, "route %q: no policy is named %q", r.Pattern, name)
+				continue
+			}
+			routes[i].Segments = segments(routes[i].Segments, p)
+		}
+	}
+	var errs []error
+	c.Mux, errs = route.New(routes)
+	for i, err := range errs {
+		if err != nil {
+			fault(c.Routes[i].At, "route %v", err)
 		}
 	}
 }

@@ -23,11 +23,12 @@ type Config struct {
 	Trusted  []netip.Prefix // proxies whose headers are believed
 	Headers  httplimit.Headers
 	Problems bool
-	Admin    string   // host:port; "": none
-	Redis    string   // URL; "": the limits are this process's own
-	Global   *Policy  // nil: none
-	Policies []Policy // in the order of the file
-	Routes   []Route  // in the order of the file
+	Admin    string     // host:port; "": none
+	Redis    string     // URL; "": the limits are this process's own
+	Global   *Policy    // nil: none
+	Policies []Policy   // in the order of the file
+	Routes   []Route    // in the order of the file; one for all requests if it has none
+	Mux      *route.Mux // finds a request's route in Routes
 
 	RedisBudget    time.Duration // how long a decision by Redis may take; 0: 50 ms
 	BackendTimeout time.Duration // how long a backend may be silent; 0: no limit
@@ -88,6 +89,9 @@ func Parse(name string, text []byte) (c *Config, err error) {
 		}
 		c = &Config{LogFormat: CombinedLog, Keys: defaultKeys, BackendTimeout: defaultBackendTimeout, file: name, at: make(map[string]yamlconf.Place)}
 		c.read(root)
+		if len(c.Routes) == 0 {
+			c.Routes = []Route{{Pattern: "/"}}
+		}
 		c.check(root.FaultAt)
 	})
 	return c, yamlconf.Join(err)
@@ -104,32 +108,6 @@ func (c *Config) Where(key string) yamlconf.Place {
 		return at
 	}
 	return yamlconf.Place{Line: 1, Column: 1}
-}
-
-// NewMux returns what finds the route of a request, with a value for each route. A file without routes has one for all
-// requests.
-func NewMux[T any](c *Config, value func(Route) T) *route.Mux[T] {
-	routes := c.Routes
-	if len(routes) == 0 {
-		routes = []Route{{Pattern: "/"}}
-	}
-	policies := make(map[string]*Policy)
-	for i := range c.Policies {
-		policies[c.Policies[i].Name] = &c.Policies[i]
-	}
-	all := make([]route.Route[T], len(routes))
-	for i, r := range routes {
-		all[i] = route.Route[T]{Pattern: r.Pattern, Value: value(r)}
-		if r.Exempt {
-			continue
-		}
-		all[i].Segments = segments(nil, c.Global)
-		for _, name := range r.Policies {
-			all[i].Segments = segments(all[i].Segments, policies[name])
-		}
-	}
-	m, _ := route.New(all) // Parse has found what is wrong
-	return m
 }
 
 // segments appends the segments of the path that the key and the flow of a policy have.

@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, "-", c.AccessLog)
 	require.Len(t, c.Policies, 3)
 	export := c.Policies[2]
-	assert.Equal(t, config.Key{{Kind: config.KeyHeader, Header: "X-Api-Key"}, {Kind: config.KeyPath, Segment: 1}}, export.Key)
+	assert.Equal(t, config.Key{{Kind: config.KeyHeader, Name: "X-Api-Key"}, {Kind: config.KeyPath, Name: "1", Segment: 1}}, export.Key)
 	assert.Equal(t, "header:X-Api-Key, path:1", export.Key.String())
 	require.Len(t, export.Overrides.All, 2)
 	assert.Len(t, export.Overrides.All[0].Limits, 2)
@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 	require.Len(t, export.Limits, 2)
 	assert.Equal(t, spec.Concurrency, export.Limits[1].Kind)
 	assert.Equal(t, 2<<20, export.Download.Permits)
-	assert.Equal(t, yamlconf.Place{Line: 16, Column: 48}, export.Places[0])
+	assert.Equal(t, yamlconf.Place{Line: 16, Column: 48}, export.Limits[0].At)
 	require.Len(t, c.Routes, 5)
 	assert.True(t, c.Routes[3].Exempt)
 	assert.Empty(t, c.Routes[4].Policies)
@@ -399,11 +399,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, p := range c.Policies {
-			require.Len(t, p.Places, len(p.Limits))
 			require.NoError(t, p.CheckLimits())
 			for _, o := range p.Overrides.All {
 				require.NotEmpty(t, o.Limits)
-				require.Len(t, o.Places, len(o.Limits))
 			}
 		}
 		_, _ = c.Backends()

@@ -11,7 +11,7 @@ import (
 const maxWeight = 1 << 20
 
 // readWeights reads the weights of a policy whose flow has been read.
-func (p *Policy) readWeights(n yamlconf.Node) {
+func (p *Policy) readWeights(n yamlconf.Node, key string) {
 	switch {
 	case !p.has("flow"):
 		n.Fault("weights are those of flows, and the policy has none: add flow, such as flow: header:X-Api-Key")
@@ -23,7 +23,7 @@ func (p *Policy) readWeights(n yamlconf.Node) {
 		return
 	}
 	p.Weights = make(map[string]int)
-	for _, pair := range n.Pairs("weights") {
+	for _, pair := range n.Pairs(key) {
 		v, err := p.Flow[0].value(pair.Key)
 		if err != nil {
 			pair.At.Fault("weights: %v", err)
@@ -34,13 +34,15 @@ func (p *Policy) readWeights(n yamlconf.Node) {
 			pair.At.Fault("weights: %q is here twice", pair.Key)
 			continue
 		}
-		p.Weights[name] = number(pair.Value, "the weight of "+strconv.Quote(pair.Key), 1, maxWeight)
+		weight := 1
+		number(&weight, 1, maxWeight)(pair.Value, "the weight of "+strconv.Quote(pair.Key))
+		p.Weights[name] = weight
 	}
 }
 
 // checkFlow finds a flow in which no request waits.
 func (p *Policy) checkFlow(fault faultFunc) {
-	fair := slices.ContainsFunc(p.all(), func(l placed) bool { return l.limit.Order == core.FairShare })
+	fair := slices.ContainsFunc(p.all(), func(l Limit) bool { return l.Order == core.FairShare })
 	switch at := p.at["flow"]; {
 	case !p.has("flow") || len(p.all()) == 0:
 	case !fair:

@@ -22,23 +22,22 @@ type Key []KeyPart
 // KeyPart is a part of a key.
 type KeyPart struct {
 	Kind    KeyKind
-	Header  string // of KeyHeader
-	Name    string // of KeyCookie and KeyQuery
+	Name    string // of a header, a cookie or a parameter; of KeyPath the segment as a text
 	Segment int    // of KeyPath, from 1 on
 }
 
-// KeyKind says what a part of a key is.
-type KeyKind uint8
+// KeyKind says what a part of a key is, in the word of the file. A name follows some of them, as in header:NAME.
+type KeyKind string
 
 // The kinds.
 const (
-	KeyIP      KeyKind = iota + 1 // ip
-	KeyHeader                     // header:NAME
-	KeyHost                       // host
-	KeyPattern                    // pattern
-	KeyPath                       // path:N
-	KeyCookie                     // cookie:NAME
-	KeyQuery                      // query:NAME
+	KeyIP      KeyKind = "ip"
+	KeyHost    KeyKind = "host"
+	KeyPattern KeyKind = "pattern"
+	KeyHeader  KeyKind = "header"
+	KeyCookie  KeyKind = "cookie"
+	KeyQuery   KeyKind = "query"
+	KeyPath    KeyKind = "path"
 )
 
 // Value is the value of a part of a key.
@@ -97,23 +96,10 @@ func (k Key) String() string {
 
 // String returns the part as the file has it.
 func (p KeyPart) String() string {
-	switch p.Kind {
-	case KeyIP:
-		return "ip"
-	case KeyHeader:
-		return "header:" + p.Header
-	case KeyCookie:
-		return "cookie:" + p.Name
-	case KeyQuery:
-		return "query:" + p.Name
-	case KeyHost:
-		return "host"
-	case KeyPattern:
-		return "pattern"
-	case KeyPath:
-		return "path:" + strconv.Itoa(p.Segment)
+	if p.Name == "" {
+		return string(p.Kind)
 	}
-	return ""
+	return string(p.Kind) + ":" + p.Name
 }
 
 // Values returns the values that someone has written for the parts of the key.
@@ -170,8 +156,8 @@ func isClient(n netip.Prefix) bool {
 	return n.IsSingleIP() && n.Addr().Is4() || n.Addr().Is6() && n.Bits() == clientBits6
 }
 
-// readKey reads the parts of a field, which is key or flow.
-func readKey(field string, n yamlconf.Node) (key Key) {
+// read reads the parts of a field, which is key or flow.
+func (k *Key) read(n yamlconf.Node, field string) {
 	items := n.Items()
 	if len(items) == 0 {
 		n.Fault("%s is empty, want %s", field, wantKey)
@@ -180,13 +166,12 @@ func readKey(field string, n yamlconf.Node) (key Key) {
 		part, ok := readKeyPart(field, item)
 		switch {
 		case !ok:
-		case slices.Contains(key, part):
+		case slices.Contains(*k, part):
 			item.Fault("%s has %s twice", field, part)
 		default:
-			key = append(key, part)
+			*k = append(*k, part)
 		}
 	}
-	return key
 }
 
 const (
@@ -199,37 +184,33 @@ func readKeyPart(field string, n yamlconf.Node) (part KeyPart, ok bool) {
 	if !ok {
 		return part, false
 	}
-	kind, name, _ := strings.Cut(text, ":")
-	header := http.CanonicalHeaderKey(name)
-	switch {
-	case text == "ip":
-		return KeyPart{Kind: KeyIP}, true
-	case text == "host":
-		return KeyPart{Kind: KeyHost}, true
-	case text == "pattern":
-		return KeyPart{Kind: KeyPattern}, true
-	case kind == "header" && header == "Host":
-		n.Fault("%s is %q, whose value can be spelled in many ways; use %s: host", field, text, field)
-		return part, false
-	case kind == "header" && header == "Cookie":
-		n.Fault("%s is %q, whose value can be spelled in many ways; use %s: cookie:NAME", field, text, field)
-		return part, false
-	case kind == "header" && isToken(name):
-		return KeyPart{Kind: KeyHeader, Header: header}, true
-	case kind == "cookie" && isToken(name):
-		return KeyPart{Kind: KeyCookie, Name: name}, true
-	case kind == "query" && name != "":
-		return KeyPart{Kind: KeyQuery, Name: name}, true
-	case kind == "path":
-		segment, err := strconv.Atoi(name)
-		if err != nil || segment < 1 || segment > maxSegments {
-			n.Fault("%s is %q, want the number of a segment, such as path:1", field, text)
+	kind, name, named := strings.Cut(text, ":")
+	part = KeyPart{Kind: KeyKind(kind), Name: name}
+	want := wantKey
+	switch ok = false; part.Kind {
+	case KeyIP, KeyHost, KeyPattern:
+		ok = !named
+	case KeyHeader:
+		part.Name = http.CanonicalHeaderKey(name)
+		if instead := map[string]string{"Host": "host", "Cookie": "cookie:NAME"}[part.Name]; instead != "" {
+			n.Fault("%s is %q, whose value can be spelled in many ways; use %s: %s", field, text, field, instead)
 			return part, false
 		}
-		return KeyPart{Kind: KeyPath, Segment: segment}, true
+		ok = isToken(name)
+	case KeyCookie:
+		ok = isToken(name)
+	case KeyQuery:
+		ok = name != ""
+	case KeyPath:
+		var err error
+		part.Segment, err = strconv.Atoi(name)
+		part.Name = strconv.Itoa(part.Segment)
+		ok, want = err == nil && part.Segment >= 1 && part.Segment <= maxSegments, "the number of a segment, such as path:1"
 	}
-	n.Fault("%s is %q, want %s", field, text, wantKey)
-	return part, false
+	if !ok {
+		n.Fault("%s is %q, want %s", field, text, want)
+	}
+	return part, ok
 }
 
 // isToken reports whether a header or a cookie may be called so.

@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // Overrides are other limits for some keys of a policy. The zero value has none.
@@ -27,8 +27,7 @@ type width struct {
 type Override struct {
 	Name   string // tells it from the policy's others
 	At     yamlconf.Place
-	Limits []spec.Limit
-	Places []yamlconf.Place // of Limits
+	Limits []Limit
 
 	begin []Value // a Network that is no client's stands for all clients in it
 }
@@ -72,7 +71,7 @@ func (o *Overrides) find(key []Value) (int, bool) {
 func isWide(n netip.Prefix) bool { return n.IsValid() && !isClient(n) }
 
 // readOverrides reads the overrides of a policy whose key has been read.
-func (p *Policy) readOverrides(n yamlconf.Node) {
+func (p *Policy) readOverrides(n yamlconf.Node, _ string) {
 	if len(p.Key) == 0 {
 		if !p.has("key") { // else it has a fault
 			n.Fault("overrides are for some keys, and the policy has none: add key, such as key: ip")
@@ -110,11 +109,7 @@ func (o *Overrides) read(key Key, begin []Value, n yamlconf.Node) {
 			continue
 		}
 		made := Override{Name: join(values), At: pair.At.Place(), begin: values}
-		for _, item := range pair.Value.Items() {
-			if l, ok := readLimit(item); ok {
-				made.Limits, made.Places = append(made.Limits, l), append(made.Places, item.Place())
-			}
-		}
+		each(limits(&made.Limits))(pair.Value, "overrides")
 		if len(pair.Value.Items()) == 0 {
 			pair.At.Fault("overrides: %q has no limit, want one such as 1000/s, or unlimited", pair.Key)
 		}
@@ -152,10 +147,10 @@ func (p KeyPart) readValue(pair yamlconf.Pair) (Value, bool) {
 }
 
 // checkPatterns finds overrides for patterns that no route has.
-func (o *Overrides) checkPatterns(fault faultFunc, key Key, patterns map[string]bool) {
+func (o *Overrides) checkPatterns(fault faultFunc, key Key, mux *route.Mux) {
 	for _, one := range o.All {
 		for i, v := range one.begin {
-			if key[i].Kind == KeyPattern && !patterns[v.Text] {
+			if key[i].Kind == KeyPattern && !mux.Has(v.Text) {
 				fault(one.At, "overrides: no route has the pattern %q", v.Text)
 			}
 		}

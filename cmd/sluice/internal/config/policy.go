@@ -17,8 +17,7 @@ type Policy struct {
 	Name      string
 	At        yamlconf.Place
 	Key       Key
-	Limits    []spec.Limit     // all of them, in this order; empty if only bytes are limited
-	Places    []yamlconf.Place // of Limits
+	Limits    []Limit // all of them, in this order; empty if only bytes are limited
 	Overrides Overrides
 	Cost      int         // permits of a request; at least 1
 	Settle    string      // header or trailer of the response that has the cost; "": none
@@ -36,57 +35,40 @@ type Policy struct {
 	read int                       // limits, good ones and bad ones
 }
 
-func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) Policy {
-	p := Policy{Name: name, At: at, Cost: 1, at: make(map[string]yamlconf.Place)}
+// Limit is a limit and its place in the file.
+type Limit struct {
+	spec.Limit
+
+	At yamlconf.Place
+}
+
+func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) *Policy {
+	p := &Policy{Name: name, At: at, Cost: 1, at: make(map[string]yamlconf.Place)}
 	what := "policy " + strconv.Quote(name)
 	if name == "global" {
 		what = name
 	}
-	var overrides, weights yamlconf.Node
-	for _, pair := range n.Pairs(what) {
-		n := pair.Value
-		p.at[pair.Key] = n.Place()
-		switch pair.Key {
-		case "key":
-			p.Key = readKey("key", n)
-		case "flow":
-			p.Flow = readKey("flow", n)
-		case "weights":
-			weights = n // reading them needs the flow
-		case "overrides":
-			overrides = n // reading them needs the key
-		case "limit":
-			p.readLimits([]yamlconf.Node{n})
-		case "limits":
-			p.readLimits(n.Items())
-		case "cost":
-			p.Cost = number(n, "cost", 1, math.MaxInt32)
-		case "settle":
-			p.readSettle(n)
-		case "upload":
-			p.Upload = readBytes(n)
-		case "download":
-			p.Download = readBytes(n)
-		case "status":
-			p.Status = number(n, "status", 400, 599)
-		case "max-wait":
-			p.MaxWait, _ = readDuration(n, "max-wait")
-		case "count":
-			p.Failures = choice(n, "count", "all", "failures") == "failures"
-		case "fail-open":
-			p.FailOpen = boolean(n, "fail-open")
-		case "shadow":
-			p.Shadow = boolean(n, "shadow")
-		default:
-			pair.Unknown(what)
-		}
+	limit := func(n yamlconf.Node, key string) {
+		p.read++
+		limits(&p.Limits)(n, key)
 	}
-	if p.has("overrides") {
-		p.readOverrides(overrides)
-	}
-	if p.has("weights") {
-		p.readWeights(weights)
-	}
+	readOptions(n, what, p.at, []option{
+		{"key", p.Key.read},
+		{"flow", p.Flow.read},
+		{"limit", limit},
+		{"limits", each(limit)},
+		{"overrides", p.readOverrides},
+		{"weights", p.readWeights},
+		{"cost", number(&p.Cost, 1, math.MaxInt32)},
+		{"settle", p.readSettle},
+		{"upload", transfer(&p.Upload)},
+		{"download", transfer(&p.Download)},
+		{"max-wait", timeout(&p.MaxWait)},
+		{"status", number(&p.Status, 400, 599)},
+		{"count", choice(func(word string) { p.Failures = word == "failures" }, "all", "failures")},
+		{"fail-open", boolean(&p.FailOpen)},
+		{"shadow", boolean(&p.Shadow)},
+	})
 	p.checkKeys(n, what)
 	if !nameable(name) {
 		n.FaultAt(at, "%s: a name has ASCII letters, digits, '-', '_' and '.'", what)
@@ -116,17 +98,8 @@ func (p *Policy) checkKeys(n yamlconf.Node, what string) {
 	}
 }
 
-func (p *Policy) readLimits(items []yamlconf.Node) {
-	for _, item := range items {
-		p.read++
-		if l, ok := readLimit(item); ok {
-			p.Limits, p.Places = append(p.Limits, l), append(p.Places, item.Place())
-		}
-	}
-}
-
-func (p *Policy) readSettle(n yamlconf.Node) {
-	text, ok := n.Text("settle")
+func (p *Policy) readSettle(n yamlconf.Node, key string) {
+	text, ok := n.Text(key)
 	if ok && !isToken(text) {
 		n.Fault("settle is %q, want a header of the backend's response, such as X-Cost", text)
 	}
@@ -147,12 +120,3 @@ func nameable(name string) bool {
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-func readBytes(n yamlconf.Node) *spec.Limit {
-	l, ok := readLimit(n)
-	if !ok {
-		return nil
-	}
-	l.Bytes = l.Kind != spec.Unlimited // with or without a B: they come evenly
-	return &l
-}

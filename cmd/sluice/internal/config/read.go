@@ -13,151 +13,126 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
+// option is a key of a mapping and what reads its value.
+type option struct {
+	key  string
+	read reader
+}
+
+// reader reads the value of a key.
+type reader = func(n yamlconf.Node, key string)
+
+// readOptions reads a mapping in the order of its options, so that one may build on those before it, and keeps the places of
+// the values.
+func readOptions(n yamlconf.Node, what string, at map[string]yamlconf.Place, options []option) {
+	values := make(map[string]yamlconf.Node)
+	for _, p := range n.Pairs(what) {
+		if !slices.ContainsFunc(options, func(o option) bool { return o.key == p.Key }) {
+			p.Unknown(what)
+			continue
+		}
+		values[p.Key] = p.Value
+		at[p.Key] = p.Value.Place()
+	}
+	for _, o := range options {
+		if v, ok := values[o.key]; ok {
+			o.read(v, o.key)
+		}
+	}
+}
+
 // read reads the keys of the file.
 func (c *Config) read(root yamlconf.Node) {
-	for _, p := range root.Pairs("the file") {
-		n := p.Value
-		c.at[p.Key] = n.Place()
-		switch p.Key {
-		case "listen":
-			c.Listen = text(n, "listen")
-		case "admin":
-			c.Admin = text(n, "admin")
-		case "redis":
-			c.Redis = text(n, "redis")
-		case "redis-budget":
-			c.readRedisBudget(n)
-		case "backend-timeout":
-			c.BackendTimeout, _ = readDuration(n, "backend-timeout")
-		case "access-log":
-			c.readAccessLog(n)
-		case "tls":
-			c.readTLS(n)
-		case "to":
-			c.readTo(n)
-		case "trusted":
-			c.readTrusted(n)
-		case "problems":
-			c.Problems = boolean(n, "problems")
-		case "underscores":
-			c.Underscores = boolean(n, "underscores")
-		case "headers":
-			_ = c.Headers.UnmarshalText([]byte(choice(n, "headers", "retry-after", "x-ratelimit", "draft-11")))
-		case "host":
-			c.KeepHost = choice(n, "host", "keep", "backend") == "keep"
-		case "keys":
-			c.Keys = number(n, "keys", 1, math.MaxInt32)
-		case "max-body":
-			c.readMaxBody(n)
-		case "connections":
-			c.Connections = readConnections(n)
-		case "connections-per-ip":
-			c.ConnectionsPerIP = readConnections(n)
-		case "global":
-			global := readPolicy("global", n.Place(), n)
-			c.Global = &global
-		case "policies":
-			for _, p := range n.Pairs("policies") {
-				c.Policies = append(c.Policies, readPolicy(p.Key, p.At.Place(), p.Value))
+	readOptions(root, "the file", c.at, []option{
+		{"listen", text(&c.Listen)},
+		{"admin", text(&c.Admin)},
+		{"tls", c.readTLS},
+		{"to", each(c.readTo)},
+		{"trusted", each(c.readTrusted)},
+		{"headers", choice(func(word string) { _ = c.Headers.UnmarshalText([]byte(word)) }, "retry-after", "x-ratelimit", "draft-11")},
+		{"problems", boolean(&c.Problems)},
+		{"host", choice(func(word string) { c.KeepHost = word == "keep" }, "keep", "backend")},
+		{"underscores", boolean(&c.Underscores)},
+		{"keys", number(&c.Keys, 1, math.MaxInt32)},
+		{"max-body", c.readMaxBody},
+		{"connections", connections(&c.Connections)},
+		{"connections-per-ip", connections(&c.ConnectionsPerIP)},
+		{"access-log", c.readAccessLog},
+		{"backend-timeout", timeout(&c.BackendTimeout)},
+		{"redis", text(&c.Redis)},
+		{"redis-budget", c.readRedisBudget},
+		{"global", func(n yamlconf.Node, key string) { c.Global = readPolicy(key, n.Place(), n) }},
+		{"policies", func(n yamlconf.Node, key string) {
+			for _, p := range n.Pairs(key) {
+				c.Policies = append(c.Policies, *readPolicy(p.Key, p.At.Place(), p.Value))
 			}
-		case "routes":
-			for _, p := range n.Pairs("routes") {
+		}},
+		{"routes", func(n yamlconf.Node, key string) {
+			for _, p := range n.Pairs(key) {
 				c.Routes = append(c.Routes, readRoute(p))
 			}
-		default:
-			p.Unknown("the file")
-		}
-	}
+		}},
+	})
 }
 
-// readAccessLog reads the name of a file, or {file: NAME, format: FORMAT}.
-func (c *Config) readAccessLog(n yamlconf.Node) {
-	if !n.IsMapping() {
-		c.AccessLog = text(n, "access-log")
-		return
-	}
-	for _, p := range n.Pairs("access-log") {
-		switch p.Key {
-		case "file":
-			c.AccessLog = text(p.Value, "access-log")
-		case "format":
-			c.at["format"] = p.Value.Place()
-			c.LogFormat = LogFormat(choice(p.Value, "format", string(CombinedLog), string(TimedLog), string(JSONLog)))
-		default:
-			p.Unknown("access-log")
-		}
-	}
-	if c.AccessLog == "" {
-		n.Fault("access-log wants a file, or - for stdout")
-	}
-}
-
-func (c *Config) readTLS(n yamlconf.Node) {
-	for _, p := range n.Pairs("tls") {
-		switch p.Key {
-		case "cert":
-			c.at["cert"] = p.Value.Place()
-			c.Cert = text(p.Value, "cert")
-		case "key":
-			c.Key = text(p.Value, "key")
-		default:
-			p.Unknown("tls")
-		}
-	}
+func (c *Config) readTLS(n yamlconf.Node, key string) {
+	readOptions(n, key, c.at, []option{{"cert", text(&c.Cert)}, {"key", text(&c.Key)}})
 	if c.Cert == "" || c.Key == "" {
 		n.Fault("tls wants both cert and key")
 	}
 }
 
-func (c *Config) readTo(n yamlconf.Node) {
-	for _, item := range n.Items() {
-		if to := text(item, "to"); to != "" {
-			c.To = append(c.To, to)
-			c.at["to "+to] = item.Place()
-		}
+// readAccessLog reads the name of a file, or {file: NAME, format: FORMAT}.
+func (c *Config) readAccessLog(n yamlconf.Node, key string) {
+	file := text(&c.AccessLog)
+	if !n.IsMapping() {
+		file(n, key)
+		return
+	}
+	format := choice(func(word string) { c.LogFormat = LogFormat(word) }, string(CombinedLog), string(TimedLog), string(JSONLog))
+	readOptions(n, key, c.at, []option{{"file", func(n yamlconf.Node, _ string) { file(n, key) }}, {"format", format}})
+	if c.AccessLog == "" {
+		n.Fault("access-log wants a file, or - for stdout")
 	}
 }
 
-func (c *Config) readRedisBudget(n yamlconf.Node) {
-	var ok bool
-	if c.RedisBudget, ok = readDuration(n, "redis-budget"); ok && c.RedisBudget == 0 {
+func (c *Config) readTo(n yamlconf.Node, key string) {
+	var to string
+	text(&to)(n, key)
+	if to != "" {
+		c.To = append(c.To, to)
+		c.at["to "+to] = n.Place()
+	}
+}
+
+func (c *Config) readRedisBudget(n yamlconf.Node, key string) {
+	c.RedisBudget = -1
+	timeout(&c.RedisBudget)(n, key)
+	if c.RedisBudget == 0 {
 		n.Fault("redis-budget is 0, want a time, or none of it for 50ms")
 	}
 }
 
 // readMaxBody reads a size as package spec reads the bytes of a rate.
-func (c *Config) readMaxBody(n yamlconf.Node) {
-	text, ok := n.Text("max-body")
+func (c *Config) readMaxBody(n yamlconf.Node, key string) {
+	text, ok := n.Text(key)
 	size, err := spec.Parse(text + "/s")
 	if c.MaxBody = int64(size.Permits); ok && (err != nil || size.Permits < 1) {
 		n.Fault("max-body is %q, want a size such as 10MiB", text)
 	}
 }
 
-func readConnections(n yamlconf.Node) *spec.Limit {
-	l, ok := readLimit(n)
+func (c *Config) readTrusted(n yamlconf.Node, key string) {
+	text, ok := n.Text(key)
 	if !ok {
-		return nil
+		return
 	}
-	if l.Queue > 0 {
-		n.Fault("%q has a queue, in which no connection waits", l)
+	p, err := parseNetwork(text)
+	if err != nil {
+		n.Fault("trusted has %q, want an address or a network such as 10.0.0.0/8", text)
+		return
 	}
-	return &l
-}
-
-func (c *Config) readTrusted(n yamlconf.Node) {
-	for _, item := range n.Items() {
-		text, ok := item.Text("trusted")
-		if !ok {
-			continue
-		}
-		p, err := parseNetwork(text)
-		if err != nil {
-			item.Fault("trusted has %q, want an address or a network such as 10.0.0.0/8", text)
-			continue
-		}
-		c.Trusted = append(c.Trusted, p)
-	}
+	c.Trusted = append(c.Trusted, p)
 }
 
 // parseNetwork reads a network, or an address as the network of it alone. An IPv4 address that is written as IPv6
@@ -194,65 +169,116 @@ func readRoute(p yamlconf.Pair) Route {
 	return route
 }
 
+// each reads the values of a list, or the only value of one that is not a list.
+func each(read reader) reader {
+	return func(n yamlconf.Node, key string) {
+		for _, item := range n.Items() {
+			read(item, key)
+		}
+	}
+}
+
 // text reads a text. Space around it, such as the line feed at the end of a block of lines, is not a part of it.
-func text(n yamlconf.Node, what string) string {
-	v, _ := n.Text(what)
-	return strings.TrimSpace(v)
+func text(to *string) reader {
+	return func(n yamlconf.Node, key string) {
+		v, _ := n.Text(key)
+		*to = strings.TrimSpace(v)
+	}
 }
 
 // choice reads one of several words.
-func choice(n yamlconf.Node, what string, words ...string) string {
-	v, ok := n.Text(what)
-	if last := len(words) - 1; ok && !slices.Contains(words, v) {
-		n.Fault("%s is %q, want %s or %s", what, v, strings.Join(words[:last], ", "), words[last])
+func choice(set func(word string), words ...string) reader {
+	return func(n yamlconf.Node, key string) {
+		switch v, ok := n.Text(key); {
+		case slices.Contains(words, v):
+			set(v)
+		case ok:
+			last := len(words) - 1
+			n.Fault("%s is %q, want %s or %s", key, v, strings.Join(words[:last], ", "), words[last])
+		}
 	}
-	return v
 }
 
-// number reads a whole number, and returns least after a fault.
-func number(n yamlconf.Node, what string, least, most int) int {
-	text, ok := n.Text(what)
-	v, err := strconv.Atoi(text)
-	switch {
-	case err == nil && v >= least && v <= most:
-		return v
-	case ok && most == math.MaxInt32:
-		n.Fault("%s is %q, want a number from %d", what, text, least)
-	case ok:
-		n.Fault("%s is %q, want a number from %d to %d", what, text, least, most)
+// number reads a whole number. It leaves the value as it is after an error.
+func number(to *int, least, most int) reader {
+	return func(n yamlconf.Node, key string) {
+		text, ok := n.Text(key)
+		v, err := strconv.Atoi(text)
+		switch {
+		case err == nil && v >= least && v <= most:
+			*to = v
+		case ok && most == math.MaxInt32:
+			n.Fault("%s is %q, want a number from %d", key, text, least)
+		case ok:
+			n.Fault("%s is %q, want a number from %d to %d", key, text, least, most)
+		}
 	}
-	return least
 }
 
-func boolean(n yamlconf.Node, what string) bool {
-	text, ok := n.Text(what)
-	v, err := strconv.ParseBool(text)
-	if ok && err != nil {
-		n.Fault("%s is %q, want true or false", what, text)
+func boolean(to *bool) reader {
+	return func(n yamlconf.Node, key string) {
+		text, ok := n.Text(key)
+		v, err := strconv.ParseBool(text)
+		if *to = v; ok && err != nil {
+			n.Fault("%s is %q, want true or false", key, text)
+		}
 	}
-	return v
 }
 
-func readDuration(n yamlconf.Node, what string) (time.Duration, bool) {
-	text, ok := n.Text(what)
-	if !ok {
-		return 0, false
+// timeout reads a duration. It leaves the value as it is after an error.
+func timeout(to *time.Duration) reader {
+	return func(n yamlconf.Node, key string) {
+		text, ok := n.Text(key)
+		v, err := duration.Parse(text)
+		switch {
+		case ok && err != nil:
+			n.Fault("%s: %v", key, err)
+		case ok:
+			*to = v
+		}
 	}
-	v, err := duration.Parse(text)
-	if err != nil {
-		n.Fault("%s: %v", what, err)
-	}
-	return v, err == nil
 }
 
-func readLimit(n yamlconf.Node) (spec.Limit, bool) {
+// limits reads a limit, and adds it to others.
+func limits(to *[]Limit) reader {
+	return func(n yamlconf.Node, _ string) {
+		if l, ok := readLimit(n); ok {
+			*to = append(*to, l)
+		}
+	}
+}
+
+// transfer reads a limit on bytes, with or without a B: they come evenly.
+func transfer(to **spec.Limit) reader {
+	return func(n yamlconf.Node, _ string) {
+		if l, ok := readLimit(n); ok {
+			l.Bytes = l.Kind != spec.Unlimited
+			*to = &l.Limit
+		}
+	}
+}
+
+// connections reads a limit on connections.
+func connections(to **spec.Limit) reader {
+	return func(n yamlconf.Node, _ string) {
+		l, ok := readLimit(n)
+		if ok {
+			*to = &l.Limit
+		}
+		if l.Queue > 0 {
+			n.Fault("%q has a queue, in which no connection waits", l)
+		}
+	}
+}
+
+func readLimit(n yamlconf.Node) (l Limit, ok bool) {
 	text, ok := n.Text("a limit")
 	if !ok {
-		return spec.Limit{}, false
+		return l, false
 	}
-	l, err := spec.Parse(text)
+	read, err := spec.Parse(text)
 	if err != nil {
 		n.Fault("%s", strings.TrimPrefix(err.Error(), "spec: "))
 	}
-	return l, err == nil
+	return Limit{read, n.Place()}, err == nil
 }

@@ -13,7 +13,7 @@ import (
 func (p KeyPart) Read(text string) (Value, error) {
 	var err error
 	switch {
-	case p.Kind == KeyHeader && p.Header == "Authorization":
+	case p.Kind == KeyHeader && p.Name == "Authorization":
 		text, err = credentials(text)
 	case p.Kind == KeyCookie:
 		text, err = cookieValue(text)

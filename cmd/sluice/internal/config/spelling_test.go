@@ -11,8 +11,8 @@ import (
 
 // TestOneSpelling: what servers read alike is one value, and what they read differently is an error.
 func TestOneSpelling(t *testing.T) {
-	header := config.KeyPart{Kind: config.KeyHeader, Header: "Authorization"}
-	other := config.KeyPart{Kind: config.KeyHeader, Header: "X-Api-Key"}
+	header := config.KeyPart{Kind: config.KeyHeader, Name: "Authorization"}
+	other := config.KeyPart{Kind: config.KeyHeader, Name: "X-Api-Key"}
 	cookie := config.KeyPart{Kind: config.KeyCookie, Name: "sid"}
 	query := config.KeyPart{Kind: config.KeyQuery, Name: "id"}
 	for _, test := range []struct {

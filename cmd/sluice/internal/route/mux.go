@@ -18,33 +18,37 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 )
 
-// Route maps the requests that a pattern of [http.ServeMux] matches to a value.
-type Route[T any] struct {
+// Route is the requests that a pattern of [http.ServeMux] matches.
+type Route struct {
 	Pattern  string // letter case and a trailing dot of its host make no difference
-	Value    T
-	Segments []int // from 1 on, of which a request must have one reading; see [Segment]
+	Segments []int  // from 1 on, of which a request must have one reading; see [Segment]
 }
 
-// Mux maps requests to the values of routes. It is safe for concurrent use.
-type Mux[T any] struct{ hosts map[string]*node } // "" is for all other hosts, and for paths that those do not have
+// Mux finds the route of a request. It is safe for concurrent use.
+type Mux struct {
+	hosts    map[string]*node // "" is for all other hosts, and for paths that those do not have
+	patterns map[string]bool  // as Pattern returns them
+}
 
 // Match is the result of [Mux.Match].
-type Match[T any] struct {
-	Value   T
+type Match struct {
+	Route   int          // index of the route
 	Pattern string       // of the route, its host in lower case; "" if there is no route
 	Answer  http.Handler // without a route: responds with a redirect, 400, 404 or 405; else nil
 }
 
 // destination is what a ServeMux holds. It never serves a request.
-type destination[T any] struct {
+type destination struct {
 	http.Handler
-	value    T
+
+	route    int
 	segments []int
 }
 
 // New returns a Mux. The errors are those of the routes, in their order, with nil for a good one: a pattern may be malformed,
 // match no request, or conflict with an earlier one.
-func New[T any](routes []Route[T]) (*Mux[T], []error) {
+func New(routes []Route) (*Mux, []error) {
+	m := &Mux{hosts: make(map[string]*node), patterns: make(map[string]bool)}
 	errs := make([]error, len(routes))
 	hosts := make(map[string][]entry)
 	for i, r := range routes {
@@ -52,12 +56,12 @@ func New[T any](routes []Route[T]) (*Mux[T], []error) {
 		if errs[i] = err; err != nil {
 			continue
 		}
-		e := entry{pattern: canonical, handler: &destination[T]{value: r.Value, segments: r.Segments}, index: i}
+		m.patterns[canonical] = true
+		e := entry{pattern: canonical, handler: &destination{route: i, segments: r.Segments}, index: i}
 		var host string
 		host, e.segments = split(canonical)
 		hosts[host] = append(hosts[host], e)
 	}
-	m := &Mux[T]{hosts: make(map[string]*node)}
 	for host, entries := range hosts {
 		m.hosts[host] = build(entries, 0, func(e entry, err error) {
 			if errs[e.index] == nil {
@@ -67,6 +71,9 @@ func New[T any](routes []Route[T]) (*Mux[T], []error) {
 	}
 	return m, errs
 }
+
+// Has reports whether a route has the pattern, written as [Pattern] returns it.
+func (m *Mux) Has(pattern string) bool { return m.patterns[pattern] }
 
 // Pattern returns a pattern as [Match] has it, with its host as hostname.Of returns it. It returns an error for a malformed
 // pattern, and for some that a ServeMux accepts although no request can match them.
@@ -93,13 +100,13 @@ func Pattern(pattern string) (string, error) {
 	}
 	canonical := pattern[:begin] + host + escaped
 	only := new(http.ServeMux)
-	if err := register(only, canonical, new(destination[bool])); err != nil {
+	if err := register(only, canonical, new(destination)); err != nil {
 		return "", err
 	}
 	if method == "" {
 		method = http.MethodGet
 	}
-	m := &Mux[bool]{map[string]*node{host: {mux: only}}}
+	m := &Mux{hosts: map[string]*node{host: {mux: only}}}
 	sample := sampleOf(escaped)
 	found := m.Match(&http.Request{Method: method, Host: host, URL: &url.URL{Path: Unescape(sample), RawPath: sample}})
 	if found.Answer != nil {
@@ -148,29 +155,29 @@ func patternError(pattern, text string) error {
 // Match returns the route of a request. There is none if no pattern matches, if the path has dot segments (the response is a
 // redirect), or if the request can be read in different ways that lead to different routes, or differ in a segment of the
 // route (the response is 400). Only Method, Host, URL and the headers that replace a method are looked at.
-func (m *Mux[T]) Match(r *http.Request) Match[T] {
+func (m *Mux) Match(r *http.Request) Match {
 	host, ok := hostname.Of(r.Host)
 	served := r.URL.EscapedPath()
 	switch {
 	case r.Method == http.MethodConnect: // no server for the paths of a backend
-		return Match[T]{Answer: status(http.StatusMethodNotAllowed)}
+		return Match{Answer: status(http.StatusMethodNotAllowed)}
 	case !ok, r.URL.Opaque != "":
-		return Match[T]{Answer: status(http.StatusBadRequest)}
+		return Match{Answer: status(http.StatusBadRequest)}
 	case hasDots(served):
-		return Match[T]{Answer: withoutDots(served)}
+		return Match{Answer: withoutDots(served)}
 	}
 	others, ok := readings(served)
 	h, pattern := m.find(r.Method, host, served)
-	d, isRoute := h.(*destination[T])
+	d, isRoute := h.(*destination)
 	if !isRoute && strings.Contains(served, "//") { // its response is about a path that no client knows
 		merged, _ := resolve(served, true)
 		h, _ = m.find(r.Method, host, merged)
-		if _, ok := h.(*destination[T]); ok {
+		if _, ok := h.(*destination); ok {
 			h = status(http.StatusBadRequest)
 		}
 	}
 	if !isRoute {
-		return Match[T]{Answer: h}
+		return Match{Answer: h}
 	}
 	methods := methods(r)
 	if len(methods) > 1 {
@@ -183,9 +190,9 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 		}
 	}
 	if !ok {
-		return Match[T]{Answer: status(http.StatusBadRequest)}
+		return Match{Answer: status(http.StatusBadRequest)}
 	}
-	return Match[T]{Value: d.value, Pattern: pattern}
+	return Match{Route: d.route, Pattern: pattern}
 }
 
 // methods returns the methods that a backend may read: in upper case, and for a POST that of a header by which many frameworks
@@ -207,7 +214,7 @@ func methods(r *http.Request) []string {
 }
 
 // sameSegments reports whether two escaped paths have the same segments where that matters.
-func (d *destination[T]) sameSegments(served, other string) bool {
+func (d *destination) sameSegments(served, other string) bool {
 	for _, n := range d.segments {
 		if segment(served, n) != segment(other, n) {
 			return false
@@ -218,7 +225,7 @@ func (d *destination[T]) sameSegments(served, other string) bool {
 
 // find returns the destination of a path and its pattern, or what responds if there is none. A ServeMux would merge slashes, so
 // an empty segment is replaced by one that no client can send.
-func (m *Mux[T]) find(method, host, escaped string) (http.Handler, string) {
+func (m *Mux) find(method, host, escaped string) (http.Handler, string) {
 	escaped = strings.ReplaceAll(strings.ReplaceAll(escaped, "//", "/%00/"), "//", "/%00/")
 	segments := strings.Split(escaped[min(1, len(escaped)):], "/")
 	r := &http.Request{Method: method, Host: host, URL: &url.URL{Path: Unescape(escaped), RawPath: escaped}}

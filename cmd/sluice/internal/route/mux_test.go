@@ -16,15 +16,19 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 )
 
-func muxOf(tb testing.TB, patterns ...string) *route.Mux[string] {
+func muxOf(tb testing.TB, patterns ...string) *route.Mux {
 	tb.Helper()
-	routes := make([]route.Route[string], len(patterns))
-	for i, p := range patterns {
-		routes[i] = route.Route[string]{Pattern: p, Value: p}
-	}
-	m, errs := route.New(routes)
+	m, errs := route.New(routesOf(patterns...))
 	require.NoError(tb, errors.Join(errs...))
 	return m
+}
+
+func routesOf(patterns ...string) []route.Route {
+	routes := make([]route.Route, len(patterns))
+	for i, p := range patterns {
+		routes[i].Pattern = p
+	}
+	return routes
 }
 
 // request is what a server makes of a request line and a Host.
@@ -34,11 +38,10 @@ func request(method, target, host string) (*http.Request, error) {
 }
 
 // leads returns the pattern of the route, or the status of the response.
-func leads(tb testing.TB, m *route.Mux[string], r *http.Request) (pattern string, status int) {
+func leads(tb testing.TB, m *route.Mux, r *http.Request) (pattern string, status int) {
 	tb.Helper()
 	found := m.Match(r)
 	if found.Answer == nil {
-		require.Equal(tb, strings.NewReplacer("Example", "example", "com./", "com/").Replace(found.Value), found.Pattern)
 		return found.Pattern, 0
 	}
 	require.Empty(tb, found.Pattern)
@@ -177,7 +180,7 @@ func TestSpellings(t *testing.T) {
 
 // TestSegments: a request has one reading of the segments that matter, and those that do not may be spelled in any way.
 func TestSegments(t *testing.T) {
-	m, errs := route.New([]route.Route[string]{{Pattern: "/", Value: "/", Segments: []int{1, 3}}, {Pattern: "/free/", Value: "/free/"}})
+	m, errs := route.New([]route.Route{{Pattern: "/", Segments: []int{1, 3}}, {Pattern: "/free/"}})
 	require.NoError(t, errors.Join(errs...))
 	for _, test := range []struct {
 		target       string
@@ -222,7 +225,7 @@ func FuzzSegments(f *testing.F) {
 	for _, seed := range []string{"/a/b", "/a;v=1/b", "/a%2fb/c", "/%61/b%20c", "/a/%2e%2e/b", "/x/..;/y", "/a%3fb", `/a\b`, "/a%5cb", "/%2fa", "/a%253bb"} {
 		f.Add(seed)
 	}
-	m, _ := route.New([]route.Route[bool]{{Pattern: "/", Value: true, Segments: []int{1, 2}}})
+	m, _ := route.New([]route.Route{{Pattern: "/", Segments: []int{1, 2}}})
 	f.Fuzz(func(t *testing.T, target string) {
 		r, err := request(http.MethodGet, target, "h")
 		if err != nil || r.URL.Host != "" || !strings.HasPrefix(target, "/") || m.Match(r).Answer != nil {
@@ -285,7 +288,7 @@ func TestBadPatterns(t *testing.T) {
 		"/ctl/\x01":      "matches nothing",
 		"h/a%00":         "matches nothing",
 	} {
-		_, errs := route.New([]route.Route[string]{{Pattern: "/{a}/b"}, {Pattern: pattern}, {Pattern: "/ok"}})
+		_, errs := route.New(routesOf("/{a}/b", pattern, "/ok"))
 		require.NoError(t, errs[0])
 		require.NoError(t, errs[2])
 		require.Error(t, errs[1], pattern)
@@ -420,12 +423,11 @@ func TestManyRoutes(t *testing.T) {
 		assert.Equal(t, test.pattern, pattern, "%v", test)
 		assert.Equal(t, test.status, status, "%v", test)
 	}
-	routes := make([]route.Route[int], 0, n+1)
+	patterns = patterns[:0]
 	for i := range n {
-		routes = append(routes, route.Route[int]{Pattern: fmt.Sprintf("/c/%d/{x}", i)})
+		patterns = append(patterns, fmt.Sprintf("/c/%d/{x}", i))
 	}
-	routes = append(routes, route.Route[int]{Pattern: "/c/{y}/d"})
-	_, errs := route.New(routes)
+	_, errs := route.New(routesOf(append(patterns, "/c/{y}/d")...))
 	require.ErrorContains(t, errs[n], "conflicts")
 	require.NoError(t, errors.Join(errs[:n]...))
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // policy is a policy of a proxy as rules.
@@ -35,7 +34,7 @@ func (p *policy) of(r *accesslog.Record) []*engine.Rule {
 
 // configured returns the plan of a proxy's configuration, routes included.
 func configured(c *config.Config) (*engine.Plan, error) {
-	p := &engine.Plan{Paths: len(c.Routes) > 0}
+	p := &engine.Plan{Paths: len(c.Routes) > 1 || c.Routes[0].Pattern != "/"}
 	var global []*policy
 	if c.Global != nil {
 		made, err := addPolicy(p, c.Global)
@@ -52,21 +51,21 @@ func configured(c *config.Config) (*engine.Plan, error) {
 		}
 		byName[c.Policies[i].Name] = made
 	}
-	mux := config.NewMux(c, func(r config.Route) []*policy {
+	routes := make([][]*policy, len(c.Routes))
+	for i, r := range c.Routes {
 		if r.Exempt {
-			return nil
+			continue
 		}
-		policies := slices.Clone(global)
+		routes[i] = slices.Clone(global)
 		for _, n := range r.Policies {
-			policies = append(policies, byName[n])
+			routes[i] = append(routes[i], byName[n])
 		}
-		return policies
-	})
+	}
 	p.Route = func(r *accesslog.Record) (rules []*engine.Rule) {
 		policies := global
-		m := mux.Match(&http.Request{Method: string(r.Method), Host: string(r.Host), URL: target(r)})
+		m := c.Mux.Match(&http.Request{Method: string(r.Method), Host: string(r.Host), URL: target(r)})
 		if m.Answer == nil { // else the proxy answers by itself: with a redirect, 400, 404 or 405
-			r.Pattern, policies = m.Pattern, m.Value
+			r.Pattern, policies = m.Pattern, routes[m.Route]
 		}
 		for _, policy := range policies {
 			rules = append(rules, policy.of(r)...)
@@ -93,10 +92,10 @@ func addPolicy(p *engine.Plan, c *config.Policy) (*policy, error) {
 	return made, nil
 }
 
-func addRules(p *engine.Plan, c *config.Policy, limits []spec.Limit) ([]*engine.Rule, error) {
+func addRules(p *engine.Plan, c *config.Policy, limits []config.Limit) ([]*engine.Rule, error) {
 	rules := make([]*engine.Rule, 0, len(limits))
 	for i, l := range limits {
-		r, err := engine.NewRule(l)
+		r, err := engine.NewRule(l.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -170,10 +169,10 @@ func partOf(p config.KeyPart) func(*accesslog.Record) []byte {
 	case config.KeyQuery:
 		return func(r *accesslog.Record) []byte { return []byte(target(r).Query().Get(p.Name)) }
 	}
-	switch p.Header {
-	case "User-Agent":
+	switch p.String() {
+	case "header:User-Agent":
 		return engine.Keys["agent"]
-	case "Referer":
+	case "header:Referer":
 		return engine.Keys["referer"]
 	}
 	return engine.Keys["key"] // --fields key=PATH says where the header or the cookie is

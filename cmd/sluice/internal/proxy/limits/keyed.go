@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"iter"
 	"net/http"
 	"net/netip"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -51,12 +49,9 @@ func nameOf(key string) string { return "=" + key }
 
 func nameOfGroup(group uint16) string { return fmt.Sprint("~", group) }
 
-func (l *keyed) decider() httplimit.Limiter { return l }
-
-func (l *keyed) live() iter.Seq[*liveLimiter] {
-	return func(yield func(*liveLimiter) bool) {
-		_ = eachOf(l.keys, yield) && eachOf(l.groups, yield)
-	}
+// live yields the limiters that there are now.
+func (l *keyed) live(yield func(*liveLimiter) bool) {
+	_ = eachOf(l.keys, yield) && eachOf(l.groups, yield)
 }
 
 // eachOf calls yield for the limiters of keys while it returns true, and reports whether it always did.
@@ -69,6 +64,7 @@ func eachOf[K comparable](keys *partition.Keyed[*http.Request, K], yield func(*l
 	return true
 }
 
+// of returns the limiter of a key, or the one of its group, or nil if there is neither.
 func (l *keyed) of(values []config.Value) *liveLimiter {
 	one, ok := l.keys.Get(config.JoinKey(values))
 	if !ok {
@@ -78,11 +74,10 @@ func (l *keyed) of(values []config.Value) *liveLimiter {
 	return f
 }
 
-func (l *keyed) names(values []config.Value) []string {
-	return []string{nameOf(config.JoinKey(values)), nameOfGroup(groupOf(values))}
+// names returns the names of the limiter of a key and of the one of its group.
+func names(key []config.Value) []string {
+	return []string{nameOf(config.JoinKey(key)), nameOfGroup(groupOf(key))}
 }
-
-func (l *keyed) counts() (partition.Counts, bool) { return l.keys.Counts(), true }
 
 // granter is what a partition.Keyed is, whatever its keys.
 type granter interface {
@@ -95,7 +90,7 @@ var byGroup = core.NewMetadataKey[bool]("BY_GROUP")
 
 func (l *keyed) TryAcquire(r *http.Request, permits int) core.Lease {
 	lease := l.keys.TryAcquire(r, permits)
-	if !noRoom(lease.Err()) {
+	if !errors.Is(lease.Err(), partition.ErrFull) {
 		return lease
 	}
 	if lease = l.groups.TryAcquire(r, permits); lease.Acquired() {
@@ -106,7 +101,7 @@ func (l *keyed) TryAcquire(r *http.Request, permits int) core.Lease {
 
 func (l *keyed) Acquire(ctx context.Context, r *http.Request, permits int) (core.Lease, error) {
 	lease, err := l.keys.Acquire(ctx, r, permits)
-	if !noRoom(err) {
+	if !errors.Is(err, partition.ErrFull) {
 		return lease, err
 	}
 	if lease, err = l.groups.Acquire(ctx, r, permits); err == nil {
@@ -132,11 +127,6 @@ func (l *keyed) granter(lease core.Lease) granter {
 		return l.groups
 	}
 	return l.keys
-}
-
-// noRoom reports whether a request was rejected because its key found no room.
-func noRoom(err error) bool {
-	return errors.Is(err, partition.ErrFull)
 }
 
 // groupOf returns the group of a key. Addresses of one network are in one group, so that a client with many addresses is

@@ -86,7 +86,7 @@ func clientValue(r *http.Request, p config.KeyPart) (config.Value, bool) {
 	var ok bool
 	switch p.Kind {
 	case config.KeyHeader:
-		text, ok = header(r.Header, p.Header)
+		text, ok = header(r.Header, p.Name)
 	case config.KeyCookie:
 		text, ok = cookie(r.Header["Cookie"], p)
 	default:

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -16,24 +15,16 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Limit is one limit of a policy, or of connections: a limiter per key, or one for all requests. Its terms may change
-// while it is used.
+// Limit is one limit of a policy, or of connections. It has one limiter for all requests or one per key, or, if it is unlimited,
+// none. Its terms may change while it is used.
 type Limit struct {
 	id    identity
 	store *shared.Store // nil: this process's own
 
 	terms    atomic.Pointer[spec.Limit] // each change has a pointer of its own
-	limiters limiters
-	rejected atomic.Uint64 // connections
-}
-
-// limiters holds the limiters that a limit has made: none, one, or one per key.
-type limiters interface {
-	decider() httplimit.Limiter            // asks the one of a request
-	live() iter.Seq[*liveLimiter]          // all that there are now
-	of(key []config.Value) *liveLimiter    // the live one of a key; nil: there is none
-	names(key []config.Value) []string     // of the limiter of a key, and of the one of its group
-	counts() (c partition.Counts, ok bool) // false: there is no limiter per key
+	one      *liveLimiter               // nil: there is one per key, or none
+	keyed    *keyed                     // nil: the limit has no key, or is unlimited
+	rejected atomic.Uint64              // connections
 }
 
 // identity tells limits apart. A limit keeps it for as long as it lives.
@@ -69,57 +60,54 @@ func newLimit(id identity, key config.Key, l spec.Limit, store *shared.Store, ke
 	m := &Limit{id: id, store: store}
 	m.terms.Store(&l)
 	if l.Kind == spec.Unlimited {
-		m.limiters = unlimited{}
 		return m, nil
 	}
 	one, err := m.follow("") // with a key: to find out now whether there can be such limiters
-	if err != nil {
-		return nil, err
+	if err != nil || len(key) == 0 {
+		m.one = one
+		return m, err
 	}
-	if len(key) == 0 {
-		m.limiters = single{one, partition.Shared[*http.Request](one)}
-		return m, nil
-	}
-	defer func() { _ = one.Close() }()
-	m.limiters, err = newKeyed(m, keys.max, keys.values(key))
+	_ = one.Close()
+	m.keyed, err = newKeyed(m, keys.max, keys.values(key))
 	return m, err
 }
 
-// unlimited is the limiters of a limit that is none.
-type unlimited struct{}
-
-func (unlimited) decider() httplimit.Limiter {
+// Limiter returns what decides about requests.
+func (m *Limit) Limiter() httplimit.Limiter {
+	switch {
+	case m.keyed != nil:
+		return m.keyed
+	case m.one != nil:
+		return partition.Shared[*http.Request](m.one)
+	}
 	return partition.Shared[*http.Request](core.Unlimited())
 }
-func (unlimited) live() iter.Seq[*liveLimiter]     { return func(func(*liveLimiter) bool) {} }
-func (unlimited) of([]config.Value) *liveLimiter   { return nil }
-func (unlimited) names([]config.Value) []string    { return nil }
-func (unlimited) counts() (partition.Counts, bool) { return partition.Counts{}, false }
-
-// single is the limiter of a limit without a key.
-type single struct {
-	one  *liveLimiter
-	asks httplimit.Limiter
-}
-
-func (s single) decider() httplimit.Limiter { return s.asks }
-func (s single) live() iter.Seq[*liveLimiter] {
-	return func(yield func(*liveLimiter) bool) { yield(s.one) }
-}
-func (s single) of([]config.Value) *liveLimiter { return s.one }
-func (single) names([]config.Value) []string    { return nil }
-func (single) counts() (partition.Counts, bool) { return partition.Counts{}, false }
-
-// Limiter returns what decides about requests.
-func (m *Limit) Limiter() httplimit.Limiter { return m.limiters.decider() }
 
 // For returns the limiter of a request, or of a connection. Those of a limit without a key share one, and its bandwidth in
 // equal parts.
 func (m *Limit) For(r *http.Request) core.Limiter {
-	if s, ok := m.limiters.(single); ok {
-		return s.one
+	if m.one != nil {
+		return m.one
 	}
 	return partition.For(m.Limiter(), r)
+}
+
+// live yields the limiters that there are now.
+func (m *Limit) live(yield func(*liveLimiter) bool) {
+	switch {
+	case m.keyed != nil:
+		m.keyed.live(yield)
+	case m.one != nil:
+		yield(m.one)
+	}
+}
+
+// of returns the live limiter of a key, or nil if there is none.
+func (m *Limit) of(key []config.Value) *liveLimiter {
+	if m.keyed != nil {
+		return m.keyed.of(key)
+	}
+	return m.one
 }
 
 // Name returns the name of the policy, or of the limit on connections.
@@ -137,13 +125,13 @@ func (m *Limit) update(l spec.Limit) {
 		return
 	}
 	m.terms.Store(&l)
-	for f := range m.limiters.live() {
+	for f := range m.live {
 		f.applyTerms()
 	}
 }
 
 func (m *Limit) close() {
-	for f := range m.limiters.live() {
+	for f := range m.live {
 		_ = f.Close()
 	}
 }

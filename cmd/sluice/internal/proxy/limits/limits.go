@@ -8,6 +8,7 @@ package limits
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -88,8 +88,8 @@ func (s *Set) Close() {
 	}
 }
 
-// ErrNoPolicy is the error of a name that no policy has.
-var ErrNoPolicy = errors.New("no policy has that name")
+// ErrNoPolicy is matched by the error of a name that no policy has.
+var ErrNoPolicy = errors.New("no policy is named")
 
 // Policy returns the policy of a name.
 func (s *Set) Policy(name string) (*Policy, error) {
@@ -98,7 +98,7 @@ func (s *Set) Policy(name string) (*Policy, error) {
 			return p, nil
 		}
 	}
-	return nil, ErrNoPolicy
+	return nil, fmt.Errorf("%w %q", ErrNoPolicy, name)
 }
 
 // Of returns the limits of a policy that are for a key, or all of them without one, and the values of the key as requests
@@ -127,9 +127,9 @@ type builder struct {
 }
 
 func (d *builder) policy(c config.Policy) *Policy {
-	p := &Policy{Policy: c, keys: d.keys, requests: d.requests(c, "", c.Limits, c.Places)}
+	p := &Policy{Policy: c, keys: d.keys, requests: d.requests(c, "", c.Limits)}
 	for _, o := range c.Overrides.All {
-		p.overridden = append(p.overridden, d.requests(c, o.Name, o.Limits, o.Places))
+		p.overridden = append(p.overridden, d.requests(c, o.Name, o.Limits))
 	}
 	p.upload = d.bytes(c, upload, c.Upload)
 	p.download = d.bytes(c, download, c.Download)
@@ -137,13 +137,13 @@ func (d *builder) policy(c config.Policy) *Policy {
 }
 
 // requests returns the limits on requests of a policy, or of one of its overrides.
-func (d *builder) requests(c config.Policy, override string, limits []spec.Limit, places []yamlconf.Place) []*Limit {
+func (d *builder) requests(c config.Policy, override string, limits []config.Limit) []*Limit {
 	all := make([]*Limit, len(limits))
 	nth := make(map[spec.Kind]int)
 	for i, l := range limits {
 		id := identity{c.Name, requests, c.Key.String(), override, l.Kind, nth[l.Kind]}
 		nth[l.Kind]++
-		all[i] = d.limit(id, c.Key, l, places[i])
+		all[i] = d.limit(id, c.Key, l)
 	}
 	return all
 }
@@ -158,31 +158,31 @@ func (d *builder) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
 	if terms.Kind != spec.Unlimited {
 		terms.Queue = math.MaxInt
 	}
-	return d.limit(identity{policy: c.Name, what: what, key: c.Key.String(), kind: l.Kind}, c.Key, terms, c.At)
+	return d.limit(identity{policy: c.Name, what: what, key: c.Key.String(), kind: l.Kind}, c.Key, config.Limit{Limit: terms, At: c.At})
 }
 
 // connections adds a limit on connections, unless there is none of that name.
 func (d *builder) connections(name string, key config.Key, l *spec.Limit) {
 	if l != nil {
 		id := identity{policy: name, what: connections, key: key.String(), kind: l.Kind}
-		d.Connections = append(d.Connections, d.limit(id, key, *l, d.config.Where(name)))
+		d.Connections = append(d.Connections, d.limit(id, key, config.Limit{Limit: *l, At: d.config.Where(name)}))
 	}
 }
 
 // limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
 // before anything changes.
-func (d *builder) limit(id identity, key config.Key, l spec.Limit, at yamlconf.Place) *Limit {
+func (d *builder) limit(id identity, key config.Key, l config.Limit) *Limit {
 	store := d.store
 	if id.what == connections {
 		store = nil // they are this process's own
 	}
-	m, err := newLimit(id, key, l, store, d.keys)
+	m, err := newLimit(id, key, l.Limit, store, d.keys)
 	if err != nil {
-		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
+		d.faults = append(d.faults, d.config.Fault(l.At, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return m
 	}
 	if old, ok := d.before.known[id]; ok && old.store == store {
-		d.updates = append(d.updates, func() { old.update(l) })
+		d.updates = append(d.updates, func() { old.update(l.Limit) })
 		m = old
 	}
 	d.known[id] = m

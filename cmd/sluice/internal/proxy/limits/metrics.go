@@ -35,10 +35,11 @@ func (s *Set) Collect(to chan<- prometheus.Metric) {
 	}
 	shared := make(map[string]core.Reporter)
 	for label, l := range all {
-		if c, ok := l.limiters.counts(); ok {
-			collectCounts(to, c, label)
-		} else if one := l.limiters.of(nil); one != nil {
-			shared[label] = one
+		switch {
+		case l.keyed != nil:
+			collectCounts(to, l.keyed.keys.Counts(), label)
+		case l.one != nil:
+			shared[label] = l.one
 		}
 	}
 	sluice.NewCollector(shared).Collect(to)

@@ -97,7 +97,10 @@ func (p *Policy) Flows() func(*http.Request) core.Flow {
 // tells of one alone. It reports false if there are none.
 func (p *Policy) OverrideCounts() (sum partition.Counts, ok bool) {
 	for _, l := range slices.Concat(p.overridden...) {
-		c, _ := l.limiters.counts()
+		if l.keyed == nil {
+			continue // unlimited
+		}
+		c := l.keyed.keys.Counts()
 		sum.Live += c.Live
 		sum.Created += c.Created
 		sum.Dropped += c.Dropped

@@ -90,20 +90,20 @@ func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string
 	if !m.isByKeyOnServer() {
 		return len(done), nil
 	}
-	names := m.namesAmong(ofPolicy)
+	onServer := m.namesAmong(ofPolicy)
 	if len(key) > 0 {
-		for _, name := range m.limiters.names(key) { // to another proxy the key may be one of its group
+		for _, name := range names(key) { // to another proxy the key may be one of its group
 			has, err := m.store.Has(ctx, m.onServer(name))
 			if err != nil {
 				return len(done), err
 			}
 			if has {
-				names = append(names, name)
+				onServer = append(onServer, name)
 			}
 		}
 	}
 	var n atomic.Int64
-	atOnce(resetsAtOnce, names, func(name string) {
+	atOnce(resetsAtOnce, onServer, func(name string) {
 		if done[name] {
 			return
 		}
@@ -126,9 +126,9 @@ func (m *Limit) forget(key []config.Value) {
 // liveLimiters returns the live limiter of a key, or all of them for no values.
 func (m *Limit) liveLimiters(key []config.Value) []*liveLimiter {
 	if len(key) == 0 {
-		return slices.Collect(m.limiters.live())
+		return slices.Collect(m.live)
 	}
-	if f := m.limiters.of(key); f != nil {
+	if f := m.of(key); f != nil {
 		return []*liveLimiter{f}
 	}
 	return nil

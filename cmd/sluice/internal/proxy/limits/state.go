@@ -21,10 +21,12 @@ type State struct {
 // State returns the state of the limit.
 func (m *Limit) State() State {
 	s := State{Of: m.id.what}
-	if c, ok := m.limiters.counts(); ok {
+	switch {
+	case m.keyed != nil:
+		c := m.keyed.keys.Counts()
 		s.Partitions, s.Overflowed = &c.Live, &c.Overflowed
-	} else if l := m.limiters.of(nil); l != nil {
-		s.set(l.Statistics())
+	case m.one != nil:
+		s.set(m.one.Statistics())
 	}
 	if m.id.what == connections {
 		rejected := m.rejected.Load()
@@ -40,9 +42,9 @@ func (m *Limit) StateOf(key []config.Value) (State, error) {
 	if m.id.kind == spec.Unlimited {
 		return s, nil
 	}
-	l := m.limiters.of(key)
+	l := m.of(key)
 	if l == nil {
-		made, err := m.follow(m.limiters.names(key)[0])
+		made, err := m.follow(names(key)[0])
 		if err != nil {
 			return s, err
 		}

@@ -18,26 +18,44 @@ import (
 // admin serves the people and programs that look after the proxy.
 func (p *Proxy) admin() http.Handler {
 	mux := service.NewAdmin(&p.draining, p.metrics.registry)
-	mux.HandleFunc("GET /limits", p.guarded(func(w http.ResponseWriter, _ *http.Request) {
-		all := make(map[string]policyReport)
-		set := p.state.Load().limits
-		for _, policy := range set.Policies {
-			all[policy.Name] = report(policy)
-		}
-		for _, l := range set.Connections {
-			all["listen/"+l.Name()] = policyReport{Key: l.Key(), Limit: l.Terms().String(), State: []limits.State{l.State()}}
-		}
-		service.WriteJSON(w, all)
-	}))
-	mux.HandleFunc("GET /limits/{name}", p.guarded(p.get))
-	mux.HandleFunc("PUT /limits/{name}", p.guarded(p.put))
-	mux.HandleFunc("POST /limits/{name}/reset", p.guarded(p.reset))
+	for pattern, handle := range map[string]func(*http.Request) (any, error){
+		"GET /limits":               func(*http.Request) (any, error) { return p.reports(), nil },
+		"GET /limits/{name}":        p.get,
+		"PUT /limits/{name}":        p.put,
+		"POST /limits/{name}/reset": p.reset,
+	} {
+		mux.HandleFunc(pattern, service.Guard(p.state.Load().config.Admin, writes(handle))) // no page in someone's browser gets there
+	}
 	return mux
 }
 
-// guarded returns next for requests that no page in someone's browser can have sent.
-func (p *Proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
-	return service.Guard(p.state.Load().config.Admin, next)
+// writes returns what responds with what handle returns: a value in JSON, or an error.
+func writes(handle func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch value, err := handle(r); {
+		case err == nil:
+			service.WriteJSON(w, value)
+		case errors.Is(err, limits.ErrNoPolicy):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case errors.Is(err, limits.ErrStore):
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+	}
+}
+
+// reports returns what GET /limits says.
+func (p *Proxy) reports() map[string]policyReport {
+	all := make(map[string]policyReport)
+	set := p.state.Load().limits
+	for _, policy := range set.Policies {
+		all[policy.Name] = report(policy)
+	}
+	for _, l := range set.Connections {
+		all["listen/"+l.Name()] = policyReport{Key: l.Key(), Limit: l.Terms().String(), State: []limits.State{l.State()}}
+	}
+	return all
 }
 
 // policyReport is what /limits says of a policy.
@@ -86,112 +104,87 @@ type keyReport struct {
 }
 
 // get handles GET /limits/{name}, and with ?key=VALUE, one for each part of the key, what that key has left.
-func (p *Proxy) get(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) get(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil, err
 	}
 	key := query["key"]
 	if len(key) == 0 {
-		p.writeReport(w, name)
-		return
+		return p.report(name)
 	}
 	of, values, err := p.state.Load().limits.Of(name, key)
 	if err != nil {
-		fail(w, name, err)
-		return
+		return nil, err
 	}
 	t := keyReport{Key: key, State: make([]limits.State, len(of))}
 	for i, l := range of {
 		if t.State[i], err = l.StateOf(values); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+			return nil, err
 		}
 	}
-	service.WriteJSON(w, t)
+	return t, nil
 }
 
-func (p *Proxy) writeReport(w http.ResponseWriter, name string) {
+func (p *Proxy) report(name string) (any, error) {
 	policy, err := p.state.Load().limits.Policy(name)
 	if err != nil {
-		fail(w, name, err)
-		return
+		return nil, err
 	}
-	service.WriteJSON(w, report(policy))
-}
-
-// fail responds to a request about a policy of that name with an error.
-func fail(w http.ResponseWriter, name string, err error) {
-	switch {
-	case errors.Is(err, limits.ErrNoPolicy):
-		http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
-	case errors.Is(err, limits.ErrStore):
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	default:
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	}
+	return report(policy), nil
 }
 
 // reset handles POST /limits/{name}/reset?key=VALUE: it resets the limiters of one key, or those of all keys if
 // there is no key in the URL.
-func (p *Proxy) reset(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) reset(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	key, err := service.ResetKey(r)
 	if err != nil {
-		fail(w, name, err)
-		return
+		return nil, err
 	}
 	ctx := context.WithoutCancel(r.Context()) // half a reset is none
 	n, err := p.state.Load().limits.Reset(ctx, p.id, name, key)
 	if err != nil {
-		fail(w, name, err)
-		return
+		return nil, err
 	}
 	p.say("policy %s: reset %d limiters", name, n)
-	service.WriteJSON(w, map[string]int{"reset": n})
+	return map[string]int{"reset": n}, nil
 }
 
 // put changes the limit of a policy: {"limit": SPEC}, or {"limits": [SPEC, …]} for several.
-func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) put(r *http.Request) (any, error) {
 	var body struct {
 		Limit  *string  `json:"limit"`
 		Limits []string `json:"limits"`
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 64<<10))
 	d.DisallowUnknownFields()
 	err := d.Decode(&body)
 	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
 		err = errors.New("unexpected data after the JSON object")
 	}
 	if err != nil {
-		http.Error(w, fmt.Sprintf(`want {"limit": "100/s"}: %v`, err), http.StatusBadRequest)
-		return
+		return nil, fmt.Errorf(`want {"limit": "100/s"}: %w`, err)
 	}
 	if (body.Limit == nil) == (len(body.Limits) == 0) {
-		http.Error(w, `want "limit", or "limits" for several`, http.StatusBadRequest)
-		return
+		return nil, errors.New(`want "limit", or "limits" for several`)
 	}
 	if body.Limit != nil {
 		body.Limits = []string{*body.Limit}
 	}
 	terms := make([]spec.Limit, len(body.Limits))
-	var faults []error
+	faults := make([]error, len(terms))
 	for i, text := range body.Limits {
-		var err error
-		terms[i], err = spec.Parse(text)
-		faults = append(faults, err)
+		terms[i], faults[i] = spec.Parse(text)
 	}
 	if err := errors.Join(faults...); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil, err
 	}
 	name := r.PathValue("name")
-	if err := p.change(name, terms); err != nil { //nolint:contextcheck // a change outlives its request
-		fail(w, name, err)
-		return
+	if err := p.change(name, terms); err != nil {
+		return nil, err
 	}
 	p.say("policy %s: limit changed to %s until the next reload", name, strings.Join(body.Limits, ", "))
-	p.writeReport(w, name)
+	return p.report(name)
 }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,20 +29,8 @@ func (x *exchange) costFields() []string {
 	return x.endpoint.settles
 }
 
-// takeCosts takes the fields off a response: now those of the header, at its end those of the trailer.
-func (x *exchange) takeCosts(a *http.Response) {
-	if len(x.costFields()) == 0 {
-		return
-	}
-	x.costs.header = x.takenCosts(a.Header)
-	x.hideCosts(a.Trailer) // as it was announced
-	if a.StatusCode != http.StatusSwitchingProtocols {
-		a.Body = &costBody{a.Body, a, x}
-	}
-}
-
-// takenCosts moves the fields from a header to another.
-func (x *exchange) takenCosts(from http.Header) http.Header {
+// takeCosts moves the fields from a header to another.
+func (x *exchange) takeCosts(from http.Header) http.Header {
 	to := make(http.Header)
 	for _, f := range x.costFields() {
 		if values := from[f]; len(values) > 0 {
@@ -53,22 +39,6 @@ func (x *exchange) takenCosts(from http.Header) http.Header {
 	}
 	x.hideCosts(from)
 	return to
-}
-
-// costBody is the body of a response that may have costs in its trailer.
-type costBody struct {
-	io.ReadCloser
-
-	of *http.Response
-	x  *exchange
-}
-
-func (b *costBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) && b.x.costs.trailer == nil {
-		b.x.costs.trailer = b.x.takenCosts(b.of.Trailer)
-	}
-	return n, err
 }
 
 // settler says what requests of a policy have cost.

@@ -21,7 +21,8 @@ type exchange struct {
 	http.ResponseWriter
 
 	request  *http.Request
-	endpoint *endpoint // that serves it; nil: none
+	endpoint *endpoint    // that serves it; nil: none
+	answer   http.Handler // without an endpoint: responds to it
 	start    time.Time
 	status   int
 	bytes    int64
@@ -55,7 +56,7 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // isKey reports whether a header is a part of a key of the request's policies.
 func (x *exchange) isKey(header string) bool {
-	return x.endpoint != nil && slices.ContainsFunc(x.endpoint.clientControlled, func(p config.KeyPart) bool { return p.Header == header })
+	return x.endpoint != nil && slices.Contains(x.endpoint.clientControlled, config.KeyPart{Kind: config.KeyHeader, Name: header})
 }
 
 // sentTo notes the backend that a request is sent to.

@@ -78,7 +78,8 @@ func TestUpgradedBytes(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			require.NoError(t, err)
 			a := &http.Response{Request: r, Body: under}
-			x := &exchange{request: r, endpoint: newEndpoint(set.Policies, nil, nil)}
+			x := &exchange{request: r, endpoint: new(endpoint)}
+			x.endpoint.add(set.Global)
 			x.throttle(a)
 			body := a.Body.(io.ReadWriteCloser)
 			from, to := far, io.ReadWriter(body)

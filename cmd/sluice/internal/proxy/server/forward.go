@@ -84,17 +84,43 @@ func modify(a *http.Response) error {
 		return errNoStatus // net/http panics when it is to send it
 	}
 	x := exchangeOf(a.Request.Context())
-	if a.ContentLength < 0 && a.StatusCode != http.StatusSwitchingProtocols || a.ProtoMajor > 1 { // there may be trailers
-		b := &responseBody{a.Body, a}
-		b.dropTrailers()
-		a.Body = b
-	}
-	x.takeCosts(a)
+	x.costs.header = x.takeCosts(a.Header)
 	if a.StatusCode == http.StatusSwitchingProtocols {
 		dropHopByHop(a.Header)
 		x.throttle(a)
+		return nil
 	}
+	dropTrailers(a.Trailer) // which are announced; their values come with the end of the body
+	x.hideCosts(a.Trailer)
+	a.Body = &responseBody{a.Body, func() {
+		dropTrailers(a.Trailer)
+		x.costs.trailer = x.takeCosts(a.Trailer)
+	}}
 	return nil
+}
+
+// responseBody is the body of a response. It calls end at its end, with which the trailers come.
+type responseBody struct {
+	io.ReadCloser
+
+	end func()
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) && b.end != nil {
+		b.end()
+		b.end = nil
+	}
+	return n, err
+}
+
+func dropTrailers(trailer http.Header) {
+	for name := range trailer {
+		if !isTrailer(name) {
+			delete(trailer, name)
+		}
+	}
 }
 
 // dropHopByHop drops what a ReverseProxy leaves in a response with status 101: the headers that are meant for the proxy.
@@ -192,29 +218,6 @@ func isTrailer(name string) bool {
 		return false
 	}
 	return !strings.HasPrefix(name, "If-")
-}
-
-// responseBody is the body of a response whose trailers are checked when they have come.
-type responseBody struct {
-	io.ReadCloser
-
-	of *http.Response
-}
-
-func (b *responseBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		b.dropTrailers()
-	}
-	return n, err
-}
-
-func (b *responseBody) dropTrailers() {
-	for name := range b.of.Trailer {
-		if !isTrailer(name) {
-			delete(b.of.Trailer, name)
-		}
-	}
 }
 
 // within sets the deadline of reads, and reports false after the end.

@@ -8,20 +8,12 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-go/sluice/httplimit"
-)
-
-// Codes of gRPC.
-const (
-	grpcInternal          = 13
-	grpcUnimplemented     = 12
-	grpcResourceExhausted = 8
-	grpcUnavailable       = 14
 )
 
 // isGRPC reports whether a request is a call of gRPC, whose client reads a status of gRPC and not one of HTTP.
@@ -32,24 +24,24 @@ func isGRPC(r *http.Request) bool {
 }
 
 // grpcCode returns the code for a response of HTTP, as gRPC's clients translate one that comes from a proxy.
-func grpcCode(status int) int {
+func grpcCode(status int) codes.Code {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
-		return grpcResourceExhausted
+		return codes.ResourceExhausted
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return grpcUnimplemented
+		return codes.Unimplemented
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return grpcUnavailable
+		return codes.Unavailable
 	}
-	return grpcInternal
+	return codes.Internal
 }
 
 // answerGRPC responds to a call with a status alone.
-func answerGRPC(w http.ResponseWriter, code int, message string) {
+func answerGRPC(w http.ResponseWriter, code codes.Code, message string) {
 	h := w.Header()
 	h.Del("Content-Length")
 	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", strconv.Itoa(code))
+	h.Set("Grpc-Status", strconv.Itoa(int(code)))
 	h.Set("Grpc-Message", message)
 	w.WriteHeader(http.StatusOK)
 }
@@ -65,20 +57,10 @@ func rejected(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejec
 	if rejection.RetryAfter > 0 {
 		milliseconds := (rejection.RetryAfter + time.Millisecond - 1) / time.Millisecond
 		w.Header().Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(int64(milliseconds), 10))
-		if details, err := retryDetails(code, message, rejection.RetryAfter); err == nil {
-			w.Header().Set("Grpc-Status-Details-Bin", details)
+		details, err := status.New(code, message).WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(rejection.RetryAfter)})
+		if b, failed := proto.Marshal(details.Proto()); err == nil && failed == nil {
+			w.Header().Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(b))
 		}
 	}
 	answerGRPC(w, code, message)
-}
-
-// retryDetails returns the value of grpc-status-details-bin for a status with RetryInfo.
-func retryDetails(code int, message string, after time.Duration) (string, error) {
-	info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
-	if err != nil {
-		return "", err
-	}
-	s := &status.Status{Code: int32(code), Message: message, Details: []*anypb.Any{info}}
-	b, err := proto.Marshal(s)
-	return base64.RawStdEncoding.EncodeToString(b), err
 }

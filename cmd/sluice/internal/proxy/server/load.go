@@ -64,20 +64,11 @@ func (p *Proxy) load() error {
 	if p.closed {
 		return nil
 	}
-	if err != nil && c != nil {
-		before := p.state.Load()
-		_, backends := backendsOf(c)
-		_, pair := keyPair(c)
-		return yamlconf.Join(err, backends, pair, checkFixed(before.config, c))
-	}
-	if err != nil {
+	if c == nil {
 		return err
 	}
-	cert, err := keyPair(c)
-	if p.state.Load().config == nil {
-		err = yamlconf.Join(err, checkLogDir(c))
-	}
-	if err := p.applyLocked(c, cert, err); err != nil {
+	cert, pairErr := keyPair(c)
+	if err := p.applyLocked(c, cert, yamlconf.Join(err, pairErr)); err != nil {
 		return err
 	}
 	for _, w := range c.Warnings() {
@@ -86,17 +77,15 @@ func (p *Proxy) load() error {
 	return nil
 }
 
-// applyLocked applies a configuration as a whole. If anything is wrong with it, or was found wrong with cert, nothing
-// changes.
+// applyLocked applies a configuration as a whole. If anything is wrong with it, or was found wrong before, nothing changes.
 func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error) error {
 	before := p.state.Load()
-	backends, err := backendsOf(c)
+	urls, err := c.Backends()
 	faults := []error{err, checkFixed(before.config, c), wrong}
 	store := p.store
-	if c.Redis != "" && store == nil {
+	if c.Redis != "" && store == nil && wrong == nil {
 		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
-			faults = append(faults, c.Fault(c.Where("redis"), "redis: %v", err))
-			return yamlconf.Join(faults...)
+			return yamlconf.Join(append(faults, c.Fault(c.Where("redis"), "redis: %v", err))...)
 		}
 	}
 	if p.keys == nil {
@@ -117,20 +106,9 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	// From here on nothing can fail.
 	p.store = store
 	p.keys.Trust(c.Trusted)
-	p.backends.Set(backends, c.BackendTimeout, c.KeepHost)
+	p.backends.Set(upstream.New(urls), c.BackendTimeout, c.KeepHost)
 	p.state.Store(next)
 	set.Apply()
-	return nil
-}
-
-// checkLogDir finds an access log that could not be opened at the start because its directory does not exist.
-func checkLogDir(c *config.Config) error {
-	if c.AccessLog == "" || c.AccessLog == "-" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Dir(c.AccessLog)); err != nil {
-		return c.Fault(c.Where("access-log"), "access-log: %v", err)
-	}
 	return nil
 }
 
@@ -146,18 +124,16 @@ func keyPair(c *config.Config) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// backendsOf returns the backends of c.
-func backendsOf(c *config.Config) ([]*upstream.Backend, error) {
-	urls, err := c.Backends()
-	return upstream.New(urls), err
-}
-
-// checkFixed finds changes that need a restart.
+// checkFixed finds changes that need a restart, and at the start an access log that could not be opened.
 func checkFixed(before, c *config.Config) error {
-	if before == nil {
-		return nil
-	}
 	var faults []error
+	if before == nil {
+		_, err := os.Stat(filepath.Dir(c.AccessLog))
+		if err != nil {
+			err = c.Fault(c.Where("access-log"), "access-log: %v", err)
+		}
+		return err
+	}
 	for _, f := range []struct{ key, was, is string }{
 		{"listen", before.Listen, c.Listen},
 		{"admin", before.Admin, c.Admin},
@@ -194,7 +170,10 @@ func (p *Proxy) change(name string, terms []spec.Limit) error {
 		return err
 	}
 	next := policy.Policy
-	next.Limits, next.Places = terms, slices.Repeat([]yamlconf.Place{policy.At}, len(terms))
+	next.Limits = nil
+	for _, l := range terms {
+		next.Limits = append(next.Limits, config.Limit{Limit: l, At: policy.At})
+	}
 	if err := next.CheckLimits(); err != nil {
 		return err
 	}

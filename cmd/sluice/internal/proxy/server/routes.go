@@ -10,86 +10,122 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// route sets what serves requests and connections under the limits of next.
+// route sets what serves requests under the limits of next.
 func (p *Proxy) route(next *state) error {
-	o, err := p.options(next.config, next.limits)
-	if err != nil {
-		return err
+	o := httplimit.Options{
+		Logger: p.log, Observer: p.metrics, Headers: next.config.Headers, ProblemJSON: next.config.Problems,
+		OnRejected: func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+			exchangeOf(r.Context()).policy = rejection.Policy
+			rejected(w, r, rejection)
+		},
+	}
+	byName := make(map[string]*limits.Policy)
+	for _, l := range next.limits.Policies {
+		h, err := p.policy(l)
+		if err != nil {
+			return next.config.Fault(l.At, "%v", err)
+		}
+		byName[l.Name] = l
+		if l == next.limits.Global {
+			o.Global = &h
+		} else {
+			o.Policies = append(o.Policies, h)
+		}
 	}
 	limited, err := httplimit.New(o)
 	if err != nil {
 		return next.config.Fault(next.config.Where(""), "%v", err)
 	}
-	byName := make(map[string]*limits.Policy)
-	for _, policy := range next.limits.Policies {
-		byName[policy.Name] = policy
-	}
-	mux := config.NewMux(next.config, func(r config.Route) http.Handler {
-		if r.Exempt {
-			return p.forward
+	h := &router{mux: next.config.Mux, own: limited.Handler(http.HandlerFunc(answerItself)), underscores: next.config.Underscores}
+	for _, r := range next.config.Routes {
+		e := &endpoint{next: p.forward}
+		if len(r.Policies) > 0 {
+			e.next = limited.Policy(r.Policies...)(e.next)
 		}
-		var policies []*limits.Policy
-		if next.limits.Global != nil {
-			policies = append(policies, next.limits.Global)
+		if !r.Exempt {
+			e.next = limited.Handler(e.next)
+			e.add(next.limits.Global)
 		}
 		for _, name := range r.Policies {
-			policies = append(policies, byName[name])
+			e.add(byName[name])
 		}
-		h := p.forward
-		if len(r.Policies) > 0 {
-			h = limited.Policy(r.Policies...)(h)
-		}
-		return newEndpoint(policies, limited.Handler(h), limited.Handler(badRequest))
-	})
-	next.handler = &router{mux, limited.Handler(noRoute{mux}), next.config.Underscores}
+		h.endpoints = append(h.endpoints, e)
+	}
+	next.handler = h
 	return nil
 }
 
+// policy returns the limits of a policy as httplimit has them.
+func (p *Proxy) policy(l *limits.Policy) (httplimit.Policy, error) {
+	h := httplimit.Policy{Name: l.Name, MaxWait: l.MaxWait, Flow: l.Flows(), Status: l.Status, FailOpen: l.FailOpen, Shadow: l.Shadow}
+	var err error
+	if h.Limiter, err = l.Limiter(); err != nil {
+		return h, err
+	}
+	if l.Cost != 1 {
+		h.Permits = func(*http.Request) int { return l.Cost }
+	}
+	if l.Failures {
+		h.Refund = refundsSuccess
+	}
+	if l.Settle != "" {
+		h.Settle = (&settler{policy: l.Name, field: l.Settle, cost: l.Cost, say: p.say}).settle
+	}
+	upload, download := l.Bytes()
+	if upload != nil {
+		h.Upload = upload.Limiter()
+	}
+	if download != nil {
+		h.Download = download.Limiter()
+	}
+	return h, nil
+}
+
+// refundsSuccess is the Refund of count: failures. It is not asked about a client that left before the end of the response:
+// otherwise guesses would be free for clients that hang up early.
+func refundsSuccess(_ *http.Request, status int) bool { return status < 400 || status > 499 }
+
 // endpoint serves the requests of a route.
 type endpoint struct {
+	next http.Handler // under the policies of the route
+
 	clientControlled []config.KeyPart // of keys: those that clients choose
 	settles          []string         // fields of responses by which the policies settle
 	throttling       []*limits.Policy // whose limits on bytes hold for upgraded connections
-
-	next      http.Handler
-	ambiguous http.Handler // serves requests of whose keys a backend may read other values
 }
 
-// newEndpoint returns an endpoint under policies.
-func newEndpoint(policies []*limits.Policy, next, ambiguous http.Handler) *endpoint {
-	e := &endpoint{next: next, ambiguous: ambiguous}
-	for _, p := range policies {
-		for _, part := range slices.Concat(p.Key, p.Flow) {
-			if !p.Shadow && part.IsClientControlled() && !slices.Contains(e.clientControlled, part) {
-				e.clientControlled = append(e.clientControlled, part)
-			}
-		}
-		if p.Settle != "" && !slices.Contains(e.settles, p.Settle) {
-			e.settles = append(e.settles, p.Settle)
-		}
-		if upload, download := p.Bytes(); !p.Shadow && (upload != nil || download != nil) {
-			e.throttling = append(e.throttling, p)
-		}
-	}
-	return e
-}
-
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if slices.ContainsFunc(e.clientControlled, func(p config.KeyPart) bool { return limits.IsAmbiguous(r, p) }) {
-		e.ambiguous.ServeHTTP(w, r)
+// add notes what a policy of the endpoint, or nil, needs of a request and its response.
+func (e *endpoint) add(p *limits.Policy) {
+	if p == nil {
 		return
 	}
-	exchangeOf(r.Context()).endpoint = e
-	e.next.ServeHTTP(w, r)
+	if p.Settle != "" {
+		e.settles = append(e.settles, p.Settle)
+	}
+	if p.Shadow {
+		return
+	}
+	for _, part := range slices.Concat(p.Key, p.Flow) {
+		if part.IsClientControlled() {
+			e.clientControlled = append(e.clientControlled, part)
+		}
+	}
+	if upload, download := p.Bytes(); upload != nil || download != nil {
+		e.throttling = append(e.throttling, p)
+	}
 }
 
-var badRequest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, http.StatusBadRequest) })
+// isAmbiguous reports whether a backend may read another value of a key than the limits.
+func (e *endpoint) isAmbiguous(r *http.Request) bool {
+	return slices.ContainsFunc(e.clientControlled, func(p config.KeyPart) bool { return limits.IsAmbiguous(r, p) })
+}
 
-// router serves the requests of routes, and all others under the global policy.
+// router serves the requests of routes.
 type router struct {
-	mux         *route.Mux[http.Handler]
-	others      http.Handler
-	underscores bool // headers may have some in their names
+	mux         *route.Mux
+	endpoints   []*endpoint  // of its routes
+	own         http.Handler // serves all other requests, under the global policy: see answerItself
+	underscores bool         // headers may have some in their names
 }
 
 func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,27 +135,36 @@ func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	found := h.mux.Match(r)
-	if found.Answer != nil || r.RequestURI == "*" {
-		closeBehind(w, r)
-		h.others.ServeHTTP(w, r)
+	r.Pattern = found.Pattern // for keys
+	x := exchangeOf(r.Context())
+	switch {
+	case r.RequestURI == "*":
+		x.answer = http.HandlerFunc(answerStar)
+	case found.Answer != nil:
+		x.answer = found.Answer
+	case h.endpoints[found.Route].isAmbiguous(r):
+		x.answer = http.HandlerFunc(badRequest)
+	default:
+		x.endpoint = h.endpoints[found.Route]
+		x.endpoint.next.ServeHTTP(w, r)
 		return
 	}
-	r.Pattern = found.Pattern // for keys
-	found.Value.ServeHTTP(w, r)
+	closeBehind(w, r)
+	h.own.ServeHTTP(w, r)
 }
 
-// noRoute responds to requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
-// OPTIONS limited for it whether there is a server.
-type noRoute struct{ mux *route.Mux[http.Handler] }
+// answerItself responds to a request that no backend gets.
+func answerItself(w http.ResponseWriter, r *http.Request) {
+	exchangeOf(r.Context()).answer.ServeHTTP(w, r)
+}
 
-func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if found := h.mux.Match(r); found.Answer != nil && r.RequestURI != "*" {
-		found.Answer.ServeHTTP(w, r)
-		return
-	}
-	if r.RequestURI == "*" && r.Method == http.MethodOptions {
+// answerStar responds to a request for *, which is none of a backend's paths: OPTIONS asks whether there is a server.
+func answerStar(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
 	badRequest(w, r)
 }
+
+func badRequest(w http.ResponseWriter, r *http.Request) { answer(w, r, http.StatusBadRequest) }

@@ -23,7 +23,7 @@ type web struct {
 	http.Server
 
 	p      *Proxy
-	active active
+	active sync.WaitGroup // requests in flight, with upgraded connections
 }
 
 func newWeb(p *Proxy) *web {
@@ -87,13 +87,22 @@ func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	x.served()
 }
 
-// Shutdown also waits for upgraded connections.
+// Shutdown also waits for upgraded connections, which http.Server does not.
 func (w *web) Shutdown(ctx context.Context) error {
 	if err := w.Server.Shutdown(ctx); err != nil {
 		return err
 	}
-	w.active.wait(ctx)
-	return ctx.Err()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.active.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 const discardTime = 5 * time.Millisecond // for what has come of a body that no one reads
@@ -153,21 +162,5 @@ func (p *Proxy) logServer(message string) {
 func (p *Proxy) sayOften(format string, args ...any) {
 	if _, ok := p.quiet.Allow(time.Second); ok {
 		p.say(format, args...)
-	}
-}
-
-// active counts the requests in flight, with upgraded connections, for which http.Server does not wait.
-type active struct{ sync.WaitGroup }
-
-// wait waits until there are none, or until ctx is done.
-func (a *active) wait(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.Wait()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
 	}
 }
