@@ -30,8 +30,8 @@ var Delay = NewMetadataKey[time.Duration]("DELAY")
 // A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. What
 // moves the queue, such as an Update or a Refund, moves reservations too, but their Delay does not change.
 // A reservation ends before its permits come if the limiter is closed, if an Update lowers the limit below
-// its permits, or if newer requests evict it under [NewestFirst]. It then holds nothing, and its holder is
-// not notified.
+// its permits, or if newer requests evict it under [NewestFirst]. It then holds nothing, but its Acquired still
+// returns true, and its holder is not notified.
 //
 // Before the permits come, Refund takes the reservation out of the queue, so later requests are served
 // sooner, and Settle changes the number of reserved permits, unless the new number is more than the limit.

@@ -54,9 +54,12 @@ func (s *Semaphore) TryAcquire(n int) bool {
 // Release returns n permits. It panics if n is negative or more than the Semaphore holds. It may be
 // called after the limiter's Close.
 func (s *Semaphore) Release(n int) {
-	for n != 0 {
+	if n < 0 {
+		panic("core: Semaphore.Release of negative permits")
+	}
+	for n > 0 {
 		held := s.held.Load()
-		if n < 0 || int64(n) > held {
+		if int64(n) > held {
 			panic("core: Semaphore.Release of more permits than it holds")
 		}
 		if s.held.CompareAndSwap(held, held-int64(n)) {

@@ -40,6 +40,7 @@ type Switch struct {
 
 	// mu is a leaf: no user code runs under it. It guards what follows, and the places of all requests.
 	mu     sync.Mutex
+	closed bool                   // now does not change any more
 	asking list.List              // requests in the limiter in use, the oldest first
 	line   list.List              // requests that come after a change, in their order; the first one asks
 	inLine atomic.Int64           // the length of line
@@ -102,19 +103,19 @@ func (s *Switch) Unwrap() Limiter { return s.Limiter() }
 
 // Set makes l the current limiter. If l is nil, it uses [Unlimited]. Set returns when all waiting
 // requests have moved to the new limiter. It does not close the old one. If l is the current limiter
-// already, or s is the zero value, Set does nothing.
+// already, or after Close, Set does nothing.
 func (s *Switch) Set(l Limiter) {
 	next := &switched{Limiter: orUnlimited(l)}
 	s.setting.Lock()
 	defer s.setting.Unlock()
 	old := s.now.Load()
-	switch {
-	case old == nil: // the zero value
-		return
-	case identical(old.Limiter, next.Limiter):
+	if old == nil || identical(old.Limiter, next.Limiter) { // nil: the zero value
 		return
 	}
-	moved := s.exchange(next)
+	moved, ok := s.exchange(next)
+	if !ok {
+		return
+	}
 	old.over.End(errSwitched)
 	if moved != nil {
 		<-moved
@@ -122,10 +123,14 @@ func (s *Switch) Set(l Limiter) {
 }
 
 // exchange puts next in use, and the requests that wait in the old limiter at the head of the line. It
-// returns what is closed once they have been asked again; nil if there are none.
-func (s *Switch) exchange(next *switched) <-chan struct{} {
+// returns a channel that is closed once they have been asked again; nil if there are none. It returns false
+// if the Switch is closed.
+func (s *Switch) exchange(next *switched) (moved <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil, false
+	}
 	s.formerLocked()
 	s.now.Store(next)
 	if first := s.line.Front(); first != nil { // it may be asking the old limiter already
@@ -142,9 +147,9 @@ func (s *Switch) exchange(next *switched) <-chan struct{} {
 	}
 	s.nextLocked()
 	if s.moving == 0 {
-		return nil
+		return nil, true
 	}
-	return s.moved
+	return s.moved, true
 }
 
 // formerLocked keeps the limiter in use for the leases that it has granted.
@@ -465,10 +470,14 @@ func (s *Switch) IdleFor() (time.Duration, bool) {
 
 // Close closes the current limiter and returns its error, or returns nil if that limiter is not an
 // [io.Closer]. Waiting and later requests then fail as that limiter's do, with [ErrClosed] for those
-// of this package. The Switch itself stays usable: after a Set, requests go to the new limiter,
-// which another Close closes.
+// of this package. The Switch stays closed: a later Set does nothing. Limiters that Set replaced
+// before stay open.
 func (s *Switch) Close() error {
-	if c, ok := s.Limiter().(io.Closer); ok {
+	s.mu.Lock()
+	s.closed = true
+	l := s.Limiter()
+	s.mu.Unlock()
+	if c, ok := l.(io.Closer); ok {
 		return c.Close()
 	}
 	return nil

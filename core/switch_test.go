@@ -212,6 +212,26 @@ func TestSwitchCancelAndClose(t *testing.T) {
 	})
 }
 
+// Like any other Close, that of a Switch lasts.
+func TestAClosedSwitchStaysClosed(t *testing.T) {
+	first, second := semaphoreOf(t, 1, 0), semaphoreOf(t, 1, 0)
+	s := core.NewSwitch(first)
+	lease := takes(t, s, 1)
+	require.NoError(t, s.Close())
+	for _, l := range []core.Limiter{second, core.Unlimited(), nil} {
+		s.Set(l)
+		require.Same(t, first, s.Limiter())
+		refused(t, s, 1, core.ErrClosed)
+		_, err := s.Acquire(t.Context(), 1)
+		require.Equal(t, core.ErrClosed, err)
+	}
+	lease.Release()
+	available(t, first, 1)
+	takes(t, second, 1) // it is not closed
+	require.NoError(t, s.Close())
+	require.NoError(t, new(core.Switch).Close())
+}
+
 // A request that the module's primitives make waits whatever QueueLimit is.
 func TestSwitchPassesTheMark(t *testing.T) {
 	testkit.Bubble(t, "", func(t *testing.T) {
