@@ -28,55 +28,6 @@ func TestMoreTokensThanTheBucketHoldsIsAnError(t *testing.T) {
 	require.EqualError(t, err, "core: TokenBucketOptions.TokenLimit = 0, want at least 1")
 }
 
-func TestABucketsClockStartsWhenItLeavesFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-		time.Sleep(700 * time.Millisecond) // full: nothing ticks
-		takes(t, l, 1)
-		time.Sleep(300 * time.Millisecond)
-		takes(t, l, 2)
-		rejected(t, l, 1, 700*time.Millisecond)
-		rejected(t, l, 2, 1700*time.Millisecond)
-		rejected(t, l, 3, 2700*time.Millisecond)
-		time.Sleep(700*time.Millisecond - 1)
-		rejected(t, l, 1, 1)
-		time.Sleep(1)
-		available(t, l, 1)
-
-		// Full again at the third tick; its clock stops there.
-		time.Sleep(2 * time.Second)
-		available(t, l, 3)
-		time.Sleep(500 * time.Millisecond)
-		takes(t, l, 3)
-		rejected(t, l, 1, time.Second)
-	})
-}
-
-// A burst of 30 against 5 per second and a queue of 25: 5 each second, for 6 seconds.
-func TestABucketTurnsABurstIntoARate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 5, ReplenishmentPeriod: time.Second, QueueLimit: 25})
-		start := time.Now()
-		var burst []*acquire
-		for range 30 {
-			burst = append(burst, acquires(t, l, 1))
-		}
-		acquires(t, l, 1).rejected(t, "queue limit reached", 6*time.Second)
-		counts(t, l, 5, 0, 25, 5, 1)
-		time.Sleep(5*time.Second - 1)
-		counts(t, l, 5, 0, 5, 25, 1)
-		time.Sleep(1)
-		synctest.Wait()
-		for i, a := range burst {
-			require.NoError(t, a.err)
-			require.Equal(t, time.Duration(i/5)*time.Second, a.at.Sub(start), i)
-		}
-		counts(t, l, 5, 0, 0, 30, 1)
-		time.Sleep(time.Second)
-		counts(t, l, 5, 5, 0, 30, 1)
-	})
-}
-
 func TestABucketIdleForCenturies(t *testing.T) {
 	century := 100 * 365 * 24 * time.Hour // no constant: a machine of 32 bits would not compile int(century)
 	synctest.Test(t, func(t *testing.T) {
@@ -128,32 +79,6 @@ func TestBehindAWaiterThatIsNeverServed(t *testing.T) {
 	})
 }
 
-func TestAManualBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{
-			TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 4, ManualReplenishment: true,
-		})
-		require.False(t, l.AutoReplenishing())
-		require.False(t, l.TryReplenish(), "it is full")
-		takes(t, l, 4)
-		time.Sleep(2500 * time.Millisecond)
-		rejected(t, l, 1, 0)
-		a := queues(t, l, 1)
-		a.waits(t)
-		require.True(t, l.TryReplenish())
-		a.granted(t)
-		available(t, l, 1)
-		require.False(t, l.TryReplenish(), "what was due has been applied")
-		time.Sleep(500 * time.Millisecond)
-		require.True(t, l.TryReplenish(), "the third tick")
-		available(t, l, 2)
-		time.Sleep(time.Hour)
-		available(t, l, 2)
-		require.True(t, l.TryReplenish())
-		counts(t, l, 4, 4, 0, 2, 1)
-	})
-}
-
 func TestReplenishmentPeriods(t *testing.T) {
 	rates := four(t, 2, 0)
 	require.Equal(t, time.Second, rates["bucket"].(core.Replenisher).ReplenishmentPeriod())
@@ -161,33 +86,6 @@ func TestReplenishmentPeriods(t *testing.T) {
 	require.Equal(t, time.Second/2, rates["sliding"].(core.Replenisher).ReplenishmentPeriod())
 	_, ok := rates["concurrency"].(core.Replenisher)
 	require.False(t, ok)
-}
-
-// A bucket keeps the tokens that it has: growing mints none, shrinking leaves no debt.
-func TestUpdateKeepsABucketsTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := four(t, 10, 5)["bucket"]
-		takes(t, l, 7)
-		require.NoError(t, update(l, 20, 5))
-		available(t, l, 3)
-		require.NoError(t, update(l, 5, 5))
-		available(t, l, 3)
-		require.NoError(t, update(l, 2, 5))
-		available(t, l, 2)
-		_, idle := l.IdleFor()
-		require.True(t, idle, "what does not fit is gone, and so is the debt")
-		time.Sleep(time.Minute)
-		require.NoError(t, update(l, 8, 5))
-		available(t, l, 2)
-		time.Sleep(time.Second - 1)
-		available(t, l, 2)
-		time.Sleep(1)
-		available(t, l, 3) // it fills up from the update on
-		require.NoError(t, update(l, math.MaxInt, 5))
-		available(t, l, 3)
-		time.Sleep(time.Second)
-		available(t, l, 4)
-	})
 }
 
 // TestUpdateToAPeriodOfCenturies: the tokens on their way come as they would have, and then

@@ -99,46 +99,6 @@ func TestAQueueOfWindowsOfTheirOwnLengths(t *testing.T) {
 	})
 }
 
-func TestAHopelessDeadlineByTheCalendar(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := calendric(t, 1, core.Weekly(time.Monday, nil)) // 2000-01-01 is a Saturday
-		takes(t, l, 1)
-		acquiresWithin(t, l, 1, 2*day-1).rejected(t, "deadline too soon", 2*day)
-		a := acquiresWithin(t, l, 1, 2*day+1)
-		a.waits(t)
-		time.Sleep(2 * day)
-		a.granted(t)
-	})
-}
-
-func TestSettleWhileTheWindowOfTheGrantLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := calendric(t, 10, core.Daily(nil))
-		a, b := takes(t, l, 4), takes(t, l, 3)
-		sleepUntil(time.January, 1, 23*time.Hour)
-		a = l.Settle(a, 1)
-		available(t, l, 6)
-		l.Refund(a)
-		available(t, l, 7)
-		sleepUntil(time.January, 2, 0)
-		l.Refund(b)
-		available(t, l, 10)
-		b = l.Settle(b, 5) // upward: charged to the current window
-		available(t, l, 8)
-		l.Refund(b) // but that is not the window of the grant
-		available(t, l, 8)
-		require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 20, Calendar: core.Daily(nil)}))
-		available(t, l, 18)
-		c := takes(t, l, 8)
-		require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 10, Calendar: core.Daily(time.UTC)}))
-		l.Refund(c) // the boundaries are the same
-		available(t, l, 8)
-		takes(t, l, 8)
-		l.Reset()
-		available(t, l, 10)
-	})
-}
-
 func TestUpdateFromAndToACalendar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, core.FixedWindowOptions{Name: "n", PermitLimit: 5, Window: time.Hour, QueueLimit: 9})

@@ -2,8 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
-	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -207,56 +205,6 @@ func TestAChainReplenishes(t *testing.T) {
 		require.False(t, chain(t, slots).TryReplenish())
 		require.Equal(t, time.Minute, chain(t, chain(t, manual), chain(t, slots)).ReplenishmentPeriod())
 	})
-}
-
-func TestAChainOfChains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b, c := concurrency(t, 5, 5), concurrency(t, 4, 4), concurrency(t, 3, 3)
-		l := chain(t, chain(t, a, b), core.WithReason(chain(t, c), "full"))
-		lease := takes(t, l, 2)
-		rejection(t, l.TryAcquire(2).Err(), "full", 0)
-		for i, k := range []everything{a, b, c} {
-			available(t, k, 3-i)
-		}
-		held := takes(t, b, 2)
-		w := queues(t, l, 1)
-		available(t, a, 2)
-		held.Release()
-		w.granted(t).Release()
-		require.Equal(t, uint64(4), a.Statistics().Granted, "takes, the refused try, and the one that waited, which tried before")
-		l.Refund(lease)
-		for i, k := range []everything{a, b, c} {
-			available(t, k, 5-i)
-		}
-		counts(t, l, 3, 3, 0, 2, 1)
-	})
-}
-
-func TestAChainAndADoneContext(t *testing.T) {
-	l := chain(t, concurrency(t, 1, 1))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("why"))
-	for n, want := range map[int]error{-1: core.ErrNegativePermits, 0: context.Canceled, 1: context.Canceled, 2: context.Canceled} {
-		lease, err := l.Acquire(ctx, n)
-		require.Equal(t, want, err)
-		require.Equal(t, want, lease.Err())
-	}
-	counts(t, l, 1, 1, 0, 0, 0)
-}
-
-func TestAChainIgnoresLeasesOfOthers(t *testing.T) {
-	slots := concurrency(t, 5, 5)
-	l, other := chain(t, slots), chain(t, slots)
-	lease, direct := takes(t, other, 1), takes(t, slots, 1)
-	l.Refund(lease)
-	l.Refund(direct)
-	slots.Refund(lease)
-	l.Refund(core.Lease{})
-	l.Refund(core.Grant(1, nil))
-	l.Refund(l.TryAcquire(math.MaxInt))
-	available(t, l, 3)
-	other.Refund(lease)
-	available(t, l, 4)
 }
 
 // A chain that finds too low a limit, and is granted the permits as it was raised just then,

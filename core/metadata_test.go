@@ -2,8 +2,6 @@ package core_test
 
 import (
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,41 +44,6 @@ func TestKeys(t *testing.T) {
 
 	l = l.With(shade.With("blue"), shade.With("red"))
 	require.Equal(t, map[string]any{"SHADE": "red"}, metadata(t, l))
-}
-
-func TestMetadataOfABucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{
-			Name: "b", TokenLimit: 10, TokensPerPeriod: 3, ReplenishmentPeriod: time.Second, QueueLimit: 2,
-		})
-		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 10, "RESET_AFTER": time.Duration(0),
-		}, metadata(t, l.TryAcquire(0)))
-		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 3 * time.Second,
-		}, metadata(t, l.TryAcquire(8)))
-		time.Sleep(400 * time.Millisecond)
-		lease := l.TryAcquire(4)
-		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
-			"RETRY_AFTER": 600 * time.Millisecond, "REASON_PHRASE": "permits exhausted",
-		}, metadata(t, lease))
-		lease, err := l.Acquire(t.Context(), 4)
-		require.Error(t, err)
-		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
-			"RETRY_AFTER": 600 * time.Millisecond, "REASON_PHRASE": "queue limit reached",
-		}, metadata(t, lease))
-	})
-}
-
-func TestMetadataOfAConcurrencyLimiter(t *testing.T) {
-	l := concurrency(t, 5, 0)
-	require.Equal(t, map[string]any{"PERMIT_LIMIT": 5, "REMAINING": 2}, metadata(t, takes(t, l, 3)))
-	require.Equal(t, map[string]any{"PERMIT_LIMIT": 5, "REMAINING": 0}, metadata(t, takes(t, l, 2)))
-	require.Equal(t, map[string]any{
-		"PERMIT_LIMIT": 5, "REMAINING": 0, "REASON_PHRASE": "permits exhausted",
-	}, metadata(t, l.TryAcquire(3)))
 }
 
 func TestMetadataAddedByTheUser(t *testing.T) {

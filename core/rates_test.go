@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -123,19 +122,6 @@ func TestPerSecondOfZeroIsAnError(t *testing.T) {
 		_, err = core.NewTokenBucket(core.Every(time.Duration(n), 5))
 		require.EqualError(t, err, fmt.Sprintf("core: TokenBucketOptions.ReplenishmentPeriod = %v, want above 0", time.Duration(n)))
 	}
-}
-
-func TestEvery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.Every(1500*time.Millisecond, 2))
-		takes(t, l, 2)
-		start := time.Now()
-		for i := range 4 {
-			_, err := l.Acquire(t.Context(), 1)
-			require.NoError(t, err)
-			require.Equal(t, time.Duration(i+1)*1500*time.Millisecond, time.Since(start))
-		}
-	})
 }
 
 func TestRate(t *testing.T) {

@@ -213,17 +213,6 @@ func update(l everything, limit, queue int) error {
 	panic("unknown")
 }
 
-func TestABadUpdateChangesNothing(t *testing.T) {
-	eachOfFour(t, 4, 8, func(t *testing.T, l everything) {
-		takes(t, l, 3)
-		a := queues(t, l, 4)
-		require.Error(t, update(l, 0, 3))
-		require.Error(t, update(l, 9, -1))
-		a.waits(t)
-		counts(t, l, 4, 1, 4, 1, 0)
-	})
-}
-
 func TestUpdateAfterClose(t *testing.T) {
 	eachOfFour(t, 4, 8, func(t *testing.T, l everything) {
 		require.NoError(t, l.Close())
@@ -237,7 +226,7 @@ func TestUpdateAfterClose(t *testing.T) {
 // boundary, not even by the nanoseconds between two readings of the clocks. In real time.
 func TestAnUpdateKeepsTheAnchoredGrid(t *testing.T) {
 	anchor := time.Date(2024, 2, 29, 12, 0, 0, 1, time.UTC)
-	for name, l := range map[string]resettable{
+	for name, l := range map[string]everything{
 		"fixed":   fixed(t, core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour, Anchor: anchor}),
 		"sliding": sliding(t, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, Anchor: anchor, SegmentsPerWindow: 7}),
 	} {

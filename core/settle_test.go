@@ -16,40 +16,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// A bucket's tokens pay the debt first, one by one, and the answers tell when.
-func TestABucketsDebt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 9})
-		lease := takes(t, l, 2)
-		time.Sleep(300 * time.Millisecond)
-		settles(t, l, lease, 10) // 3 tokens are there, 5 are owed
-		for paid := range 5 {
-			available(t, l, 0)
-			left := time.Duration(6-paid)*time.Second - 300*time.Millisecond
-			owes(t, l, 1, left, left+4*time.Second)
-			owes(t, l, 5, left+4*time.Second, left+4*time.Second)
-			time.Sleep(time.Second)
-		}
-		available(t, l, 0)
-		a := queues(t, l, 2)
-		time.Sleep(2*time.Second - 300*time.Millisecond - 1)
-		a.waits(t)
-		time.Sleep(1)
-		a.granted(t)
-		time.Sleep(5 * time.Second)
-		available(t, l, 5)
-	})
-}
-
-// owes finds that permits come after that time, and all in another if nothing more is taken.
-func owes(tb testing.TB, l core.Limiter, permits int, retry, reset time.Duration) {
-	tb.Helper()
-	lease := rejected(tb, l, permits, retry)
-	got, ok := core.ResetAfter.From(lease)
-	require.True(tb, ok)
-	require.Equal(tb, reset, got)
-}
-
 // Debts end at math.MaxInt; and when all is given back, all is there.
 func TestSettleToTheUtmost(t *testing.T) {
 	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
@@ -72,85 +38,6 @@ func TestSettleToTheUtmost(t *testing.T) {
 			available(t, l, 5)
 		}
 	})
-}
-
-// A window gives up what would come back first: no window of time then has more grants than the limit. All of
-// it is back when the latest segment that still counts has left.
-func TestGiveBackOfTheOldestFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
-		takes(t, l, 5)
-		time.Sleep(time.Second)
-		second := takes(t, l, 3)
-		time.Sleep(time.Second)
-		takes(t, l, 2)
-		l.Refund(second)
-		l.GiveBack(4)
-		available(t, l, 7)
-		resets := func(want time.Duration) {
-			t.Helper()
-			got, _ := core.ResetAfter.From(l.TryAcquire(0))
-			require.Equal(t, want, got)
-		}
-		resets(3 * time.Second)
-		time.Sleep(time.Second)
-		available(t, l, 8) // the one that was left of the first five
-		resets(2 * time.Second)
-		l.GiveBack(2)
-		available(t, l, 10)
-		resets(0)
-	})
-	synctest.Test(t, func(t *testing.T) { // a later segment that was refunded does not count
-		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
-		takes(t, l, 5)
-		time.Sleep(time.Second)
-		second := takes(t, l, 3)
-		l.Refund(second)
-		time.Sleep(time.Second)
-		third := takes(t, l, 2)
-		l.Refund(third)
-		l.GiveBack(2)
-		got, _ := core.ResetAfter.From(l.TryAcquire(0))
-		require.Equal(t, time.Second, got)
-	})
-}
-
-// A bucket that would have been full again had nothing more been taken owes nothing to a
-// lease from before.
-func TestALateRefundOfABucketMintsNothing(t *testing.T) {
-	for name, manual := range map[string]bool{"automatic": false, "manual": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := bucket(t, core.TokenBucketOptions{
-					TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: manual,
-				})
-				sleep := func(d time.Duration) {
-					time.Sleep(d)
-					l.TryReplenish()
-				}
-				a := takes(t, l, 5)
-				sleep(5 * time.Second)
-				takes(t, l, 5)
-				l.Refund(a)
-				available(t, l, 0)
-
-				sleep(5 * time.Second)
-				a = takes(t, l, 5)
-				sleep(3 * time.Second)
-				takes(t, l, 3) // so it is never full
-				sleep(2 * time.Second)
-				l.Refund(a)
-				available(t, l, 2)
-
-				sleep(3 * time.Second)
-				a = takes(t, l, 4)
-				sleep(time.Second)
-				takes(t, l, 1)
-				l.Refund(a) // one of the four has come back since
-				available(t, l, 4)
-			})
-		})
-	}
 }
 
 // Refunds in any order and at any time let through no more than a bucket with the same
@@ -250,42 +137,6 @@ func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
 	}
 }
 
-func TestRefundGivesBackAndServes(t *testing.T) {
-	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
-		lease, other := takes(t, l, 3), takes(t, l, 2)
-		a := queues(t, l, 2)
-		l.Refund(lease)
-		a.granted(t)
-		available(t, l, 1)
-		if holds(l) {
-			l.Refund(lease)
-			l.Refund(lease.With(core.ReasonPhrase.With("a copy")))
-		}
-		lease.Release()
-		available(t, l, 1)
-		l.Refund(other)
-		available(t, l, 3)
-		counts(t, l, 5, 3, 0, 3, 0) // granted is what was granted
-	})
-}
-
-func TestRefundOfWhatIsNotHeld(t *testing.T) {
-	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
-		takes(t, l, 4)
-		stranger := four(t, 5, 5)
-		for _, other := range stranger {
-			l.Refund(takes(t, other, 3))
-		}
-		l.Refund(core.Lease{})
-		l.Refund(core.Reject())
-		l.Refund(core.Grant(3, nil))
-		l.Refund(l.TryAcquire(0))
-		l.Refund(l.TryAcquire(5))
-		l.Refund(l.TryAcquire(-1))
-		available(t, l, 1)
-	})
-}
-
 // A rate limiter remembers nothing of a lease: each refund returns permits, up to a full limiter.
 func TestEachRefundOfARateLimitersLeaseCounts(t *testing.T) {
 	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
@@ -381,26 +232,6 @@ func spent(tb testing.TB, l everything, lease core.Lease) {
 	require.Equal(tb, [...]int{available, queued}, [...]int{l.Available(), l.Statistics().Queued}, "spent")
 }
 
-func TestSettleDownServesWaiters(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		lease := takes(t, l, 5)
-		if shadowed(name) {
-			settles(t, l, lease, 2)
-			available(t, l, 3)
-			return
-		}
-		a, b := queues(t, l, 2), queues(t, l, 2)
-		lease = settles(t, l, lease, 2)
-		a.granted(t)
-		b.waits(t)
-		lease = settles(t, l, lease, 1)
-		b.granted(t)
-		available(t, l, 0)
-		settles(t, l, lease, 0)
-		available(t, l, 1)
-	})
-}
-
 // The same number, a number below 0, nothing, and a lease of zero permits.
 func TestSettleToZeroAndFromZero(t *testing.T) {
 	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
@@ -435,27 +266,6 @@ func TestSettleToZeroAndFromZero(t *testing.T) {
 			l.Settle(lease, 0)
 			available(t, l, 5)
 		}
-	})
-}
-
-func TestSettleUpNeverWaits(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		lease := settles(t, l, takes(t, l, 1), 5)
-		available(t, l, 0)
-		if shadowed(name) {
-			settles(t, l, lease, 12)
-			available(t, l, 0)
-			return
-		}
-		a := queues(t, l, 1)
-		lease = settles(t, l, lease, 12)
-		a.waits(t)
-		lease = settles(t, l, lease, 5)
-		a.waits(t)
-		lease = settles(t, l, lease, 4)
-		a.granted(t)
-		settles(t, l, lease, 0)
-		available(t, l, 4)
 	})
 }
 
@@ -500,6 +310,7 @@ func TestSettleOfWhatIsNotHeld(t *testing.T) {
 		for _, lease := range leases {
 			for _, n := range []int{-1, 0, 1, 9} {
 				require.Equal(t, lease, l.Settle(lease, n))
+				l.Refund(lease)
 				require.Equal(t, before, l.Statistics())
 			}
 		}

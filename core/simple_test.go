@@ -1,9 +1,7 @@
 package core_test
 
 import (
-	"context"
 	"errors"
-	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -149,29 +147,5 @@ func TestReleaseAllHoldsNothingBack(t *testing.T) {
 		})
 		available(t, l, 1)
 		available(t, other, 1)
-	})
-}
-
-func TestUnlimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Unlimited().(everything)
-		for _, n := range []int{0, 1, math.MaxInt, math.MaxInt} {
-			takes(t, l, n).Release()
-			acquires(t, l, n).granted(t)
-		}
-		refused(t, l, -1, core.ErrNegativePermits)
-		done, cancel := context.WithCancel(t.Context())
-		cancel()
-		lease, err := l.Acquire(done, 1)
-		require.Equal(t, context.Canceled, err)
-		require.Equal(t, err, lease.Err())
-		_, err = l.Acquire(done, -1)
-		require.Equal(t, core.ErrNegativePermits, err)
-		counts(t, l, math.MaxInt, math.MaxInt, 0, 8, 0)
-		time.Sleep(time.Minute)
-		idleFor(t, l, time.Minute)
-		require.NoError(t, l.Close())
-		require.NoError(t, l.Close())
-		refused(t, l, 1, core.ErrClosed)
 	})
 }

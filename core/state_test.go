@@ -53,39 +53,6 @@ func idleFor(t *testing.T, l core.Idler, want time.Duration) {
 	require.Equal(t, want, d)
 }
 
-func busy(t *testing.T, l core.Idler) {
-	t.Helper()
-	d, idle := l.IdleFor()
-	require.False(t, idle)
-	require.Zero(t, d)
-}
-
-func TestIdleFor(t *testing.T) {
-	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
-		idleFor(t, l, 0)
-		time.Sleep(time.Minute)
-		idleFor(t, l, time.Minute)
-		lease := takes(t, l, 1)
-		busy(t, l)
-		if _, ok := l.(core.Replenisher); ok {
-			time.Sleep(time.Second - 1)
-			busy(t, l)
-			time.Sleep(time.Minute + 1)
-			idleFor(t, l, time.Minute)
-		}
-		lease.Release()
-		lease = takes(t, l, 3)
-		time.Sleep(500 * time.Millisecond)
-		l.Refund(lease)
-		idleFor(t, l, 0)
-		time.Sleep(time.Minute)
-		idleFor(t, l, time.Minute)
-		l.TryAcquire(0)
-		l.TryAcquire(9)
-		idleFor(t, l, time.Minute) // neither takes anything
-	})
-}
-
 // A concurrency limiter has been idle since it was first seen so.
 func TestIdleSinceItWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

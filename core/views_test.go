@@ -56,18 +56,6 @@ func TestRejectionsCarryTheReason(t *testing.T) {
 	})
 }
 
-func TestAReasonForAConcurrencyLimiter(t *testing.T) {
-	l := core.WithReason(concurrency(t, 1, 0), "one at a time")
-	_, ok := l.(core.Replenisher)
-	require.False(t, ok)
-	lease := takes(t, l, 1)
-	rejection(t, l.TryAcquire(1).Err(), "one at a time", 0)
-	lease.Release()
-	takes(t, l, 1)
-	outer := core.WithReason(l, "again")
-	rejection(t, outer.TryAcquire(1).Err(), "again", 0)
-}
-
 func TestAReasonForAUsersLimiter(t *testing.T) {
 	mine := errors.New("mine")
 	l := core.WithReason(theirs{lease: core.Fail(mine), err: mine, left: 3}, "why")

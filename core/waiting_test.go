@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,22 +12,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
-
-func TestCancellingFreesRoomAtOnceAndServesWhoNowFits(t *testing.T) {
-	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
-		takes(t, l, 3)
-		big, small := queues(t, l, 3), queues(t, l, 2)
-		require.ErrorIs(t, acquires(t, l, 1).err, core.ErrRejected, "the queue is full")
-		before := l.Statistics()
-		big.cancelled(t)
-		small.granted(t)
-		after := l.Statistics()
-		require.Equal(t, before.Rejected, after.Rejected, "a cancelled waiter is not rejected")
-		require.Equal(t, before.Granted+1, after.Granted, "nor granted")
-		require.Zero(t, after.Queued)
-		queues(t, l, 5)
-	})
-}
 
 // The context was done before the grant: the cancellation wins, whoever ran first.
 func TestDoneBeforeTheGrant(t *testing.T) {
@@ -41,45 +24,6 @@ func TestDoneBeforeTheGrant(t *testing.T) {
 		lease := second.granted(t)
 		l.Refund(lease)
 		counts(t, l, 1, 1, 0, 2, 0)
-	})
-}
-
-// A granted one keeps its permits, whatever becomes of its context.
-func TestCancelAfterTheGrant(t *testing.T) {
-	eachOfFour(t, 1, 3, func(t *testing.T, l everything) {
-		held := takes(t, l, 1)
-		a := queues(t, l, 1)
-		l.Refund(held)
-		lease := a.granted(t)
-		a.cancel()
-		synctest.Wait()
-		available(t, l, 0)
-		l.Refund(lease)
-		available(t, l, 1)
-	})
-}
-
-func TestHopelessDeadlines(t *testing.T) {
-	eachRate(t, func(t *testing.T, name string, l resettable) {
-		if name == "manual" || name == "chain" { // it is not known when
-			return
-		}
-		takes(t, l, 5)
-		a := acquiresWithin(t, l, 1, time.Second-1)
-		require.ErrorIs(t, a.err, core.ErrRejected)
-		require.ErrorIs(t, a.err, context.DeadlineExceeded)
-		acquiresWithin(t, l, 1, time.Second).cancelled(t) // just in time, so it waited
-		b := acquiresWithin(t, l, 5, time.Second+1)
-		b.waits(t)
-		for _, n := range []int{0, 1} { // behind that one it is two seconds, for a probe too
-			require.ErrorIs(t, acquiresWithin(t, l, n, 2*time.Second-1).err, core.ErrRejected)
-		}
-		probe := acquiresWithin(t, l, 0, 2*time.Second+1)
-		counts(t, l, 5, 0, 5, 1, 3)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		require.NoError(t, b.err)
-		probe.granted(t)
 	})
 }
 
