@@ -103,18 +103,30 @@ func TestSendBatch(t *testing.T) {
 		holds(t, c, 1, 0, 2, 4, 2)
 		require.Equal(t, 9, l.Available())
 	})
-	t.Run("a dropped item counts as sent", func(t *testing.T) {
-		for mode, left := range map[channel.Overflow][]int{
-			channel.DropOldest: {4, 5}, channel.DropNewest: {1, 5}, channel.DropIncoming: {1, 2},
-		} {
-			c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 2), Overflow: mode})
-			n, err := c.SendBatch(t.Context(), numbers(5))
-			require.NoError(t, err)
-			require.Equal(t, 5, n)
-			require.Len(t, *dropped, 3)
-			holds(t, c, left...)
-		}
+}
+
+// SendBatch sends each item as Send does: none is sent after ctx has ended.
+func TestSendBatchStopsWhenItsContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := open(t, channel.Options[int]{
+		Limiter: permits(t, 1000),
+		Permits: func(v int) int {
+			if v == 20 {
+				cancel()
+			}
+			return 1
+		},
 	})
+	sent, err := c.SendBatch(ctx, make([]int, 20))
+	require.NoError(t, err)
+	require.Equal(t, 20, sent)
+
+	items := make([]int, 500)
+	items[0] = 20 // its cost is asked for first, and ends ctx
+	sent, err = c.SendBatch(ctx, items)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, sent)
 }
 
 func TestTryReceiveLease(t *testing.T) {

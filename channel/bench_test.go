@@ -1,6 +1,8 @@
 package channel_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/sluice-go/sluice/channel"
@@ -33,5 +35,35 @@ func BenchmarkTry(b *testing.B) {
 				c.TryReceive()
 			}
 		})
+	}
+}
+
+// BenchmarkBounded passes items through one place, where nearly each send and receive waits.
+func BenchmarkBounded(b *testing.B) {
+	native, c := make(chan int, 1), bounded(b, 1)
+	for _, impl := range []struct {
+		name          string
+		send, receive func()
+	}{
+		{"native", func() { native <- 1 }, func() { <-native }},
+		{"sluice", func() { _ = c.Send(b.Context(), 1) }, func() { _, _ = c.Receive(b.Context()) }},
+	} {
+		for _, senders := range []int{1, 100} {
+			b.Run(fmt.Sprintf("senders=%d/impl=%s", senders, impl.name), func(b *testing.B) {
+				b.ReportAllocs()
+				var all sync.WaitGroup
+				for i := range senders {
+					all.Go(func() {
+						for range (b.N + i) / senders {
+							impl.send()
+						}
+					})
+				}
+				for range b.N {
+					impl.receive()
+				}
+				all.Wait()
+			})
+		}
 	}
 }

@@ -164,13 +164,4 @@ func TestChan(t *testing.T) {
 			holds(t, c, left...)
 		}
 	})
-	bubble(t, "a ctx that is done", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		c := bounded(t, 1)
-		sends(t, c, 1)
-		_, ok := <-c.Chan(ctx)
-		require.False(t, ok)
-		holds(t, c, 1)
-	})
 }

@@ -22,28 +22,6 @@ func over(c *channel.LimitedChannel[int]) bool {
 	}
 }
 
-func TestErr(t *testing.T) {
-	broken := errors.New("broken")
-	for name, test := range map[string]struct{ with, err error }{
-		"Close": {nil, nil}, "CloseWithError": {broken, broken},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, c := range []*channel.LimitedChannel[int]{bounded(t, 1), open(t, channel.Options[int]{Limiter: permits(t, 2)})} {
-				require.NoError(t, c.Err())
-				sends(t, c, 1)
-				require.NoError(t, c.CloseWithError(test.with))
-				require.NoError(t, c.Err(), "not yet empty")
-				receives(t, c, 1)
-				<-c.Done()
-				require.Equal(t, test.err, c.Err())
-				require.NoError(t, c.CloseWithError(errors.New("late")))
-				require.Equal(t, test.err, c.Err())
-			}
-		})
-	}
-	require.NoError(t, new(channel.LimitedChannel[int]).Err())
-}
-
 func TestClose(t *testing.T) {
 	t.Run("queued items can be received", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{bounded(t, 2), open(t, channel.Options[int]{Limiter: permits(t, 2)})} {
@@ -60,6 +38,7 @@ func TestClose(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 2, v)
 			require.True(t, over(c))
+			require.NoError(t, c.Err())
 			_, err = c.Receive(t.Context())
 			require.Equal(t, channel.ErrClosed, err)
 			_, ok := c.TryReceive()
@@ -74,7 +53,9 @@ func TestClose(t *testing.T) {
 		require.NoError(t, c.CloseWithError(errors.New("too late")))
 		require.NoError(t, c.Close())
 		require.Equal(t, channel.ErrClosed, c.TrySend(2))
+		require.NoError(t, c.Err(), "not yet empty")
 		receives(t, c, 1)
+		require.Equal(t, broken, c.Err())
 		_, err := c.Receive(t.Context())
 		require.Equal(t, broken, err)
 		_, _, err = c.ReceiveLease(t.Context())
@@ -162,14 +143,6 @@ func TestDiscard(t *testing.T) {
 		require.True(t, over(c))
 		require.Equal(t, 3, l.Available())
 	})
-	bubble(t, "without a limiter", func(t *testing.T) {
-		c := bounded(t, 2)
-		sends(t, c, 1, 2)
-		third := startSend(t.Context(), c, 3)
-		require.Equal(t, 2, c.Discard())
-		third.ends(t, nil)
-		holds(t, c, 3)
-	})
 }
 
 func TestZeroValue(t *testing.T) {
@@ -189,6 +162,7 @@ func TestZeroValue(t *testing.T) {
 		require.False(t, ok)
 		require.Zero(t, c.Discard())
 		require.Zero(t, c.Len())
+		require.NoError(t, c.Err())
 		require.NoError(t, c.Close())
 		require.True(t, over(&c))
 	})

@@ -31,35 +31,7 @@ func dropping(t *testing.T, o channel.Options[int]) (*channel.LimitedChannel[int
 	return open(t, o), &dropped
 }
 
-func TestOverflowByLimiter(t *testing.T) {
-	for _, test := range []struct {
-		mode          channel.Overflow
-		dropped, left []int
-	}{
-		{channel.DropOldest, []int{3, 4}, []int{2, 1, 6}},
-		{channel.DropNewest, []int{1, 2, 4}, []int{3, 6}},
-		{channel.DropIncoming, []int{6}, []int{3, 4, 2, 1}},
-	} {
-		t.Run(test.mode.String(), func(t *testing.T) {
-			l := refusing(t, 10)
-			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Permits: itself, Overflow: test.mode})
-			sends(t, c, 3, 4, 2, 1)
-			sends(t, c, 6)
-			require.Equal(t, test.dropped, *dropped)
-			require.ErrorIs(t, c.TrySend(11), core.ErrPermitsExceedLimit)
-			require.ErrorIs(t, c.TrySend(-1), core.ErrNegativePermits)
-			require.Equal(t, test.dropped, *dropped, "what can never be granted drops nothing")
-			holds(t, c, test.left...)
-			require.Equal(t, 10, l.Available())
-		})
-	}
-	t.Run("Send drops too, once the queue refuses", func(t *testing.T) {
-		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: channel.DropOldest})
-		require.NoError(t, c.Send(t.Context(), 1))
-		require.NoError(t, c.Send(t.Context(), 2))
-		require.Equal(t, []int{1}, *dropped)
-		holds(t, c, 2)
-	})
+func TestSendWithADropMode(t *testing.T) {
 	for mode, dropped := range map[channel.Overflow][]int{
 		channel.DropOldest: {1, 2, 3}, channel.DropNewest: {1, 2, 3}, channel.DropIncoming: {2, 3, 4},
 	} {
@@ -130,12 +102,6 @@ func TestEvictionStops(t *testing.T) {
 		holds(t, c, 3)
 		require.Equal(t, 2, held.Available())
 	})
-	t.Run("not at one that cost nothing", func(t *testing.T) {
-		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 2), Permits: itself, Overflow: channel.DropOldest})
-		sends(t, c, 0, 0, 2, 1)
-		require.Equal(t, []int{0, 0, 2}, *dropped)
-		holds(t, c, 1)
-	})
 	bubble(t, "not when others get what it frees", func(t *testing.T) {
 		counted := permits(t, 3)
 		for name, l := range limiters(t, counted) {
@@ -148,16 +114,6 @@ func TestEvictionStops(t *testing.T) {
 			holds(t, c, 3, 4)
 			lease.Release()
 		}
-	})
-	t.Run("when all is dropped and others hold the rest", func(t *testing.T) {
-		l := refusing(t, 3)
-		other := l.TryAcquire(2)
-		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Permits: itself, Overflow: channel.DropNewest})
-		sends(t, c, 1)
-		refuses(t, c.TrySend(2), "permits exhausted")
-		require.Equal(t, []int{1}, *dropped)
-		other.Release()
-		require.Equal(t, 3, l.Available())
 	})
 }
 
@@ -180,43 +136,20 @@ func TestClosedLimiterEvictsNothing(t *testing.T) {
 	}
 }
 
-func TestOverflowByCapacity(t *testing.T) {
-	for _, test := range []struct {
-		mode          channel.Overflow
-		dropped, left []int
-	}{
-		{channel.DropOldest, []int{1, 2}, []int{3, 4}},
-		{channel.DropNewest, []int{2, 3}, []int{1, 4}},
-		{channel.DropIncoming, []int{3, 4}, []int{1, 2}},
-	} {
-		t.Run(test.mode.String(), func(t *testing.T) {
-			counted := permits(t, 100)
-			for name, l := range limiters(t, counted) {
-				c, dropped := dropping(t, channel.Options[int]{Limiter: l, Capacity: 2, Overflow: test.mode})
-				sends(t, c, 1, 2, 3)
-				require.NoError(t, c.Send(t.Context(), 4))
-				require.Equal(t, test.dropped, *dropped, name)
-				require.Equal(t, 98, counted.Available())
-				holds(t, c, test.left...)
-				require.Equal(t, 100, counted.Available())
-			}
-		})
-	}
-	t.Run("OnDrop may use the channel", func(t *testing.T) {
-		l := permits(t, 2)
-		var c *channel.LimitedChannel[int]
-		var dropped []int
-		c = open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(v int) {
-			dropped = append(dropped, v)
-			if v < math.MaxInt8 {
-				require.NoError(t, c.TrySend(v+math.MaxInt8))
-			}
-		}})
-		sends(t, c, 1, 2, 3)
-		require.Equal(t, 2, c.Len())
-		require.Contains(t, dropped, 1)
-		c.Discard()
-	})
+func TestOnDropMayUseTheChannel(t *testing.T) {
+	l := permits(t, 2)
+	var c *channel.LimitedChannel[int]
+	var dropped []int
+	c = open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(v int) {
+		dropped = append(dropped, v)
+		if v < math.MaxInt8 {
+			require.NoError(t, c.TrySend(v+math.MaxInt8))
+		}
+	}})
+	sends(t, c, 1, 2, 3)
+	require.Equal(t, 2, c.Len())
+	require.Contains(t, dropped, 1)
+	c.Discard()
 }
 
 func TestOverflowText(t *testing.T) {

@@ -1,6 +1,7 @@
 package channel_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice/channel"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // model is a LimitedChannel as one would first write it: a native channel that is drained
@@ -98,15 +100,17 @@ func (m *model) send(v int) (reason string, err error) {
 type pair struct {
 	*testing.T
 	m       model
+	kind    string // of limiters
 	c       *channel.LimitedChannel[int]
 	l       *core.ConcurrencyLimiter
 	leases  []core.Lease
 	dropped []int
 }
 
-func newPair(t *testing.T, setup byte) *pair {
+func newPair(t *testing.T, setup, kind byte) *pair {
 	t.Helper()
-	p := &pair{T: t, m: model{
+	kinds := []string{"itself", "wrapped", "chain", "reason"}
+	p := &pair{T: t, kind: kinds[int(kind)%len(kinds)], m: model{
 		items: make(chan int, 1000), limit: 1 + int(setup>>4), capacity: 1000, overflow: channel.Overflow(setup & 3),
 	}}
 	o := channel.Options[int]{Permits: itself, Overflow: p.m.overflow}
@@ -115,10 +119,7 @@ func newPair(t *testing.T, setup byte) *pair {
 		o.Capacity = p.m.capacity
 	}
 	p.l = refusing(t, p.m.limit)
-	o.Limiter = p.l
-	if setup&8 != 0 {
-		o.Limiter = wrapped{p.l} // it is asked for leases
-	}
+	o.Limiter = limiters(t, p.l)[p.kind]
 	o.OnDrop = func(v int) { p.dropped = append(p.dropped, v) }
 	p.c = open(t, o)
 	return p
@@ -153,6 +154,8 @@ func (p *pair) send(v int) {
 	reason, err := p.m.send(v)
 	got := p.c.TrySend(v)
 	switch {
+	case reason == "permits exhausted":
+		refuses(p.T, got, reasonOf(p.kind))
 	case reason != "":
 		refuses(p.T, got, reason)
 	case err != nil:
@@ -173,10 +176,10 @@ func (p *pair) same(got int, ok bool) {
 	}
 }
 
-// sendBatch sends three items that cost something: one of no permits would wait for any.
+// sendBatch sends three items.
 func (p *pair) sendBatch(v int) {
-	if p.m.overflow == channel.Reject && p.m.capacity < 1000 {
-		p.send(v) // a batch would wait for capacity
+	if p.m.overflow == channel.Reject {
+		p.send(v) // a batch would wait
 		return
 	}
 	items, sent, refused := []int{v + 1, v/2 + 1, v/3 + 1}, 0, false
@@ -263,19 +266,38 @@ func (p *pair) agrees() {
 }
 
 func FuzzChannel(f *testing.F) {
-	f.Add([]byte{0x30, 8, 8, 16, 8, 3, 4, 8, 6, 5, 7, 0xff, 3})
-	f.Add([]byte{0x71, 0, 8, 24, 32, 8, 40, 8, 7, 8})
-	f.Add([]byte{0x72, 0, 8, 24, 32, 8, 40, 4, 8, 16, 6, 48})
-	f.Add([]byte{0x77, 8, 8, 8, 8, 8, 3, 8, 0xff, 13})
-	f.Add([]byte{0x75, 8, 16, 8, 0, 8, 8, 5, 45, 0xff, 13})
+	f.Add([]byte{0x30, 0, 8, 8, 16, 8, 3, 4, 8, 6, 5, 7, 0xff, 3})
+	f.Add([]byte{0x71, 0, 0, 8, 24, 32, 8, 40, 8, 7, 8})
+	f.Add([]byte{0x72, 2, 0, 8, 24, 32, 8, 40, 4, 8, 16, 6, 48})
+	f.Add([]byte{0x77, 1, 8, 8, 8, 8, 8, 3, 8, 0xff, 13})
+	f.Add([]byte{0x75, 3, 8, 16, 8, 0, 8, 8, 5, 45, 0xff, 13})
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		if len(ops) < 1 || len(ops) > 500 {
-			return
-		}
-		p := newPair(t, ops[0])
-		for _, op := range ops[1:] {
-			p.do(op)
-			p.agrees()
+		if len(ops) >= 2 && len(ops) <= 500 {
+			play(t, ops)
 		}
 	})
+}
+
+func play(t *testing.T, ops []byte) {
+	t.Helper()
+	p := newPair(t, ops[0], ops[1])
+	for _, op := range ops[2:] {
+		p.do(op)
+		p.agrees()
+	}
+}
+
+// TestRandomCalls is a short walk of the fuzz target, the same each time.
+func TestRandomCalls(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range testkit.Rounds(2000) {
+		ops := make([]byte, 2+random.IntN(60))
+		for i := range ops {
+			ops[i] = byte(random.Uint32())
+			if i >= 2 && ops[i]&7 == 7 && random.IntN(4) > 0 {
+				ops[i] = 8 // a Close or Discard ends the interesting part
+			}
+		}
+		play(t, ops)
+	}
 }

@@ -161,17 +161,6 @@ func TestWaitToReceive(t *testing.T) {
 	})
 }
 
-func TestTryPeek(t *testing.T) {
-	c := bounded(t, 2)
-	_, ok := c.TryPeek()
-	require.False(t, ok)
-	sends(t, c, 1, 2)
-	v, ok := c.TryPeek()
-	require.True(t, ok)
-	require.Equal(t, 1, v)
-	holds(t, c, 1, 2)
-}
-
 func TestAll(t *testing.T) {
 	bubble(t, "until closed and empty", func(t *testing.T) {
 		c := bounded(t, 2)
@@ -197,50 +186,5 @@ func TestAll(t *testing.T) {
 		cancel()
 		require.Equal(t, []int{3}, all.ends(t, nil))
 		synctest.Wait()
-	})
-}
-
-// TestWhoWaitsGoesOn has each kind of caller that waits go on by the plainest of calls, of
-// which channels that cost one each have a fast path.
-func TestWhoWaitsGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, c := range map[string]*channel.LimitedChannel[int]{
-			"bounded":  bounded(t, 1),
-			"counted":  open(t, channel.Options[int]{Limiter: permits(t, 1)}),
-			"capacity": open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}),
-			"wrapped":  open(t, channel.Options[int]{Limiter: wrapped{permits(t, 1)}}),
-		} {
-			item := start(func() (int, error) { return 0, c.WaitToReceive(t.Context()) })
-			item.waits(t)
-			require.NoError(t, c.Send(t.Context(), 1), name)
-			item.ends(t, nil)
-			sender := startSend(t.Context(), c, 0)
-			v, err := c.Receive(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 1, v)
-			sender.ends(t, nil)
-			sender = startSend(t.Context(), c, 2)
-			room := start(func() (int, error) { return 0, c.WaitToSend(t.Context()) })
-			sender.waits(t)
-			v, err = c.Receive(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 0, v)
-			sender.ends(t, nil)
-			room.waits(t)
-			v, err = c.Receive(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 2, v)
-			room.ends(t, nil)
-
-			receiver := startReceive(t.Context(), c)
-			require.NoError(t, c.Send(t.Context(), 3))
-			require.Equal(t, 3, receiver.ends(t, nil))
-			require.NoError(t, c.Send(t.Context(), 4))
-			require.NoError(t, c.Close())
-			v, err = c.Receive(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 4, v)
-			require.True(t, over(c))
-		}
 	})
 }

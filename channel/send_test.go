@@ -2,54 +2,15 @@ package channel_test
 
 import (
 	"context"
-	"math"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/channel"
-	"github.com/sluice-go/sluice/core"
 )
 
 func TestTrySend(t *testing.T) {
-	t.Run("a limiter without a queue makes a bounded channel", func(t *testing.T) {
-		l := limiter(t, core.ConcurrencyLimiterOptions{Name: "two", PermitLimit: 2})
-		c := open(t, channel.Options[int]{Limiter: l})
-		sends(t, c, 1, 2)
-		require.Equal(t, 0, l.Available())
-		err := c.TrySend(3)
-		refuses(t, err, "permits exhausted")
-		require.ErrorContains(t, err, "two")
-		receives(t, c, 1)
-		require.Equal(t, 1, l.Available())
-		sends(t, c, 4)
-		holds(t, c, 2, 4)
-		require.Equal(t, 2, l.Available())
-	})
-	t.Run("items cost what Permits says", func(t *testing.T) {
-		l := permits(t, 10)
-		c := open(t, channel.Options[int]{Limiter: l, Permits: itself})
-		sends(t, c, 7, 3)
-		require.Equal(t, 0, l.Available())
-		refuses(t, c.TrySend(1), "permits exhausted")
-		receives(t, c, 7)
-		require.Equal(t, 7, l.Available())
-		require.ErrorIs(t, c.TrySend(11), core.ErrPermitsExceedLimit)
-		require.ErrorIs(t, c.Send(t.Context(), 11), core.ErrPermitsExceedLimit)
-		require.ErrorIs(t, c.TrySend(-1), core.ErrNegativePermits)
-		require.ErrorIs(t, c.Send(t.Context(), -1), core.ErrNegativePermits)
-		holds(t, c, 3)
-	})
-	t.Run("an item of no permits is a probe", func(t *testing.T) {
-		l := refusing(t, 1)
-		c := open(t, channel.Options[int]{Limiter: l, Permits: itself})
-		sends(t, c, 0, 0, 1)
-		refuses(t, c.TrySend(0), "permits exhausted")
-		holds(t, c, 0, 0, 1)
-		require.Equal(t, 1, l.Available())
-	})
 	t.Run("beyond the capacity permits are refunded", func(t *testing.T) {
 		l := bucket(t, 5, 0)
 		c := open(t, channel.Options[int]{Limiter: l, Capacity: 2})
@@ -74,51 +35,9 @@ func TestTrySend(t *testing.T) {
 			holds(t, c, 2)
 		})
 	})
-	t.Run("a closed limiter", func(t *testing.T) {
-		l := permits(t, 1)
-		c := open(t, channel.Options[int]{Limiter: l})
-		sends(t, c, 1)
-		require.NoError(t, l.Close())
-		require.ErrorIs(t, c.TrySend(2), core.ErrClosed)
-		require.ErrorIs(t, c.Send(t.Context(), 2), core.ErrClosed)
-		holds(t, c, 1)
-	})
 }
 
 func TestSend(t *testing.T) {
-	bubble(t, "waits in the limiter's queue", func(t *testing.T) {
-		l := permits(t, 2)
-		c := open(t, channel.Options[int]{Limiter: l})
-		sends(t, c, 1, 2)
-		third, fourth := startSend(t.Context(), c, 3), startSend(t.Context(), c, 4)
-		third.waits(t)
-		require.Equal(t, 2, l.Statistics().Queued)
-		receives(t, c, 1)
-		third.ends(t, nil)
-		fourth.waits(t)
-		receives(t, c, 2)
-		fourth.ends(t, nil)
-		holds(t, c, 3, 4)
-		require.Equal(t, core.Statistics{Limit: 2, Available: 2, Granted: 4}, l.Statistics())
-	})
-	bubble(t, "paced by a bucket", func(t *testing.T) {
-		c := open(t, channel.Options[int]{Limiter: bucket(t, 1, math.MaxInt)})
-		start := time.Now()
-		for i := range 4 {
-			require.NoError(t, c.Send(t.Context(), i))
-			require.Equal(t, time.Duration(i)*time.Second, time.Since(start))
-		}
-		holds(t, c, 0, 1, 2, 3)
-	})
-	bubble(t, "a hopeless deadline is the limiter's to refuse", func(t *testing.T) {
-		c := open(t, channel.Options[int]{Limiter: bucket(t, 1, math.MaxInt)})
-		sends(t, c, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
-		defer cancel()
-		err := c.Send(ctx, 2)
-		refuses(t, err, "deadline too soon")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	})
 	t.Run("a done ctx sends nothing, though there is room", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -45,27 +45,6 @@ func TestLimitMovesWhileItemsAreQueued(t *testing.T) {
 		holds(t, c, 4)
 		require.Equal(t, 1, l.Available())
 	})
-	bubble(t, "shrunk, it drops until the new item fits", func(t *testing.T) {
-		for mode, left := range map[channel.Overflow][]int{channel.DropOldest: {4, 5}, channel.DropNewest: {1, 5}} {
-			l := permits(t, 4)
-			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
-			sends(t, c, 1, 2, 3, 4)
-			resize(t, l, 2)
-			sends(t, c, 5)
-			require.Len(t, *dropped, 3)
-			holds(t, c, left...)
-		}
-	})
-	bubble(t, "below what a waiting sender asks for", func(t *testing.T) {
-		l := permits(t, 4)
-		c := open(t, channel.Options[int]{Limiter: l, Permits: itself})
-		sends(t, c, 2)
-		waits := startSend(t.Context(), c, 3)
-		waits.waits(t)
-		resize(t, l, 2)
-		waits.ends(t, core.ErrPermitsExceedLimit)
-		holds(t, c, 2)
-	})
 }
 
 // Items that Chans return may exceed the capacity; then none is sent until as many have left.
