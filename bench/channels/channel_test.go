@@ -3,6 +3,7 @@ package channels
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"sync"
@@ -42,48 +43,18 @@ var routes = []struct {
 }
 
 // BenchmarkChannel passes items from senders to as many receivers through 128 places.
-func BenchmarkChannel(b *testing.B) { passThrough(b, carry) }
-
-// BenchmarkChannelOneProcessor is the same where there is but one processor, as in many a
-// container.
-func BenchmarkChannelOneProcessor(b *testing.B) {
-	passThrough(b, func(b *testing.B, pairs int, r route) {
-		b.Helper()
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each sub-benchmark is given all again
-		carry(b, pairs, r)
-	})
-}
-
-func passThrough(b *testing.B, carry func(*testing.B, int, route)) {
-	b.Helper()
-	for _, c := range []struct {
-		name string
-		n    int
-	}{{"pairs=1", 1}, {"pairs=4", 4}, {"pairs=64", 64}} {
-		b.Run(c.name, func(b *testing.B) {
-			compareRoutes(b, func(b *testing.B, r func() route) { carry(b, c.n, r()) })
-		})
-	}
-}
-
-// BenchmarkChannelGoroutines is the same from 1 to 256 senders and as many receivers.
-func BenchmarkChannelGoroutines(b *testing.B) {
-	compareRoutes(b, func(b *testing.B, r func() route) {
-		sidebyside.Over(b, "pairs", []int{1, 2, 4, 8, 16, 32, 64, 128, 256}, func(b *testing.B, n int) { carry(b, n, r()) })
-	})
-}
-
-func compareRoutes(b *testing.B, how func(*testing.B, func() route)) {
-	b.Helper()
+func BenchmarkChannel(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	impls := []sidebyside.Impl{}
-	for _, r := range routes {
-		impls = append(impls, sidebyside.Impl{Name: r.name, Run: func(b *testing.B) {
-			how(b, func() route { return r.new(b, ctx) })
-		}})
+	for _, pairs := range []int{1, 4, 64} {
+		b.Run(fmt.Sprintf("pairs=%d", pairs), func(b *testing.B) {
+			impls := []sidebyside.Impl{}
+			for _, r := range routes {
+				impls = append(impls, sidebyside.Impl{Name: r.name, Run: func(b *testing.B) { carry(b, pairs, r.new(b, ctx)) }})
+			}
+			sidebyside.Compare(b, impls...)
+		})
 	}
-	sidebyside.Compare(b, impls...)
 }
 
 // carry sends b.N items and checks the sum of the received items.

@@ -8,6 +8,9 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
+// looked keeps the results, so that the compiler cannot omit the calls.
+var looked int
+
 // BenchmarkCalendar compares windows of the calendar with windows of a length.
 func BenchmarkCalendar(b *testing.B) {
 	const plenty = 1 << 40

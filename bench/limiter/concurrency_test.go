@@ -131,11 +131,6 @@ func BenchmarkTryAcquireReleaseAllCores(b *testing.B) {
 	compareNamed(b, concurrencyNames, tryOperations, allCores)
 }
 
-// BenchmarkTryAcquireReleaseGoroutines is the same from 1 to 256 goroutines.
-func BenchmarkTryAcquireReleaseGoroutines(b *testing.B) {
-	compareNamed(b, concurrencyNames, tryOperations, overGoroutines)
-}
-
 // BenchmarkAcquireRelease takes a permit that is there by the method that could wait.
 func BenchmarkAcquireRelease(b *testing.B) {
 	cancellable, cancel := context.WithCancel(b.Context())

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"runtime"
 	"strconv"
 	"testing"
 
@@ -12,13 +11,7 @@ import (
 
 // BenchmarkHeld takes a permit and gives it back while others are held: as many leases of
 // ours, as many permits of the semaphore's.
-func BenchmarkHeld(b *testing.B) { overHeld(b, 1) }
-
-// BenchmarkHeldAllCores is BenchmarkHeld from as many goroutines as there are cores.
-func BenchmarkHeldAllCores(b *testing.B) { overHeld(b, runtime.GOMAXPROCS(0)) }
-
-func overHeld(b *testing.B, goroutines int) {
-	b.Helper()
+func BenchmarkHeld(b *testing.B) {
 	for _, held := range sidebyside.Sizes(0, 1, 10, 1000, 10_000, 100_000) {
 		b.Run("held="+strconv.Itoa(held), func(b *testing.B) {
 			sidebyside.Compare(b,
@@ -27,7 +20,7 @@ func overHeld(b *testing.B, goroutines int) {
 					for range held {
 						l.TryAcquire(1)
 					}
-					spread(b, goroutines, func(n int) (refused int) {
+					spread(b, 1, func(n int) (refused int) {
 						for range n {
 							lease := l.TryAcquire(1)
 							if !lease.Acquired() {
@@ -41,7 +34,7 @@ func overHeld(b *testing.B, goroutines int) {
 				sidebyside.Impl{Name: "xsync-semaphore", Run: func(b *testing.B) {
 					s := semaphore.NewWeighted(int64(held + enough))
 					s.TryAcquire(int64(held))
-					spread(b, goroutines, func(n int) (refused int) {
+					spread(b, 1, func(n int) (refused int) {
 						for range n {
 							if !s.TryAcquire(1) {
 								refused++

@@ -31,14 +31,6 @@ func allCores(b *testing.B, operation func(int) int) {
 	spread(b, runtime.GOMAXPROCS(0), operation)
 }
 
-// overGoroutines measures operation from 1 to 256 goroutines.
-func overGoroutines(b *testing.B, operation func(int) int) {
-	b.Helper()
-	sidebyside.Over(b, "goroutines", []int{1, 2, 4, 8, 16, 32, 64, 128, 256}, func(b *testing.B, n int) {
-		spread(b, n, operation)
-	})
-}
-
 // spread measures operation from n goroutines. One that fails spoils the benchmark.
 func spread(b *testing.B, n int, operation func(int) int) {
 	b.Helper()

@@ -96,47 +96,18 @@ var contenders = []struct {
 // BenchmarkHandOver hands permits from waiter to waiter: all goroutines are in the queue,
 // and whoever gets a permit gives it to the next and queues again.
 func BenchmarkHandOver(b *testing.B) {
-	for _, c := range []struct{ goroutines, permits int }{{16, 1}, {sidebyside.Size(1000), 2}} {
-		b.Run(fmt.Sprintf("goroutines=%d/permits=%d", c.goroutines, c.permits), func(b *testing.B) {
-			compareHandOver(b, func(b *testing.B, held func(permits int) contender) {
-				x := held(c.permits)
-				sidebyside.HandOver(b, c.goroutines, x.release, x.cycle)
-			})
-		})
-	}
-}
-
-// BenchmarkHandOverGoroutines is the same for 2 to 256 goroutines on one permit.
-func BenchmarkHandOverGoroutines(b *testing.B) {
-	overQueue(b, "goroutines", []int{2, 4, 8, 16, 32, 64, 128, 256})
-}
-
-// BenchmarkQueueServe is the same for queues of up to 100,000: an operation serves the
-// oldest waiter and queues a new one.
-func BenchmarkQueueServe(b *testing.B) {
-	overQueue(b, "queue", sidebyside.Sizes(1, 10, 100, 1000, 10_000, 100_000))
-}
-
-func overQueue(b *testing.B, key string, sizes []int) {
-	b.Helper()
-	compareHandOver(b, func(b *testing.B, held func(permits int) contender) {
-		sidebyside.Over(b, key, sizes, func(b *testing.B, n int) {
-			x := held(1)
-			// One goroutine more than the queue is long, for the one that holds the permit.
-			sidebyside.HandOver(b, n+1, x.release, x.cycle)
-		})
-	})
-}
-
-func compareHandOver(b *testing.B, how func(*testing.B, func(permits int) contender)) {
-	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	impls := []sidebyside.Impl{}
-	for _, c := range contenders {
-		impls = append(impls, sidebyside.Impl{Name: c.name, Run: func(b *testing.B) {
-			how(b, func(permits int) contender { return c.new(b, ctx, permits) })
-		}})
+	for _, size := range []struct{ goroutines, permits int }{{16, 1}, {sidebyside.Size(1000), 2}} {
+		b.Run(fmt.Sprintf("goroutines=%d/permits=%d", size.goroutines, size.permits), func(b *testing.B) {
+			impls := []sidebyside.Impl{}
+			for _, c := range contenders {
+				impls = append(impls, sidebyside.Impl{Name: c.name, Run: func(b *testing.B) {
+					x := c.new(b, ctx, size.permits)
+					sidebyside.HandOver(b, size.goroutines, x.release, x.cycle)
+				}})
+			}
+			sidebyside.Compare(b, impls...)
+		})
 	}
-	sidebyside.Compare(b, impls...)
 }

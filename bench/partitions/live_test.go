@@ -1,7 +1,6 @@
 package partitions
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-go/sluice/bench/internal/sidebyside"
@@ -44,33 +43,4 @@ func BenchmarkLiveKey(b *testing.B) {
 			})
 		})
 	}
-}
-
-// BenchmarkLiveKeyAllCores is the same, of 1000 keys, from all cores at once.
-func BenchmarkLiveKeyAllCores(b *testing.B) {
-	keys := names(1000)
-	each(b, keys, func(b *testing.B, take func(string) bool) {
-		var callers, refused atomic.Int64
-		b.RunParallel(func(pb *testing.PB) {
-			i := int(callers.Add(1)) * 137
-			for pb.Next() {
-				if !take(keys[i%len(keys)]) {
-					refused.Add(1)
-				}
-				i++
-			}
-		})
-		if n := refused.Load(); n > 0 {
-			b.Fatal(n, "refused")
-		}
-	})
-}
-
-// BenchmarkNewKey takes a permit of a key that never was there. Ours holds 100,000 keys at
-// most and drops others for it; the rivals grow.
-func BenchmarkNewKey(b *testing.B) {
-	ours := newKeyed(b, 100_000, fullBucket)
-	sidebyside.Compare(b, append([]sidebyside.Impl{{Name: "sluice", Run: func(b *testing.B) {
-		takeNew(b, func(key string) bool { ours.TryAcquire(key, 1); return true })
-	}}}, rivals(b)...)...)
 }

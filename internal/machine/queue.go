@@ -40,7 +40,7 @@ type Waiter[Value any] struct {
 	share      *share[Value] // under FairShare; nil until it has a flow
 }
 
-// share is what only waiters under FairShare have, so that others are no larger (bench: machine).
+// share is what only waiters under FairShare have, so that others are no larger.
 type share[Value any] struct {
 	fair.Item[*Waiter[Value]]
 

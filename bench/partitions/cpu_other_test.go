@@ -1,8 +1,0 @@
-//go:build !linux
-
-package partitions
-
-import "time"
-
-// threadTime is not known.
-func threadTime() time.Duration { return 0 }
