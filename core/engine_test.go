@@ -2,12 +2,12 @@ package core_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // The zero value of a limiter refuses, and answers all else.
@@ -42,23 +42,32 @@ func TestZeroValuesAreClosed(t *testing.T) {
 	require.Error(t, new(core.ConcurrencyLimiter).Update(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 }
 
-// What is due but not yet applied under manual terms is gone with all else, and so is what was given back.
-func TestResetUnderManualTerms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
-		l := bucket(t, o)
-		takes(t, l, 5)
-		time.Sleep(2 * time.Second)
-		o.TokensPerPeriod = 2
-		require.NoError(t, l.Update(o))
-		l.Reset()
-		available(t, l, 5)
-		require.False(t, l.TryReplenish())
-		takes(t, l, 5)
-		time.Sleep(time.Second)
-		require.True(t, l.TryReplenish())
-		available(t, l, 2)
-	})
+// Tokens that are due, but not yet applied under manual terms, survive an Update. A Reset forgets them.
+func TestOverdueTokens(t *testing.T) {
+	for name, reset := range map[string]bool{"update": false, "reset": true} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			o := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+			l := bucket(t, o)
+			takes(t, l, 5)
+			time.Sleep(2 * time.Second)
+			o.TokensPerPeriod = 2
+			require.NoError(t, l.Update(o))
+			if reset {
+				l.Reset()
+				available(t, l, 5)
+				require.False(t, l.TryReplenish())
+				takes(t, l, 5)
+			} else {
+				available(t, l, 0)
+				require.True(t, l.TryReplenish())
+				available(t, l, 2)
+				takes(t, l, 2)
+			}
+			time.Sleep(time.Second)
+			require.True(t, l.TryReplenish())
+			available(t, l, 2)
+		})
+	}
 }
 
 func TestResetAfterCloseAndOfNone(t *testing.T) {

@@ -13,17 +13,6 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-func TestRefund(t *testing.T) {
-	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(2, time.Hour), nil }})
-	l := takes(t, k, "a", 2)
-	refused(t, k, "a", 1, core.ErrRejected)
-	k.Refund("b", l)
-	refused(t, k, "a", 1, core.ErrRejected)
-	k.Refund("a", l)
-	takes(t, k, "a", 2)
-	require.Equal(t, 1, k.Len())
-}
-
 // If a limiter has no Refund, its lease is released.
 func TestRefundOfNoRefunder(t *testing.T) {
 	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return bare{semaphore(key, 1)}, nil }})

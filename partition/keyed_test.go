@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,17 +15,6 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
-
-func TestEachKeyHasItsOwnLimiter(t *testing.T) {
-	k := newKeyed(t, options{})
-	a := takes(t, k, "a", 1)
-	refused(t, k, "a", 1, core.ErrRejected)
-	takes(t, k, "b", 1)
-	a.Release()
-	takes(t, k, "a", 1)
-	require.Equal(t, map[string]bool{"a": true, "b": true}, live(k))
-	require.Equal(t, partition.Counts{Live: 2, Created: 2}, k.Counts())
-}
 
 // The lease is the limiter's own: it has the limiter's metadata, and the limiter refunds it.
 func TestLeaseComesBackUnchanged(t *testing.T) {
@@ -72,32 +60,6 @@ func TestOrderOfChecks(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrClosed)
 	refused(t, k, "a", 1, core.ErrClosed)
 	require.Equal(t, 1, asked)
-}
-
-func TestAcquireWaitsInTheLimitersQueue(t *testing.T) {
-	t.Run("served", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(1, time.Second), nil }})
-			start := time.Now()
-			for i := range 4 {
-				_, err := k.Acquire(t.Context(), "a", 1)
-				require.NoError(t, err)
-				require.Equal(t, time.Duration(i)*time.Second, time.Since(start))
-			}
-		})
-	})
-	t.Run("cancelled", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := newKeyed(t, options{})
-			a := takes(t, k, "a", 1)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err := k.Acquire(ctx, "a", 1)
-			require.Equal(t, context.DeadlineExceeded, err)
-			a.Release()
-			takes(t, k, "a", 1)
-		})
-	})
 }
 
 // A panic of a limiter does not keep its partition from being dropped.

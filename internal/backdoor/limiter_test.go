@@ -124,22 +124,3 @@ func TestRoots(t *testing.T) {
 	require.Equal(t, []any{l, other}, ways.Roots(partition.For(both, 1)))
 	require.Equal(t, []any{l, &embedding{l}}, ways.Roots(&embedding{l}))
 }
-
-func TestReturnsWithTime(t *testing.T) {
-	b, err := core.NewTokenBucket(core.PerSecond(1, 1))
-	require.NoError(t, err)
-	l := limiter(t, 1, 0)
-	chain := func(ls ...core.Limiter) core.Limiter {
-		c, err := core.Chain(ls...)
-		require.NoError(t, err)
-		return c
-	}
-	for _, yes := range []core.Limiter{b, core.WithReason(b, "x"), chain(core.Shadow(b), core.Unlimited())} {
-		require.True(t, ways.ReturnsWithTime(yes))
-	}
-	for _, no := range []core.Limiter{
-		l, chain(b, l), core.Shadow(l), struct{ *core.TokenBucket }{b}, foreignLimiter(), userView{b}, chain(b, foreignLimiter()),
-	} {
-		require.False(t, ways.ReturnsWithTime(no))
-	}
-}

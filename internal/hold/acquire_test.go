@@ -102,33 +102,6 @@ func TestErrorsOfAWait(t *testing.T) {
 	}
 }
 
-func TestWhatHasEndedIsNotAsked(t *testing.T) {
-	never := limiter{concurrency(t, 1, 0), func(context.Context, int) (core.Lease, error) { panic("asked") }}
-	var open, closed wait.Source
-	closed.End(errClosed)
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	own := testkit.NewContext()
-	own.End(errOwn)
-	for _, l := range []core.Limiter{never, concurrency(t, 1, 0)} {
-		for _, test := range []struct {
-			ctx  context.Context
-			s    *wait.Source
-			want error
-		}{
-			{done, &open, context.Canceled},
-			{done, &closed, context.Canceled},
-			{own, &open, errOwn},
-			{own, &closed, errOwn},
-			{t.Context(), &closed, errClosed},
-		} {
-			lease, err := hold.Acquire(test.ctx, test.s, l, 1)
-			require.Equal(t, test.want, err)
-			require.Equal(t, test.want, lease.Err())
-		}
-	}
-}
-
 // A late grant goes back, to a user's limiter too.
 func TestALimiterThatIgnoresItsContext(t *testing.T) {
 	inner := concurrency(t, 1, 0)
