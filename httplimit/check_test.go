@@ -1,11 +1,9 @@
 package httplimit_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -78,27 +76,4 @@ func TestRejectionOfACheck(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, 1, limit)
 	}
-}
-
-// afresh is a third-party limiter whose Acquire returns its lease's error, which is another
-// one each time that it is asked for.
-type afresh struct{ *core.FixedWindow }
-
-func (l afresh) Acquire(context.Context, int) (core.Lease, error) {
-	lease := l.TryAcquire(1)
-	return lease, lease.Err()
-}
-
-// What a third-party limiter tells beside a rejection reaches the client.
-func TestMetadataOfSomebodysRejection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limits(t, httplimit.Options{Headers: httplimit.Draft11, Policies: []httplimit.Policy{
-			{Name: "p", Limiter: all(afresh{perMinute(t, 1)})},
-		}})
-		get(l.Policy("p")(ok), "/")
-		w := get(l.Policy("p")(ok), "/")
-		require.Equal(t, 429, w.Code)
-		require.Equal(t, "60", w.Header().Get("Retry-After"))
-		require.Equal(t, `"p";r=0;t=60`, w.Header().Get("RateLimit"))
-	})
 }

@@ -20,12 +20,16 @@ import (
 )
 
 // A middleware outside, such as one that records http.route, reads the pattern that a mux inside
-// has matched, also if a wrapper inside the mux rejects the request.
+// has matched, also if a wrapper inside the mux rejects the request. So does Refund.
 func TestThePatternIsHandedBack(t *testing.T) {
 	full := atOnce(t, 1, 0)
 	defer full.TryAcquire(1).Release()
+	var pattern string // as Refund sees it
 	l := limits(t, httplimit.Options{
-		Global:   &httplimit.Policy{Limiter: all(core.Unlimited())},
+		Global: &httplimit.Policy{
+			Limiter: all(core.Unlimited()),
+			Refund:  func(r *http.Request, _ int) bool { pattern = r.Pattern; return false },
+		},
 		Policies: []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}, {Name: "full", Limiter: all(full)}},
 	})
 	mux := http.NewServeMux()
@@ -41,19 +45,22 @@ func TestThePatternIsHandedBack(t *testing.T) {
 			play(l.Handler(l.Policy("p")(mux)), r)
 		}()
 		require.Equal(t, want, r.Pattern)
+		if path != "/full" { // which is refunded anyway
+			require.Equal(t, want, pattern)
+		}
 	}
 }
 
 // A rejected request took nothing: what its wrapper gave back is left again.
 func TestQuotaFieldsOfARejectionCountWhatWasGivenBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		first      core.Limiter
-		x          [3]string
-		policy, rl string
+		first       core.Limiter
+		limit, left string
+		policy, rl  string
 	}{
-		"full again":      {perMinute(t, 5), [3]string{"3", "3", "60"}, `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=5;t=0, "second";r=3;t=0`},
-		"concurrency":     {atOnce(t, 5, 0), [3]string{"3", "3", "60"}, `"first";q=5;qu="concurrent-requests", "second";q=3;w=60`, `"first";r=5, "second";r=3;t=0`},
-		"taken by others": {used(perMinute(t, 5), 1), [3]string{"3", "3", "60"}, `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=4;t=60, "second";r=3;t=0`},
+		"full again":      {perMinute(t, 5), "3", "3", `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=5;t=0, "second";r=3;t=0`},
+		"concurrency":     {atOnce(t, 5, 0), "3", "3", `"first";q=5;qu="concurrent-requests", "second";q=3;w=60`, `"first";r=5, "second";r=3;t=0`},
+		"taken by others": {used(perMinute(t, 5), 1), "3", "3", `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=4;t=60, "second";r=3;t=0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, h := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
@@ -64,9 +71,10 @@ func TestQuotaFieldsOfARejectionCountWhatWasGivenBack(t *testing.T) {
 				w := get(l.Policy("first", "second")(ok), "/")
 				require.Equal(t, http.StatusTooManyRequests, w.Code)
 				got := w.Header()
+				require.Empty(t, got.Get("Retry-After"))
 				if h == httplimit.XRateLimit {
-					require.Equal(t, c.x[1], got.Get("X-RateLimit-Remaining"))
-					require.Equal(t, c.x[0], got.Get("X-RateLimit-Limit"))
+					require.Equal(t, c.left, got.Get("X-RateLimit-Remaining"))
+					require.Equal(t, c.limit, got.Get("X-RateLimit-Limit"))
 					continue
 				}
 				require.Equal(t, c.policy, got.Get("RateLimit-Policy"))

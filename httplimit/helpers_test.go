@@ -16,14 +16,12 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // ok is a handler that has nothing to say.
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 
-// all is one limiter for all requests.
-func all(l core.Limiter) httplimit.Limiter { return partition.Shared[*http.Request](l) }
+func all(l core.Limiter) httplimit.Limiter { return httplimit.Shared(l) }
 
 // atOnce is a concurrency limiter.
 func atOnce(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {

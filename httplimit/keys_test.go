@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -174,9 +173,7 @@ func TestByIPOfALongField(t *testing.T) {
 			if header == "X-Forwarded-For" && strings.Contains(name, "quote") {
 				continue
 			}
-			start := time.Now()
 			require.Equal(t, c[1], of(c[0]), "%s %s", header, name)
-			require.Less(t, time.Since(start), 10*time.Second, "it took more than %d bytes are worth", size) // minutes, once
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// three has a global policy and the policies a, b and no, which refuses.
+// three has a global policy, the policies a and b, and others that let no request pass.
 func three(t *testing.T, j *journal) *httplimit.Limits {
 	t.Helper()
 	return limits(t, httplimit.Options{
@@ -24,6 +24,8 @@ func three(t *testing.T, j *journal) *httplimit.Limits {
 			{Name: "a", Limiter: all(refundable{noting{"a", j, false}})},
 			{Name: "b", Limiter: all(noting{"b", j, false})},
 			{Name: "no", Limiter: all(noting{"no", j, true})},
+			{Name: "fails", Limiter: broken{err: errBroken}},
+			{Name: "panics", Limiter: broken{panics: http.ErrAbortHandler}},
 		},
 		Skip: func(r *http.Request) bool { j.write("skip?"); return r.URL.Path == "/skip" },
 	})
@@ -50,6 +52,8 @@ func TestOrder(t *testing.T) {
 		{"no name", l.Policy()(h), "/", "handle"},
 		{"refused", l.Policy("a", "b", "no")(h), "/", skip + "grant a 1; grant b 1; reject no; release b; refund a; release a"},
 		{"refused inside", l.Handler(l.Policy("a")(l.Policy("no")(h))), "/", global + skip + "grant a 1; " + skip + "reject no; refund a; release a; refund global; release global"},
+		{"failed inside", l.Handler(l.Policy("fails")(h)), "/", global + skip + "refund global; release global"},
+		{"panic inside, in a limiter", l.Handler(l.Policy("panics")(h)), "/", global + skip + "refund global; release global; panic"},
 		{"skipped", l.Handler(l.Policy("no")(h)), "/skip", skip + skip + "handle"},
 		{"panic", l.Handler(l.Policy("a")(boom)), "/", global + skip + "grant a 1; release a; release global; panic"},
 	} {
@@ -68,19 +72,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A rejected request holds nothing while its client is answered.
-func TestRefundedBeforeTheAnswer(t *testing.T) {
-	one := atOnce(t, 1, 0)
-	l := limits(t, httplimit.Options{
-		Policies: []httplimit.Policy{
-			{Name: "one", Limiter: all(one)},
-			{Name: "no", Limiter: broken{lies: true}},
-		},
-		OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { free(t, one) },
-	})
-	require.Equal(t, 429, get(l.Policy("one", "no")(ok), "/").Code)
-}
-
 // A wrapper refunds if a wrapper inside rejected, whichever Limits that is of and whatever stands
 // between. One that rejected beside it, inside the same wrapper, is not inside.
 func TestAWrapperAroundARejection(t *testing.T) {
@@ -94,22 +85,6 @@ func TestAWrapperAroundARejection(t *testing.T) {
 	})))
 	get(h, "/x/")
 	require.Equal(t, "skip?; grant global 1; skip?; reject no; skip?; grant a 1; handle; release a; refund global; release global", j.read())
-}
-
-// What fails or panics before the handler refunds as what is refused does.
-func TestAWrapperAroundAFailure(t *testing.T) {
-	j := new(journal)
-	l := limits(t, httplimit.Options{
-		Global: &httplimit.Policy{Limiter: all(refundable{noting{"global", j, false}})},
-		Policies: []httplimit.Policy{
-			{Name: "fails", Limiter: broken{err: errBroken}},
-			{Name: "panics", Limiter: broken{panics: "boom"}},
-		},
-	})
-	require.Equal(t, 503, get(l.Handler(l.Policy("fails")(ok)), "/").Code)
-	require.Equal(t, "grant global 1; refund global; release global", j.read())
-	require.Panics(t, func() { get(l.Handler(l.Policy("panics")(ok)), "/") })
-	require.Equal(t, "grant global 1; refund global; release global", j.read())
 }
 
 func TestUnknownNamePanics(t *testing.T) {
@@ -152,21 +127,6 @@ func TestPermitsOfZeroLeaveTheBytesAlone(t *testing.T) {
 		})), r)
 		require.Equal(t, "hello", w.Body.String())
 	}
-}
-
-// A key by the pattern of a mux is for a wrapper inside it.
-func TestByPattern(t *testing.T) {
-	var seen []string
-	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{{
-		Name: "p", Limiter: all(core.Unlimited()),
-		Permits: func(r *http.Request) int { seen = append(seen, httplimit.ByPattern(r)); return 1 },
-	}}})
-	mux := http.NewServeMux()
-	mux.Handle("GET /item/{id}", l.Policy("p")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		seen = append(seen, r.PathValue("id"))
-	})))
-	get(l.Policy("p")(mux), "/item/7")
-	require.Equal(t, []string{"", "GET /item/{id}", "7"}, seen)
 }
 
 func TestLeaseFrom(t *testing.T) {
@@ -218,25 +178,6 @@ func TestLeaseFrom(t *testing.T) {
 			require.Equal(t, 3, strings.Count(strings.Join(j.lines, ";"), "-1"), "each lease is released once")
 		}
 	}
-}
-
-// The lease of a request is its own, also of one inside another.
-func TestLeaseFromOfOneLease(t *testing.T) {
-	one := atOnce(t, 1, 0)
-	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(one)}, Policies: []httplimit.Policy{
-		{Name: "bytes", Download: all(core.Unlimited())},
-	}})
-	get(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lease, ok := httplimit.LeaseFromContext(r.Context())
-		assert.True(t, ok)
-		l.Policy("bytes")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, ok := httplimit.LeaseFromContext(r.Context())
-			assert.False(t, ok, "the next wrapper holds none")
-		})).ServeHTTP(w, r)
-		lease.Release()
-		free(t, one)
-	})), "/")
-	free(t, one)
 }
 
 func TestUserCodeThatPanicsCostsNoLease(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,57 +17,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/partition"
 )
-
-// The README's server, flooded by one client: that one is answered 429, at once, and the others
-// are served.
-func TestAFloodOfOneClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		users, err := partition.New(partition.Options[*http.Request, string]{
-			Key: httplimit.ByHeader("X-Api-Key"),
-			New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 20)) },
-		})
-		require.NoError(t, err)
-		all := atOnce(t, 10, 50)
-		limits := limits(t, httplimit.Options{
-			Global:   &httplimit.Policy{Limiter: httplimit.Shared(all), Status: 503},
-			Policies: []httplimit.Policy{{Name: "api", Limiter: users}},
-		})
-		mux := http.NewServeMux()
-		mux.Handle("/api/", limits.Policy("api")(ok))
-		server := limits.Handler(mux)
-
-		send := func(key string) int {
-			r := httptest.NewRequest(http.MethodGet, "/api/x", nil)
-			r.Header.Set("X-Api-Key", key)
-			return play(server, r).Code
-		}
-		start := time.Now()
-		var mu sync.Mutex
-		statuses := make(map[int]int)
-		var flood sync.WaitGroup
-		for range 10 { // as many at once as the server takes
-			flood.Go(func() {
-				for range 30 {
-					status := send("flood")
-					mu.Lock()
-					statuses[status]++
-					mu.Unlock()
-				}
-			})
-		}
-		flood.Wait()
-		require.Equal(t, map[int]int{200: 20, 429: 280}, statuses)
-		for range 20 {
-			require.Equal(t, 200, send("other"))
-		}
-		require.Zero(t, time.Since(start), "no request waits")
-		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, 200, send("flood"), "one more each tenth of a second")
-		free(t, all)
-	})
-}
 
 func TestSettle(t *testing.T) {
 	for _, c := range []struct {
@@ -184,52 +133,6 @@ func TestShadowSettles(t *testing.T) {
 		require.Equal(t, 200, get(l.Policy("p")(ok), "/").Code)
 		require.Equal(t, left, window.Available())
 	}
-}
-
-// What counts in shadow is refunded, as it would be in earnest.
-func TestShadowRefunds(t *testing.T) {
-	window := perMinute(t, 1)
-	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{
-		{Name: "p", Shadow: true, Limiter: all(window), Refund: func(*http.Request, int) bool { return true }},
-		{Name: "no", Limiter: broken{lies: true}},
-	}})
-	get(l.Policy("p")(ok), "/")
-	free(t, window)
-	get(l.Policy("p", "no")(ok), "/")
-	free(t, window)
-}
-
-// A request for more permits than the limit gets its quota too.
-func TestHeadersOfARequestForTooMuch(t *testing.T) {
-	window := perMinute(t, 5)
-	for headers, want := range map[httplimit.Headers]http.Header{
-		httplimit.XRateLimit: {"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Reset": {"0"}},
-		httplimit.Draft11:    {"Ratelimit-Policy": {`"p";q=5;w=60`}, "Ratelimit": {`"p";r=5;t=0`}},
-	} {
-		l := limits(t, httplimit.Options{Headers: headers, Policies: []httplimit.Policy{
-			{Name: "p", Limiter: all(window), Permits: func(*http.Request) int { return 6 }},
-		}})
-		w := get(l.Policy("p")(ok), "/")
-		require.Equal(t, 429, w.Code)
-		require.Empty(t, w.Header().Get("Retry-After"))
-		for field, value := range want {
-			require.Equal(t, value, w.Header()[field], field)
-		}
-		free(t, window)
-	}
-}
-
-// Shared is what a limiter of core's needs to be a policy's.
-func TestShared(t *testing.T) {
-	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(perMinute(t, 1))}})
-	require.Equal(t, 200, get(l.Handler(ok), "/").Code)
-	require.Equal(t, 429, get(l.Handler(ok), "/").Code)
-
-	var none *core.TokenBucket
-	l = limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(none), OnRejected: func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
-		assert.NotErrorIs(t, rejection.Err, core.ErrRejected)
-	}}})
-	require.Equal(t, 503, get(l.Handler(ok), "/").Code)
 }
 
 // The body of an answer to HEAD is not sent, and costs nothing.

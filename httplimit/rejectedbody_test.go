@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +20,37 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// A rejected HTTP/1 request keeps its connection if its body, of 256 KiB at most, is there within 5 ms.
+// rejecting returns options that let no request pass, each in another way.
+func rejecting() map[string]httplimit.Options {
+	rejecting := httplimit.Policy{Name: "named", Limiter: refuser(core.Reject())}
+	with := func(f func(http.ResponseWriter, *http.Request, *httplimit.Rejection)) httplimit.Options {
+		return httplimit.Options{Policies: []httplimit.Policy{rejecting}, OnRejected: f}
+	}
+	return map[string]httplimit.Options{
+		"standard": with(nil),
+		"its own": with(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+			if err := r.Context().Err(); err != nil {
+				panic(err) // net/http cancels the context if the body cannot be read in time
+			}
+			w.WriteHeader(rejection.Status)
+			_, _ = io.WriteString(w, strings.Repeat("later", 10_000))
+		}),
+		"standard, after OnRejected": with(func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}),
+		"standard, called": with(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+			rejection.ServeHTTP(w, r)
+		}),
+		"standard, the writer wrapped": {
+			Global:   &httplimit.Policy{Limiter: refuser(core.Grant(1, nil)), Refund: func(*http.Request, int) bool { return false }},
+			Policies: []httplimit.Policy{rejecting}, Headers: httplimit.Draft11, ProblemJSON: true,
+		},
+	}
+}
+
+// A rejected HTTP/1 request keeps its connection if its body, of 256 KiB at most, is there within 5 ms. Otherwise the
+// rejection does not wait for the body, and what comes of it later is not taken for a request. While the body is
+// missing, the request keeps no permit of the wrappers outside.
 func TestTheBodyOfARejectedRequest(t *testing.T) {
+	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	const most, never = 256 << 10, time.Duration(-1)
 	plain := func(h http.Handler) http.Handler { return h }
 	for name, c := range map[string]struct {
@@ -53,39 +81,48 @@ func TestTheBodyOfARejectedRequest(t *testing.T) {
 		"full duplex, client waits":  {"Content-Length: 4\r\nExpect: 100-continue", "", never, 0, false, fullDuplex},
 		"full duplex, chunks, later": {"Transfer-Encoding: chunked", chunk(4), 10 * time.Millisecond, 5 * time.Millisecond, false, fullDuplex},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}})
-				client := serveOne(t, &http.Server{Handler: c.wrap(l.Handler(ok))})
-				start := time.Now()
-				var sent sync.WaitGroup
-				defer sent.Wait()
-				sent.Go(func() {
-					_, _ = fmt.Fprintf(client, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", c.head)
-					if c.sent != never {
-						time.Sleep(c.sent)
-						_, _ = io.WriteString(client, c.body)
+		for how, o := range rejecting() {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					one := atOnce(t, 1, 0)
+					outer := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(one)}})
+					l := limits(t, o)
+					inside := c.wrap(outer.Handler(l.Handler(l.Policy("named")(ok))))
+					client := serveOne(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						assert.Equal(t, "/", r.URL.Path)
+						inside.ServeHTTP(w, r)
+					})})
+					start := time.Now()
+					go func() {
+						_, _ = fmt.Fprintf(client, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", c.head)
+						if c.sent != never {
+							time.Sleep(c.sent)
+							_, _ = io.WriteString(client, c.body)
+						}
+					}()
+					in := bufio.NewReader(client)
+					answer, err := http.ReadResponse(in, nil)
+					require.NoError(t, err)
+					require.Equal(t, c.took, time.Since(start))
+					require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
+					require.Equal(t, c.kept, !answer.Close)
+					_, err = io.ReadAll(answer.Body)
+					require.NoError(t, err)
+					synctest.Wait()
+					free(t, one)
+					if !c.kept {
+						go func() { _, _ = io.WriteString(client, smuggled) }()
+						return
 					}
+					time.Sleep(time.Minute)
+					_, err = io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+					require.NoError(t, err)
+					answer, err = http.ReadResponse(in, nil)
+					require.NoError(t, err)
+					require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
 				})
-				in := bufio.NewReader(client)
-				answer, err := http.ReadResponse(in, nil)
-				require.NoError(t, err)
-				require.Equal(t, c.took, time.Since(start))
-				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
-				require.Equal(t, c.kept, !answer.Close)
-				_, err = io.ReadAll(answer.Body)
-				require.NoError(t, err)
-				if !c.kept {
-					return
-				}
-				time.Sleep(time.Minute)
-				_, err = io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-				require.NoError(t, err)
-				answer, err = http.ReadResponse(in, nil)
-				require.NoError(t, err)
-				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
 			})
-		})
+		}
 	}
 }
 

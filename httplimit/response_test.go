@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -237,17 +238,23 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// Refund is asked about the request that the handler got, with what the mux noted in it.
-func TestRefundSeesTheHandlersRequest(t *testing.T) {
-	var pattern string
-	l := limits(t, httplimit.Options{Global: &httplimit.Policy{
-		Limiter: all(perMinute(t, 1)),
-		Refund:  func(r *http.Request, _ int) bool { pattern = r.Pattern; return false },
-	}})
-	mux := http.NewServeMux()
-	mux.Handle("/item/{id}", ok)
-	get(l.Handler(http.HandlerFunc(mux.ServeHTTP)), "/item/7")
-	require.Equal(t, "/item/{id}", pattern)
+// A client that disconnects before its response has not shown that it did not fail: its permit stays taken where only
+// failures count.
+func TestRefundOfARequestWhoseClientLeft(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		l := perMinute(t, 10)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		h := limits(t, httplimit.Options{Global: &httplimit.Policy{
+			Limiter: all(l), Refund: func(_ *http.Request, status int) bool { return status < 400 },
+		}}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if left {
+				leave()
+			}
+		}))
+		play(h, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		require.Equal(t, left, l.Available() == 9)
+	}
 }
 
 // Whatever the handler does to the request, the permits go back to where they came from.

@@ -2,7 +2,6 @@ package httplimit_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -238,85 +237,27 @@ func (s *slices) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// A client that goes while it waits is not waited for, and takes nothing with it.
-func TestClientGoes(t *testing.T) {
-	l := atOnce(t, 1, 10)
-	j := new(journal)
-	let := make(chan struct{})
-	h := limits(t, httplimit.Options{
-		Global: &httplimit.Policy{Limiter: all(l), MaxWait: -1}, Observer: j,
-	}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let }))
-	servers(t, h, func(t *testing.T, s *httptest.Server) {
-		first := make(chan error)
-		go func() {
-			response, err := s.Client().Get(s.URL)
-			if err == nil {
-				response.Body.Close()
-			}
-			first <- err
-		}()
-		until(t, func() bool { return l.Available() == 0 })
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan error)
-		go func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-			if err == nil {
-				_, err = s.Client().Do(r)
-			}
-			gone <- err
-		}()
-		until(t, func() bool { return l.Statistics().Queued == 1 })
-		cancel()
-		require.ErrorIs(t, <-gone, context.Canceled)
-		seen := "" // a server of HTTP/2 does not wait for its handler
-		until(t, func() bool { seen += j.read(); return strings.Contains(seen, "request_canceled global") })
-		let <- struct{}{}
-		require.NoError(t, <-first)
-		s.Close()
-		free(t, l)
-	})
-}
-
 // until waits for something that happens elsewhere.
 func until(t *testing.T, happened func() bool) {
 	t.Helper()
 	require.Eventually(t, happened, time.Minute, time.Millisecond)
 }
 
-func TestPanicOverAConnection(t *testing.T) {
-	l := atOnce(t, 1, 0)
-	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(l)}}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		panic(http.ErrAbortHandler)
-	}))
-	servers(t, h, func(t *testing.T, s *httptest.Server) {
-		_, err := s.Client().Get(s.URL)
-		require.Error(t, err)
-		s.Close()
-		free(t, l)
-	})
-}
-
-// Time stands still until all wait: the handler holds its permit when its time is over.
+// A handler that http.TimeoutHandler has given up keeps its permit until it returns.
 func TestTimeoutHandler(t *testing.T) {
-	outer := atOnce(t, 1, 0)
-	for _, global := range []*httplimit.Policy{nil, {Limiter: all(outer)}} {
-		synctest.Test(t, func(t *testing.T) { timeOut(t, global, outer) })
-	}
-}
-
-func timeOut(t *testing.T, global *httplimit.Policy, outer *core.ConcurrencyLimiter) {
-	t.Helper()
-	inner := atOnce(t, 1, 0)
-	l := limits(t, httplimit.Options{
-		Global:   global,
-		Policies: []httplimit.Policy{{Name: "p", Limiter: all(inner)}},
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := atOnce(t, 1, 0), atOnce(t, 1, 0)
+		l := limits(t, httplimit.Options{
+			Global:   &httplimit.Policy{Limiter: all(outer)},
+			Policies: []httplimit.Policy{{Name: "p", Limiter: all(inner)}},
+		})
+		done := make(chan struct{})
+		h := l.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
+		require.Equal(t, http.StatusServiceUnavailable, get(l.Handler(http.TimeoutHandler(h, time.Millisecond, "slow")), "/").Code)
+		free(t, outer)
+		require.Zero(t, inner.Available(), "its handler still runs")
+		close(done)
+		synctest.Wait()
+		free(t, inner)
 	})
-	let := make(chan struct{})
-	h := l.Handler(http.TimeoutHandler(l.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let })), time.Millisecond, "slow"))
-	require.Equal(t, http.StatusServiceUnavailable, get(h, "/").Code)
-	free(t, outer)
-	require.Zero(t, inner.Available(), "its handler continues")
-	close(let)
-	synctest.Wait()
-	free(t, inner)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,157 +237,4 @@ func TestAClientThatMayHaveGone(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A throttled answer ends when its client has gone.
-func TestADownloadEndsWithItsClient(t *testing.T) {
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{
-		TokenLimit: 10_000, TokensPerPeriod: 100, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
-	})
-	require.NoError(t, err)
-	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}}).Handler(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, err := w.Write(make([]byte, 64<<20)) // eleven minutes
-			assert.Error(t, err)
-		}))
-	servers(t, h, func(t *testing.T, s *httptest.Server) {
-		response, err := s.Client().Get(s.URL)
-		require.NoError(t, err)
-		_, err = io.ReadFull(response.Body, make([]byte, 5000))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		s.Client().CloseIdleConnections()
-		s.Close()
-	})
-}
-
-// rejecting returns options that let no request pass, each in another way.
-func rejecting() map[string]httplimit.Options {
-	rejecting := httplimit.Policy{Name: "named", Limiter: refuser(core.Reject())}
-	with := func(f func(http.ResponseWriter, *http.Request, *httplimit.Rejection)) httplimit.Options {
-		return httplimit.Options{Policies: []httplimit.Policy{rejecting}, OnRejected: f}
-	}
-	return map[string]httplimit.Options{
-		"standard": with(nil),
-		"its own": with(func(w http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
-			w.WriteHeader(rejection.Status)
-			_, _ = io.WriteString(w, strings.Repeat("later", 10_000))
-		}),
-		"standard, after OnRejected": with(func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}),
-		"standard, called": with(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
-			rejection.ServeHTTP(w, r)
-		}),
-		"standard, the writer wrapped": {
-			Global:   &httplimit.Policy{Limiter: refuser(core.Grant(1, nil)), Refund: func(*http.Request, int) bool { return false }},
-			Policies: []httplimit.Policy{rejecting}, Headers: httplimit.Draft11, ProblemJSON: true,
-		},
-	}
-}
-
-// A request whose body does not come is rejected at once, keeps no goroutine of a handler, and
-// nothing that wrappers outside hold. What comes of the body later is not taken for a request.
-func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
-	t.Parallel()
-	const atHand = "all there"
-	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
-	large := strings.Repeat(smuggled, 1<<20/len(smuggled))
-	for _, c := range []struct{ name, head, first, rest string }{
-		{"all of it later", "Content-Length: 4\r\n", "", "body"},
-		{"some of it later", "Content-Length: 4\r\n", "bo", "dy"},
-		{"large", fmt.Sprintf("Content-Length: %d\r\n", len(large)), "", large},
-		{"chunked", "Transfer-Encoding: chunked\r\n", "", "4\r\nbody\r\n0\r\n\r\n" + smuggled},
-		{"never", "Content-Length: 4\r\n", "", ""},
-		{"asked for first", "Content-Length: 4\r\nExpect: 100-continue\r\n", "", ""},
-		{"the client's last", "Content-Length: 4\r\nConnection: close\r\n", "", "body"},
-		{atHand, "Content-Length: 4\r\n", "body", ""},
-	} {
-		for name, o := range rejecting() {
-			t.Run(c.name+"/"+name, func(t *testing.T) {
-				t.Parallel() // a server that does not read a body to its end closes half a second later
-				one := atOnce(t, 1, 0)
-				outer := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(one)}})
-				l := limits(t, o)
-				inside := outer.Handler(l.Handler(l.Policy("named")(http.NotFoundHandler())))
-				var running atomic.Int32
-				var complaints bytes.Buffer
-				s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					running.Add(1)
-					defer running.Add(-1)
-					if r.URL.Path != "/" {
-						t.Errorf("%s was taken for a request", r.URL.Path)
-					}
-					inside.ServeHTTP(w, r)
-				}))
-				s.Config.ErrorLog = log.New(&complaints, "", 0)
-				s.Start()
-				conn := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\n"+c.head+"\r\n"+c.first)
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				require.NoError(t, err)
-				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
-				if c.name != atHand { // a busy machine may take too long to read it
-					require.True(t, answer.Close)
-				}
-				_, err = io.ReadAll(answer.Body)
-				require.NoError(t, err)
-				until(t, func() bool { return running.Load() == 0 })
-				free(t, one)
-				_, _ = io.WriteString(conn, c.rest) // the server need not take it
-				conn.Close()
-				s.Close()
-				require.Empty(t, complaints.String())
-			})
-		}
-	}
-}
-
-// OnRejected, the Observer and a Logger get a context that continues, although net/http cancels that of
-// a request whose body cannot be read in time.
-func TestTheContextOfARejectionGoesOn(t *testing.T) {
-	var err error
-	s := httptest.NewServer(limits(t, httplimit.Options{
-		Global:     &httplimit.Policy{Limiter: refuser(core.Reject())},
-		OnRejected: func(_ http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) { err = r.Context().Err() },
-	}).Handler(ok))
-	defer s.Close()
-	c := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
-	answer, readErr := http.ReadResponse(bufio.NewReader(c), nil)
-	require.NoError(t, readErr)
-	require.True(t, answer.Close)
-	require.NoError(t, c.Close())
-	s.Close()
-	require.NoError(t, err)
-}
-
-// A client that leaves before its answer has not shown that it did not fail: its permit stays
-// taken where only failures count.
-func TestRefundOfARequestWhoseClientLeft(t *testing.T) {
-	l := perMinute(t, 10)
-	arrived := make(chan struct{})
-	h := limits(t, httplimit.Options{Global: &httplimit.Policy{
-		Limiter: all(l),
-		Refund:  func(_ *http.Request, status int) bool { return status < 400 },
-	}}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			arrived <- struct{}{}
-			<-r.Context().Done()
-		}
-	}))
-	servers(t, h, func(t *testing.T, s *httptest.Server) {
-		before := l.Available()
-		ctx, cancel := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/slow", nil)
-		require.NoError(t, err)
-		go func() {
-			<-arrived
-			cancel()
-		}()
-		_, err = s.Client().Do(r)
-		require.ErrorIs(t, err, context.Canceled)
-		s.Client().CloseIdleConnections()
-		s.Close()
-		require.Equal(t, before-1, l.Available())
-	})
-	before := l.Available()
-	get(h, "/")
-	require.Equal(t, before, l.Available(), "its client is there")
 }

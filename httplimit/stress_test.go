@@ -181,31 +181,3 @@ func one(s *httptest.Server, random *rand.Rand) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 }
-
-// No request is lost while the limits change: each has the old or the new.
-func TestStressUpdate(t *testing.T) {
-	options := func(status int) httplimit.Options {
-		return httplimit.Options{
-			Global:   &httplimit.Policy{Limiter: all(core.Unlimited())},
-			Policies: []httplimit.Policy{{Name: "no", Limiter: broken{lies: true}, Status: status}},
-		}
-	}
-	l := limits(t, options(429))
-	s := httptest.NewServer(l.Policy("no")(ok))
-	defer s.Close()
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range 250 {
-				assert.NoError(t, l.Update(options(429+74*(i%2))))
-				response, err := s.Client().Get(s.URL)
-				if !assert.NoError(t, err) {
-					return
-				}
-				response.Body.Close()
-				assert.Contains(t, []int{429, 503}, response.StatusCode)
-			}
-		})
-	}
-	wg.Wait()
-}
