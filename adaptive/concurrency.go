@@ -70,11 +70,10 @@ func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, err
 	return l.limiter().Acquire(ctx, permits)
 }
 
-// AcquireWaiting is for the packages of this module: it is Acquire, but waits whatever QueueLimit is.
-func (l *Concurrency) AcquireWaiting(ctx context.Context, permits int, asked backdoor.Asked) (core.Lease, error) {
-	if outer, ok := asked.Limiter.(core.Limiter); ok && outer != core.Limiter(l) { // a type that embeds l
-		return outer.Acquire(ctx, permits)
-	}
+var _ = backdoor.WaitBy((*Concurrency).acquireWaiting)
+
+// acquireWaiting is Acquire for a primitive of this module, which waits whatever QueueLimit is.
+func (l *Concurrency) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return backdoor.Core[core.Lease]().AcquireWaiting(ctx, l.limiter(), permits)
 }
 

@@ -111,11 +111,10 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) { return s.queue.Acquire(ctx, permits) })
 }
 
-// AcquireWaiting is for the packages of this module: it is Acquire that waits whatever QueueLimit is.
-func (s *Shed) AcquireWaiting(ctx context.Context, permits int, asked backdoor.Asked) (core.Lease, error) {
-	if outer, ok := asked.Limiter.(core.Limiter); ok && outer != core.Limiter(s) { // a type that embeds s
-		return outer.Acquire(ctx, permits)
-	}
+var _ = backdoor.WaitBy((*Shed).acquireWaiting)
+
+// acquireWaiting is Acquire for a primitive of this module, which waits whatever QueueLimit is.
+func (s *Shed) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) {
 		return backdoor.Core[core.Lease]().AcquireWaiting(ctx, s.queue, permits)
 	})

@@ -390,7 +390,14 @@ func TestStressShed(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Primitives wait for a Shed whatever its QueueLimit is.
+// refusing is a limiter of a user's that embeds one of this package's.
+type refusing struct{ *adaptive.Shed }
+
+func (refusing) Acquire(context.Context, int) (core.Lease, error) {
+	return core.Reject(), core.ErrRejected
+}
+
+// Primitives wait for a Shed whatever its QueueLimit is. A type that embeds one is asked by its own Acquire.
 func TestShedHasPrimitivesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := shedAt(t, adaptive.ShedOptions{})
@@ -406,6 +413,11 @@ func TestShedHasPrimitivesWait(t *testing.T) {
 		require.Empty(t, sent)
 		g.set(0)
 		require.NoError(t, <-sent)
+		g.set(1)
+		time.Sleep(time.Minute)
+		c, err = channel.New(channel.Options[int]{Limiter: refusing{s}})
+		require.NoError(t, err)
+		require.ErrorIs(t, c.Send(t.Context(), 7), core.ErrRejected)
 		require.NoError(t, s.Close())
 	})
 }

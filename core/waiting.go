@@ -34,8 +34,11 @@ func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) 
 		}
 		k, err = l.Acquire(ctx, permits)
 	case backdoor.Waiter[Lease]:
-		k, err = w.AcquireWaiting(ctx, permits, backdoor.Asked{Limiter: l})
+		k, err = w.AcquireWaiting(ctx, permits)
 	default:
+		if acquire := backdoor.WaiterOf[Lease](l); acquire != nil {
+			return acquire(ctx, l, permits)
+		}
 		k, err = l.Acquire(ctx, permits)
 	}
 	return checkedAnswer(l, k, err)

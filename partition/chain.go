@@ -111,7 +111,7 @@ type chained interface {
 	core.QuietTrier
 }
 
-func (b *boundChain) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+func (b *boundChain) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return ways.AcquireWaiting(ctx, b.chained, permits)
 }
 

@@ -158,7 +158,7 @@ func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, err
 }
 
 // AcquireWaiting makes it a [backdoor.Waiter].
-func (e *entry[R, K]) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+func (e *entry[R, K]) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return e.checkAcquire(ctx, permits, hold.AcquireWaiting)
 }
 

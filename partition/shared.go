@@ -45,7 +45,7 @@ func (c *completed) TryQuietly(permits int) (core.Lease, bool) {
 	return core.TryQuietly(c.Limiter, permits)
 }
 
-func (c *completed) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+func (c *completed) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return ways.AcquireWaiting(ctx, c.Limiter, permits)
 }
 

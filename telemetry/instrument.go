@@ -152,7 +152,7 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 }
 
 // AcquireWaiting makes the view a [backdoor.Waiter].
-func (i *instrumented) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+func (i *instrumented) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return i.acquire(ctx, permits, func(l core.Limiter, ctx context.Context, permits int) (core.Lease, error) {
 		return ways.AcquireWaiting(ctx, l, permits)
 	})

@@ -33,7 +33,8 @@
 // never rejected, nor counted in Rejected, for want of a queue. It ends with its permits, ctx, a deadline that is
 // too soon, Close, or because it wants more permits than the limit. A grant that does not wait allocates nothing.
 //
-// The request passes through chains, through the views of core, and through each [Waiter]. Any other limiter
+// The request passes through chains, through the views of core, and through each [Waiter] and each type of
+// [WaitBy]. Any other limiter
 // is asked by one plain Acquire, and its answer is the answer, also a rejection. The mark is in no context, so
 // neither such a limiter nor the context of a task inherits it. The answer is always in valid form: the
 // lease is acquired if and only if the error is nil.
@@ -87,6 +88,7 @@ package backdoor
 
 import (
 	"context"
+	"reflect"
 	"time"
 )
 
@@ -108,17 +110,32 @@ type Permits interface {
 // Waiter is a limiter outside core that asks other limiters and passes the request of
 // [Ways.AcquireWaiting] on to them; L is core.Lease.
 type Waiter[L any] interface {
-	// AcquireWaiting is Acquire whose request is passed on by [Ways.AcquireWaiting]. If asked does not
-	// have the limiter itself, the limiter is embedded in a type that may have an Acquire of its own, which
-	// must be called: a type that users can embed checks that.
-	AcquireWaiting(ctx context.Context, permits int, asked Asked) (L, error)
+	// AcquireWaiting is Acquire whose request is passed on by [Ways.AcquireWaiting]. A type that users can
+	// embed must not have this method, because the embedding type may have an Acquire of its own, which must
+	// be called: see [WaitBy].
+	AcquireWaiting(ctx context.Context, permits int) (L, error)
 }
 
 // Asker is a limiter that says which limiters it asks now, for [Ways.Roots]; Limiter is core.Limiter.
 type Asker[Limiter any] interface{ Asks() []Limiter }
 
-// Asked is the limiter that was given to [Ways.AcquireWaiting].
-type Asked struct{ Limiter any }
+// WaitBy makes [Ways.AcquireWaiting] ask limiters of exactly the type T by acquire. It is for exported types, which
+// do not show users how to wait. Call it only while a package is initialized.
+func WaitBy[T, L any](acquire func(limiter T, ctx context.Context, permits int) (L, error)) struct{} {
+	waiters[reflect.TypeFor[T]()] = func(ctx context.Context, limiter any, permits int) (L, error) {
+		return acquire(limiter.(T), ctx, permits)
+	}
+	return struct{}{}
+}
+
+// waiters are the functions of WaitBy by the types of their limiters.
+var waiters = map[reflect.Type]any{}
+
+// WaiterOf returns the function by which limiter waits, or nil if WaitBy has not been called for its type.
+func WaiterOf[L any](limiter any) func(ctx context.Context, limiter any, permits int) (L, error) {
+	acquire, _ := waiters[reflect.TypeOf(limiter)].(func(context.Context, any, int) (L, error))
+	return acquire
+}
 
 // Watched is a limiter whose leases call the hook of [Ways.Watch] when they end; L is core.Lease. The
 // leases are those of the limiter's own methods. The time of a lease starts at its grant; for a caller
