@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +16,8 @@ import (
 
 var errOwn = errors.New("own")
 
-// The error of a context comes back unchanged wherever a call waits, also from a context that embeds one of
-// package context and has an Err of its own.
+// The error of a context comes back unchanged wherever a call waits, also from a user's context that has an Err
+// of its own, and whose methods use the pipe: none is called under the pipe's mutex.
 func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
 	write := func(n int) func(context.Context, *pipe.Reader, *pipe.Writer) error {
 		return func(ctx context.Context, _ *pipe.Reader, w *pipe.Writer) error {
@@ -56,7 +55,7 @@ func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
 			defer cancel()
 			done := make(chan error, 2)
 			for range 2 { // one of them waits for its turn
-				own := own{testkit.OwnError{Context: ctx, Own: errOwn}}
+				own := own{testkit.OwnError{Context: ctx, Own: errOwn}, r}
 				go func() { done <- test.call(own, r, w) }()
 			}
 			start := time.Now()
@@ -68,54 +67,22 @@ func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
 	}
 }
 
-// own hides the deadline, so that no limiter rejects a request that is hopeless.
-type own struct{ testkit.OwnError }
-
-func (own) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// A context may be a user's, whose methods use the pipe: none is called under the pipe's mutex.
-func TestAContextThatUsesThePipe(t *testing.T) {
-	for name, call := range map[string]func(context.Context, *pipe.Reader, *pipe.Writer) error{
-		"read": func(ctx context.Context, r *pipe.Reader, _ *pipe.Writer) error {
-			_, err := r.ReadContext(ctx, make([]byte, 9))
-			return err
-		},
-		"write": func(ctx context.Context, _ *pipe.Reader, w *pipe.Writer) error {
-			_, err := w.WriteContext(ctx, make([]byte, 200<<10))
-			return err
-		},
-	} {
-		testkit.Bubble(t, name, func(t *testing.T) {
-			r, w := newPipe(t, pipe.Options{})
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 2)
-			for range 2 { // one of them waits for its turn
-				looking := curious{ctx, r}
-				go func() { done <- call(looking, r, w) }()
-			}
-			synctest.Wait()
-			cancel()
-			require.Equal(t, context.Canceled, <-done)
-			require.Equal(t, context.Canceled, <-done)
-			require.NoError(t, w.Close())
-			require.NoError(t, r.Close())
-		})
-	}
-}
-
-// curious is a context that looks at a pipe.
-type curious struct {
-	context.Context
+// own is a context that looks at a pipe. It hides the deadline, so that no limiter rejects a request that is
+// hopeless.
+type own struct {
+	testkit.OwnError
 
 	r *pipe.Reader
 }
 
-func (c curious) Done() <-chan struct{} {
+func (own) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (c own) Done() <-chan struct{} {
 	c.r.Buffered()
-	return c.Context.Done()
+	return c.OwnError.Done()
 }
 
-func (c curious) Err() error {
+func (c own) Err() error {
 	c.r.Buffered()
-	return c.Context.Err()
+	return c.OwnError.Err()
 }

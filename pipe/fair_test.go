@@ -79,20 +79,12 @@ func TestWritersOfAllSizesGetEqualShares(t *testing.T) {
 				for i, part := range shares(t, pipe.Options{WriteLimiter: limiter(rate)}, sizes...) {
 					assert.InEpsilon(t, 0.2, part, 0.1, "pieces of %d", sizes[i])
 				}
+				for _, part := range shares(t, pipe.Options{ReadLimiter: limiter(rate)}, 10, 1000, 100_000) {
+					assert.InEpsilon(t, 1.0/3, part, 0.1)
+				}
 			})
 		})
 	}
-}
-
-func TestReadersOfAPipeGetEqualShares(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		rate, err := core.NewTokenBucket(core.PerSecond(100_000, 1000))
-		require.NoError(t, err)
-		for _, part := range shares(t, pipe.Options{ReadLimiter: rate}, 10, 1000, 100_000) {
-			assert.InEpsilon(t, 1.0/3, part, 0.1)
-		}
-	})
 }
 
 func TestOneLimiterOnBothSides(t *testing.T) {

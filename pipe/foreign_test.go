@@ -12,31 +12,48 @@ import (
 	"github.com/sluice-go/sluice/pipe"
 )
 
-// explosive panics some times, and then grants.
+// explosive is a limiter that panics when armed, at its next Acquire or at its next Statistics.
 type explosive struct {
 	core.Limiter
 
-	times int
+	acquire, statistics bool
 }
 
 func (e *explosive) Acquire(ctx context.Context, n int) (core.Lease, error) {
-	if e.times > 0 {
-		e.times--
-		panic("limiter")
-	}
+	explode(&e.acquire)
 	return e.Limiter.Acquire(ctx, n)
 }
 
+func (e *explosive) Statistics() core.Statistics {
+	explode(&e.statistics)
+	return e.Limiter.(core.Reporter).Statistics()
+}
+
+func explode(armed *bool) {
+	if *armed {
+		*armed = false
+		panic("limiter")
+	}
+}
+
+// A limiter may panic before it has granted the permits, or after it: no permit and no byte is lost.
 func TestALimiterThatPanicsLeavesThePipeUsable(t *testing.T) {
 	t.Parallel()
-	l := concurrency(t, 100, 0)
-	r, w := newPipe(t, pipe.Options{WriteLimiter: &explosive{l, 1}, ReadLimiter: &explosive{core.Unlimited(), 1}})
-	assert.Panics(t, func() { _, _ = w.Write([]byte("lost")) })
-	available(t, l, 100)
-	writes(t, w, "text")
-	assert.Panics(t, func() { _, _ = r.Read(make([]byte, 9)) })
-	reads(t, r, 9, "text")
-	available(t, l, 100)
+	for _, after := range []bool{false, true} {
+		l := concurrency(t, 100, 0)
+		writing, reading := &explosive{Limiter: l}, &explosive{Limiter: concurrency(t, 100, 0)}
+		r, w := newPipe(t, pipe.Options{WriteLimiter: writing, ReadLimiter: reading})
+		writing.acquire, writing.statistics = !after, after
+		assert.Panics(t, func() { _, _ = w.Write([]byte("lost")) })
+		available(t, l, 100)
+		writes(t, w, "text")
+		reading.acquire, reading.statistics = !after, after
+		assert.Panics(t, func() { _, _ = r.Read(make([]byte, 9)) })
+		available(t, reading.Limiter, 100)
+		reads(t, r, 9, "text")
+		available(t, l, 100)
+		available(t, reading.Limiter, 100)
+	}
 }
 
 func TestString(t *testing.T) {
@@ -49,41 +66,4 @@ func TestString(t *testing.T) {
 	a, _, err := pipe.Conns(pipe.Options{}, pipe.Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "pipe connection, reading unlimited, writing unlimited", fmt.Sprint(a))
-}
-
-// brittle is a limiter whose Statistics panics a number of times.
-type brittle struct {
-	core.Limiter
-
-	times int
-}
-
-func (b *brittle) Statistics() core.Statistics {
-	if b.times > 0 {
-		b.times--
-		panic("statistics")
-	}
-	return b.Limiter.(core.Reporter).Statistics()
-}
-
-// A limiter may panic after it has granted the permits. They are refunded.
-func TestALimiterThatPanicsAfterTheGrant(t *testing.T) {
-	t.Parallel()
-	l := concurrency(t, 100, 0)
-	writing, reading := &brittle{Limiter: l}, &brittle{Limiter: l}
-	r, w := newPipe(t, pipe.Options{WriteLimiter: writing})
-	writing.times = 1
-	assert.Panics(t, func() { _, _ = w.Write([]byte("lost")) })
-	available(t, l, 100)
-	writes(t, w, "text")
-	reads(t, r, 9, "text")
-	available(t, l, 100)
-
-	r, w = newPipe(t, pipe.Options{ReadLimiter: reading})
-	writes(t, w, "text")
-	reading.times = 1
-	assert.Panics(t, func() { _, _ = r.Read(make([]byte, 9)) })
-	available(t, l, 100)
-	reads(t, r, 9, "text")
-	available(t, l, 100)
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,54 +50,27 @@ func TestZeroValuesRefuse(t *testing.T) {
 	assert.Zero(t, r.Buffered())
 }
 
-func TestWriteReturnsOnceBuffered(t *testing.T) {
-	t.Parallel()
-	r, w := newPipe(t, pipe.Options{})
-	writes(t, w, "one ")
-	writes(t, w, "two")
-	assert.Equal(t, 7, r.Buffered())
-	reads(t, r, 64, "one two")
-	assert.Zero(t, r.Buffered())
-
-	big := strings.Repeat("0123456789abcdef", 4<<10) // 64 KiB, all that the buffer holds
-	writes(t, w, big)
-	assert.Equal(t, 64<<10, r.Buffered())
-	reads(t, r, 64<<10, big)
-}
-
 func TestWriteOfMoreThanTheBufferHoldsWaits(t *testing.T) {
 	t.Parallel()
-	for _, readLimited := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			o := pipe.Options{}
-			if readLimited {
-				o.ReadLimiter = core.Unlimited()
-			}
-			r, w := newPipe(t, o)
-			written := false
-			go func() {
-				n, err := w.Write(make([]byte, 100<<10))
-				assert.NoError(t, err)
-				assert.Equal(t, 100<<10, n)
-				written = true
-			}()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := newPipe(t, pipe.Options{})
+		written := false
+		go func() {
+			writes(t, w, strings.Repeat("x", 100<<10))
+			written = true
+		}()
+		synctest.Wait()
+		for _, step := range []struct {
+			read    int
+			written bool
+		}{{10 << 10, false}, {26<<10 - 1, false}, {1, true}, {64 << 10, true}} {
+			_, err := io.ReadFull(r, make([]byte, step.read))
+			require.NoError(t, err)
 			synctest.Wait()
-			for _, step := range []struct {
-				read    int
-				written bool
-			}{{10 << 10, false}, {26<<10 - 1, false}, {1, true}, {64 << 10, true}} {
-				n, err := io.ReadFull(r, make([]byte, step.read))
-				require.NoError(t, err)
-				require.Equal(t, step.read, n)
-				synctest.Wait()
-				if !readLimited { // else it waits until half the buffer is free
-					assert.Equal(t, step.written, written, "after a read of %d", step.read)
-				}
-			}
-			assert.True(t, written)
-			assert.Zero(t, r.Buffered())
-		})
-	}
+			assert.Equal(t, step.written, written, "after a read of %d", step.read)
+		}
+		assert.Zero(t, r.Buffered())
+	})
 }
 
 // A reader may read little, and then wait for what the Write is about to bring.
@@ -184,41 +159,88 @@ func TestEndsAsIOPipe(t *testing.T) {
 	}
 }
 
+// Close ends the calls that wait for the other side, for permits, or for their turn.
 func TestCloseEndsWaits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		close     func(*pipe.Reader, *pipe.Writer)
-		read      bool
-		wantCount int
-		wantErr   error
+		close   func(*pipe.Reader, *pipe.Writer, *core.ConcurrencyLimiter)
+		read    bool
+		wantErr error
 	}{
-		"read, reader closed":  {func(r *pipe.Reader, _ *pipe.Writer) { _ = r.Close() }, true, 0, io.ErrClosedPipe},
-		"read, writer closed":  {func(_ *pipe.Reader, w *pipe.Writer) { _ = w.Close() }, true, 0, io.EOF},
-		"read, writer failed":  {func(_ *pipe.Reader, w *pipe.Writer) { _ = w.CloseWithError(errBroken) }, true, 0, errBroken},
-		"write, reader closed": {func(r *pipe.Reader, _ *pipe.Writer) { _ = r.Close() }, false, 0, io.ErrClosedPipe},
-		"write, reader failed": {func(r *pipe.Reader, _ *pipe.Writer) { _ = r.CloseWithError(errBroken) }, false, 0, errBroken},
-		"write, writer closed": {func(_ *pipe.Reader, w *pipe.Writer) { _ = w.Close() }, false, 0, io.ErrClosedPipe},
+		"read, reader closed":   {func(r *pipe.Reader, _ *pipe.Writer, _ *core.ConcurrencyLimiter) { _ = r.Close() }, true, io.ErrClosedPipe},
+		"read, writer closed":   {func(_ *pipe.Reader, w *pipe.Writer, _ *core.ConcurrencyLimiter) { _ = w.Close() }, true, io.EOF},
+		"read, writer failed":   {func(_ *pipe.Reader, w *pipe.Writer, _ *core.ConcurrencyLimiter) { _ = w.CloseWithError(errBroken) }, true, errBroken},
+		"write, reader closed":  {func(r *pipe.Reader, _ *pipe.Writer, _ *core.ConcurrencyLimiter) { _ = r.Close() }, false, io.ErrClosedPipe},
+		"write, reader failed":  {func(r *pipe.Reader, _ *pipe.Writer, _ *core.ConcurrencyLimiter) { _ = r.CloseWithError(errBroken) }, false, errBroken},
+		"write, writer closed":  {func(_ *pipe.Reader, w *pipe.Writer, _ *core.ConcurrencyLimiter) { _ = w.Close() }, false, io.ErrClosedPipe},
+		"write, limiter closed": {func(_ *pipe.Reader, _ *pipe.Writer, l *core.ConcurrencyLimiter) { _ = l.Close() }, false, core.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r, w := newPipe(t, pipe.Options{})
-				for range 3 { // one waits for the other side, the others for their turn
+		for kind := range limiterKinds(t) {
+			testkit.Bubble(t, name+" "+kind, func(t *testing.T) {
+				held := concurrency(t, 4, math.MaxInt)
+				l := limiterKinds(t)[kind]
+				if kind == "concurrency" {
+					l = held
+				} else if test.wantErr == core.ErrClosed {
+					t.Skip("the other limiters pass it on")
+				}
+				o := pipe.Options{WriteLimiter: l}
+				if test.read {
+					o = pipe.Options{ReadLimiter: l}
+				}
+				r, w := newPipe(t, o)
+				start := time.Now()
+				for range 3 { // one waits for the other side or for permits, the others for their turn
 					go func() {
-						var n int
-						var err error
 						if test.read {
-							n, err = r.Read(make([]byte, 100<<10))
-						} else {
-							n, err = w.Write(make([]byte, 100<<10))
+							n, err := r.Read(make([]byte, 9))
+							assert.Zero(t, n)
+							assert.Equal(t, test.wantErr, err)
+							return
 						}
-						assert.Equal(t, test.wantCount, n)
+						n, err := w.Write(make([]byte, 8))
+						assert.Contains(t, []int{0, 4}, n)
 						assert.Equal(t, test.wantErr, err)
 					}()
 				}
 				synctest.Wait()
-				test.close(r, w)
+				test.close(r, w, held)
+				synctest.Wait()
+				assert.Zero(t, time.Since(start))
+				if s, ok := l.(core.Reporter); ok {
+					assert.Zero(t, s.Statistics().Queued, "no request waits any more")
+				}
 			})
+		}
+	}
+}
+
+// A Read that waits for permits ends with its context and with Close, and loses no byte.
+func TestAThrottledReadEndsImmediately(t *testing.T) {
+	t.Parallel()
+	for kind := range limiterKinds(t) {
+		testkit.Bubble(t, kind, func(t *testing.T) {
+			l := limiterKinds(t)[kind]
+			require.True(t, l.TryAcquire(4).Acquired())
+			r, w := newPipe(t, pipe.Options{ReadLimiter: l})
+			writes(t, w, "abcdef")
+			require.NoError(t, w.Close()) // the buffered bytes can still be read
+			start := time.Now()
+			ends := func(ctx context.Context, want error, end func()) {
+				done := make(chan error)
+				go func() {
+					_, err := r.ReadContext(ctx, make([]byte, 9))
+					done <- err
+				}()
+				synctest.Wait()
+				end()
+				assert.Equal(t, want, <-done)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ends(ctx, context.Canceled, cancel)
+			assert.Equal(t, 6, r.Buffered())
+			ends(t.Context(), io.ErrClosedPipe, func() { _ = r.Close() })
+			assert.Zero(t, time.Since(start))
 		})
 	}
 }

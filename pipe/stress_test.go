@@ -73,56 +73,79 @@ func size(r *rand.Rand) int {
 	return r.IntN(1 << (8 + r.IntN(10)))
 }
 
-// TestStressEveryByteInOrder has Writes and Reads of all sizes give up now and then: what
-// they count is what passes, in order, and every permit is returned.
+// TestStressEveryByteInOrder has Writes and Reads of all sizes give up now and then, by a context or by a
+// deadline: what they count is what passes, in order, and every permit is returned.
 func TestStressEveryByteInOrder(t *testing.T) {
 	t.Parallel()
+	content := make([]byte, 1<<20)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
 	for name, options := range stressOptions(t) {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name+", contexts", func(t *testing.T) {
 			t.Parallel()
 			o, held := options()
 			r, w := newPipe(t, o)
-			const total = 1 << 20
-			content := make([]byte, total)
-			source := rand.NewChaCha8([32]byte{1})
-			_, _ = source.Read(content)
-
-			go func() {
-				rng := rand.New(rand.NewPCG(1, 2))
-				for left := content; len(left) > 0; {
-					ctx, cancel := impatient(t, rng)
-					n, err := w.WriteContext(ctx, left[:min(size(rng), len(left))])
-					cancel()
-					left = left[n:]
-					if err != nil && !gaveUp(err) {
-						assert.NoError(t, err)
-						break
-					}
-				}
-				assert.NoError(t, w.Close())
-			}()
-
-			rng := rand.New(rand.NewPCG(3, 4))
-			got := make([]byte, 0, total)
-			for {
-				ctx, cancel := impatient(t, rng)
-				buf := make([]byte, size(rng))
-				n, err := r.ReadContext(ctx, buf)
-				cancel()
-				got = append(got, buf[:n]...)
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if err != nil && !gaveUp(err) {
-					assert.NoError(t, err)
-					break
-				}
-			}
-			assert.Len(t, got, total)
-			assert.True(t, bytes.Equal(content, got), "every byte in order")
+			writing, reading := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
+			everyByte(t, content, func(b []byte) (int, error) {
+				ctx, cancel := impatient(t, writing)
+				defer cancel()
+				return w.WriteContext(ctx, b)
+			}, w.Close, func(b []byte) (int, error) {
+				ctx, cancel := impatient(t, reading)
+				defer cancel()
+				return r.ReadContext(ctx, b)
+			})
 			allBack(t, held)
 		})
+		t.Run(name+", deadlines", func(t *testing.T) {
+			t.Parallel()
+			o, held := options()
+			a, b := conns(t, pipe.Options{WriteLimiter: o.WriteLimiter}, pipe.Options{ReadLimiter: o.ReadLimiter})
+			writing, reading := rand.New(rand.NewPCG(7, 8)), rand.New(rand.NewPCG(9, 10))
+			soon := func(rng *rand.Rand) time.Time { return time.Now().Add(time.Duration(rng.IntN(300_000))) }
+			everyByte(t, content, func(p []byte) (int, error) {
+				_ = a.SetWriteDeadline(soon(writing))
+				return a.Write(p)
+			}, a.(interface{ CloseWrite() error }).CloseWrite, func(p []byte) (int, error) {
+				_ = b.SetReadDeadline(soon(reading))
+				return b.Read(p)
+			})
+			allBack(t, held)
+			assert.NoError(t, a.Close())
+			assert.NoError(t, b.Close())
+		})
 	}
+}
+
+// everyByte writes and reads content until all of it has passed.
+func everyByte(t *testing.T, content []byte, write func([]byte) (int, error), closeWrite func() error, read func([]byte) (int, error)) {
+	t.Helper()
+	go func() {
+		rng := rand.New(rand.NewPCG(11, 12))
+		for left := content; len(left) > 0; {
+			n, err := write(left[:min(size(rng), len(left))])
+			left = left[n:]
+			if err != nil && !gaveUp(err) {
+				assert.NoError(t, err)
+				break
+			}
+		}
+		assert.NoError(t, closeWrite())
+	}()
+	rng := rand.New(rand.NewPCG(13, 14))
+	got := make([]byte, 0, len(content))
+	for {
+		buf := make([]byte, size(rng))
+		n, err := read(buf)
+		got = append(got, buf[:n]...)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !gaveUp(err) {
+			assert.NoError(t, err)
+			break
+		}
+	}
+	assert.True(t, bytes.Equal(content, got), "every byte in order: %d of %d", len(got), len(content))
 }
 
 // impatient returns a context that sometimes ends soon.
@@ -134,7 +157,9 @@ func impatient(t *testing.T, rng *rand.Rand) (context.Context, context.CancelFun
 	return context.WithTimeout(t.Context(), time.Duration(rng.IntN(200_000)))
 }
 
-func gaveUp(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+func gaveUp(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+}
 
 // TestStressWritesStayTogether has many concurrent Writes.
 func TestStressWritesStayTogether(t *testing.T) {
@@ -251,48 +276,6 @@ func TestStressClose(t *testing.T) {
 				}
 				allBack(t, held)
 			}
-		})
-	}
-}
-
-// TestStressDeadlines moves the deadlines of a conn while it is in use.
-func TestStressDeadlines(t *testing.T) {
-	t.Parallel()
-	for name, options := range stressOptions(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o, held := options()
-			a, b := conns(t, pipe.Options{WriteLimiter: o.WriteLimiter}, pipe.Options{ReadLimiter: o.ReadLimiter})
-			var all sync.WaitGroup
-			written, read := 0, 0
-			all.Go(func() {
-				rng := rand.New(rand.NewPCG(7, 8))
-				for written < 1<<19 {
-					_ = a.SetWriteDeadline(time.Now().Add(time.Duration(rng.IntN(300_000))))
-					n, err := a.Write(make([]byte, size(rng)))
-					written += n
-					if err != nil {
-						assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
-					}
-				}
-				assert.NoError(t, a.(interface{ CloseWrite() error }).CloseWrite())
-			})
-			all.Go(func() {
-				rng := rand.New(rand.NewPCG(9, 10))
-				for {
-					_ = b.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(300_000))))
-					n, err := b.Read(make([]byte, size(rng)+1))
-					read += n
-					if errors.Is(err, io.EOF) {
-						return
-					}
-				}
-			})
-			all.Wait()
-			assert.Equal(t, written, read)
-			allBack(t, held)
-			assert.NoError(t, a.Close())
-			assert.NoError(t, b.Close())
 		})
 	}
 }
