@@ -162,21 +162,6 @@ func TestADeadlineEndsACallThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-func TestAConnWithoutLimitsPassesEverythingOn(t *testing.T) {
-	c, peer := conns(t, ioreader.ConnOptions{})
-	sent := writing(c, pattern(5000))
-	got := make([]byte, 5000)
-	n, err := peer.Read(got)
-	require.NoError(t, err)
-	require.Equal(t, 5000, n)
-	require.Equal(t, 5000, (<-sent).n)
-	require.NotNil(t, c.(interface{ NetConn() net.Conn }).NetConn())
-	_, err = ioreader.NewConn(nil, ioreader.ConnOptions{})
-	require.ErrorContains(t, err, "nil net.Conn")
-	_, ok := c.(interface{ CloseWrite() error })
-	require.False(t, ok, "a pipe has no CloseWrite")
-}
-
 // tcp returns both ends of a connection over loopback.
 func tcp(tb testing.TB) (a, b *net.TCPConn) {
 	tb.Helper()
@@ -199,6 +184,13 @@ func TestATCPConnKeepsItsHalves(t *testing.T) {
 	require.NoError(t, c.(interface{ CloseRead() error }).CloseRead())
 	_, err = b.Read(make([]byte, 1))
 	require.Equal(t, io.EOF, err)
+	require.Equal(t, a, c.(interface{ NetConn() net.Conn }).NetConn())
+
+	inMemory, _ := conns(t, ioreader.ConnOptions{})
+	_, ok := inMemory.(interface{ CloseWrite() error })
+	require.False(t, ok, "a pipe has no CloseWrite")
+	_, err = ioreader.NewConn(nil, ioreader.ConnOptions{})
+	require.ErrorContains(t, err, "nil net.Conn")
 }
 
 // sinking is a connection of which only ReadFrom is used.

@@ -3,7 +3,6 @@ package ioreader_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -91,19 +90,6 @@ func TestCopyEndsWithTheContext(t *testing.T) {
 type hiding struct{ context.Context }
 
 func (hiding) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-func TestCopyReturnsTheErrorsOfBothEnds(t *testing.T) {
-	cause := errors.New("broken")
-	l := bucketOf(t, 1<<20, 1, time.Hour)
-	n, err := ioreader.Copy(t.Context(), io.Discard, &failing{10, cause}, ioreader.CopyOptions{Limiter: l})
-	require.Equal(t, int64(10), n)
-	require.Equal(t, cause, err)
-	require.Equal(t, 1<<20-10, l.Available())
-	n, err = ioreader.Copy(t.Context(), &failing{10, cause}, bytes.NewReader(make([]byte, 100)), ioreader.CopyOptions{Limiter: l})
-	require.Equal(t, int64(10), n)
-	require.Equal(t, cause, err)
-	require.Equal(t, 1<<20-20, l.Available())
-}
 
 func TestCopyRefusesBadArguments(t *testing.T) {
 	_, err := ioreader.Copy(t.Context(), io.Discard, strings.NewReader(""), ioreader.CopyOptions{BufferSize: -1})

@@ -30,7 +30,7 @@ func dialing(tb testing.TB, o ioreader.DialerOptions) (ioreader.DialFunc, <-chan
 
 func TestDialerLimitsHowManyAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := semaphore(t, 1)
+		places := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 		dial, peers := dialing(t, ioreader.DialerOptions{Conns: places})
 		first, err := dial(t.Context(), "tcp", "anywhere")
 		require.NoError(t, err)
@@ -45,6 +45,7 @@ func TestDialerLimitsHowManyAreOpen(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, time.Minute, time.Since(start))
 		require.Len(t, peers, 2, "it waits before it dials")
+		require.Zero(t, places.Statistics().Rejected, "it waits whatever QueueLimit is")
 		require.NoError(t, second.Close())
 		require.Equal(t, 1, places.Available())
 	})

@@ -1,6 +1,7 @@
 package ioreader_test
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"testing"
@@ -10,17 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// shares has writers of these sizes write as much as they can for five seconds, and returns the part of
-// each.
-func shares(t *testing.T, l core.Limiter, sizes ...int) []float64 {
-	t.Helper()
-	return sharesOver(t, 5*time.Second, l, sizes...)
-}
-
-func sharesOver(t *testing.T, d time.Duration, l core.Limiter, sizes ...int) []float64 {
+// shares has writers of these sizes write as much as they can for some time, and returns the part of each.
+func shares(t *testing.T, d time.Duration, l core.Limiter, sizes ...int) []float64 {
 	t.Helper()
 	sinks, writers := make([]meter, len(sizes)), make([]*ioreader.Writer, len(sizes))
 	ended := make(chan error, len(sizes))
@@ -51,37 +47,33 @@ func sharesOver(t *testing.T, d time.Duration, l core.Limiter, sizes ...int) []f
 }
 
 func TestSmallAndLargeWritersGetEqualShares(t *testing.T) {
-	for name, sizes := range map[string][]int{
-		"two":              {512, 256 << 10},
-		"four":             {512, 512, 256 << 10, 256 << 10},
-		"of all sizes":     {1 << 4, 1 << 8, 1 << 12, 1 << 16, 1 << 20},
-		"one among larger": {100, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20},
-	} {
-		for _, rate := range []int{100_000, 1_000_000, 10_000_000} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					for _, part := range shares(t, perSecond(t, rate), sizes...) {
-						require.InEpsilon(t, 1/float64(len(sizes)), part, 0.1)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestWindowBehindABucket is how the doc says to share a window in equal parts.
-func TestWindowBehindABucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		window, err := core.NewFixedWindow(core.FixedWindowOptions{
-			PermitLimit: 1_000_000, Window: time.Second, QueueLimit: math.MaxInt,
+	equal := func(d time.Duration, l func() core.Limiter, sizes ...int) {
+		testkit.Bubble(t, fmt.Sprint(d, sizes), func(t *testing.T) {
+			for i, part := range shares(t, d, l(), sizes...) {
+				require.InEpsilon(t, 1/float64(len(sizes)), part, 0.1, "the writer of %d bytes", sizes[i])
+			}
 		})
-		require.NoError(t, err)
-		chain, err := core.Chain(perSecond(t, 1_000_000), window)
-		require.NoError(t, err)
-		for _, part := range shares(t, chain, 100, 1000, 32<<10) {
-			require.InEpsilon(t, 1./3, part, 0.1)
-		}
-	})
+	}
+	for _, rate := range []int{100_000, 1_000_000, 10_000_000} {
+		bucket := func() core.Limiter { return perSecond(t, rate) }
+		equal(5*time.Second, bucket, 512, 256<<10)
+		equal(5*time.Second, bucket, 1<<4, 1<<8, 1<<12, 1<<16, 1<<20)
+		equal(5*time.Second, bucket, 100, 1<<20, 1<<20, 1<<20, 1<<20, 1<<20)
+	}
+	for _, rate := range []int{10 << 10, 200 << 10} { // at low rates a slice is a packet
+		slices := 100 * 1460 * time.Second / time.Duration(rate) // a hundred
+		bucket := func() core.Limiter { return perSecond(t, rate) }
+		equal(2*slices, bucket, 16, 1<<20)
+		equal(4*slices, bucket, 1, 1460, 1461, 64<<10)
+		equal(6*slices, bucket, 512, 512, 512, 64<<10, 64<<10, 64<<10)
+	}
+	// The docs say to share a window in equal parts like this.
+	equal(5*time.Second, func() core.Limiter {
+		window := core.Must(core.NewFixedWindow(core.FixedWindowOptions{
+			PermitLimit: 1_000_000, Window: time.Second, QueueLimit: math.MaxInt,
+		}))
+		return core.Must(core.Chain(perSecond(t, 1_000_000), window))
+	}, 100, 1000, 32<<10)
 }
 
 func TestAWriterThatRestsHoldsNothing(t *testing.T) {
@@ -120,22 +112,4 @@ func TestAloneAWriterTakesJustWhatItWrites(t *testing.T) {
 			require.Equal(t, 10*periods, int(time.Since(start)/time.Microsecond))
 		}
 	})
-}
-
-// TestEqualSharesOverAHundredSlices is for low rates, at which a slice is a packet.
-func TestEqualSharesOverAHundredSlices(t *testing.T) {
-	for _, rate := range []int{10 << 10, 200 << 10} {
-		for _, sizes := range [][]int{
-			{16, 1 << 20},
-			{1, 1460, 1461, 64 << 10},
-			{512, 512, 512, 64 << 10, 64 << 10, 64 << 10},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				d := time.Duration(len(sizes)) * 100 * 1460 * time.Second / time.Duration(rate)
-				for i, part := range sharesOver(t, d, perSecond(t, rate), sizes...) {
-					require.InEpsilon(t, 1/float64(len(sizes)), part, 0.1, "%d of %v at %d", i, sizes, rate)
-				}
-			})
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -114,39 +115,50 @@ func TestListenerLimitsHowFastItAccepts(t *testing.T) {
 	})
 }
 
-func TestAListenerThatClosesEndsItsAccept(t *testing.T) {
-	for name, o := range map[string]func(core.Limiter) ioreader.ListenerOptions{
-		"that waits for a permit": func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Accept: l} },
-		"that waits for a place":  func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Conns: l} },
-		"that waits for a client": func(core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{} },
+func TestAnAcceptEndsWithItsListenerOrLimiter(t *testing.T) {
+	accept := func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Accept: l} }
+	conns := func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Conns: l} }
+	for name, c := range map[string]struct {
+		options func(core.Limiter) ioreader.ListenerOptions
+		end     func(net.Listener, *core.ConcurrencyLimiter) error
+		want    error
+	}{
+		"waits for a permit, listener closed": {accept, func(l net.Listener, _ *core.ConcurrencyLimiter) error { return l.Close() }, net.ErrClosed},
+		"waits for a place, listener closed":  {conns, func(l net.Listener, _ *core.ConcurrencyLimiter) error { return l.Close() }, net.ErrClosed},
+		"waits for a permit, limiter closed":  {accept, func(_ net.Listener, l *core.ConcurrencyLimiter) error { return l.Close() }, core.ErrClosed},
+		"waits for a place, limiter closed":   {conns, func(_ net.Listener, l *core.ConcurrencyLimiter) error { return l.Close() }, core.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				limiter, h := semaphore(t, 1), newHall()
-				taken := limiter.TryAcquire(1)
-				options := o(limiter)
-				l := listen(t, h, options)
-				var client net.Conn
-				if options.Accept != nil || options.Conns != nil {
-					client = h.dial()
-				}
-				start := time.Now()
+		testkit.Bubble(t, name, func(t *testing.T) {
+			limiter, h := semaphore(t, 1), newHall()
+			taken := limiter.TryAcquire(1)
+			l := listen(t, h, c.options(limiter))
+			ends := func() {
+				client, start := h.dial(), time.Now()
 				done := accepting(l)
 				synctest.Wait()
-				require.NoError(t, l.Close())
+				require.NoError(t, c.end(l, limiter))
 				got := <-done
-				require.ErrorIs(t, got.err, net.ErrClosed)
+				require.ErrorIs(t, got.err, c.want)
 				require.Nil(t, got.Conn)
 				require.Equal(t, start, got.at)
-				if client != nil {
-					_, err := client.Read(make([]byte, 1))
-					require.Error(t, err, "it was closed")
-				}
-				taken.Release()
-				require.Equal(t, 1, limiter.Available())
-			})
+				_, err := client.Read(make([]byte, 1))
+				require.Equal(t, io.EOF, err, "it was closed")
+			}
+			ends()
+			if c.want == core.ErrClosed {
+				ends() // the limiter was closed before
+			}
+			taken.Release()
+			require.Equal(t, 1, limiter.Available())
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		l := listen(t, newHall(), ioreader.ListenerOptions{})
+		done := accepting(l) // waits for a client
+		synctest.Wait()
+		require.NoError(t, l.Close())
+		require.ErrorIs(t, (<-done).err, net.ErrClosed)
+	})
 }
 
 func TestARefusedConnectionIsClosedAndAcceptTakesTheNext(t *testing.T) {
@@ -229,30 +241,6 @@ func (l *limiterOf) Acquire(_ context.Context, permits int) (core.Lease, error) 
 }
 
 func (*limiterOf) Available() int { return 1 }
-
-func TestAListenerWhoseLimiterIsClosedSaysSo(t *testing.T) {
-	for name, of := range map[string]func(core.Limiter) ioreader.ListenerOptions{
-		"Accept": func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Accept: l} },
-		"Conns":  func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Conns: l} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				limiter, h := semaphore(t, 1), newHall()
-				l := listen(t, h, of(limiter))
-				require.True(t, limiter.TryAcquire(1).Acquired())
-				for range 2 { // one waits, the other comes later
-					client := h.dial()
-					done := accepting(l)
-					synctest.Wait()
-					require.NoError(t, limiter.Close())
-					require.Equal(t, core.ErrClosed, (<-done).err)
-					_, err := client.Read(make([]byte, 1))
-					require.Equal(t, io.EOF, err)
-				}
-			})
-		})
-	}
-}
 
 func TestAcceptAndConnsMayBeOneLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -228,17 +227,6 @@ func TestWaitingWhateverQueueLimitIs(t *testing.T) {
 		require.Zero(t, held.Statistics().Rejected)
 		require.Zero(t, both.Statistics().Rejected)
 	})
-	synctest.Test(t, func(t *testing.T) {
-		one := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
-		dial, _ := dialing(t, ioreader.DialerOptions{Conns: one})
-		first, err := dial(t.Context(), "tcp", "anywhere")
-		require.NoError(t, err)
-		time.AfterFunc(time.Hour, func() { _ = first.Close() })
-		second, err := dial(t.Context(), "tcp", "anywhere")
-		require.NoError(t, err)
-		require.NoError(t, second.Close())
-		require.Zero(t, one.Statistics().Rejected)
-	})
 }
 
 // selfish is a connection that names itself as the one underneath.
@@ -251,21 +239,4 @@ func TestAConnectionThatNamesItself(t *testing.T) {
 	n, err := w.Write([]byte("abc"))
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
-}
-
-// A Writer around another with the same limiter returns the permits of bytes that were not
-// written, as a single Writer does.
-func TestNestedWritersGiveBackWhatWasNotWritten(t *testing.T) {
-	errSink := errors.New("the sink failed")
-	for _, nested := range []bool{false, true} {
-		l := bucketOf(t, 1000, 1, time.Hour)
-		w := ioreader.NewWriter(t.Context(), &failing{err: errSink}, l)
-		if nested {
-			w = ioreader.NewWriter(t.Context(), w, l)
-		}
-		n, err := w.Write(make([]byte, 100))
-		require.ErrorIs(t, err, errSink)
-		require.Zero(t, n)
-		require.Equal(t, 1000, l.Available(), "nested: %v", nested)
-	}
 }

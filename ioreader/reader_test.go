@@ -2,8 +2,6 @@ package ioreader_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -37,39 +35,6 @@ func TestReaderIsAReader(t *testing.T) {
 	}
 }
 
-func TestReadTakesItsTimeToTheNanosecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucketOf(t, 100, 1, time.Millisecond)
-		start := time.Now()
-		got, err := io.ReadAll(ioreader.NewReader(t.Context(), bytes.NewReader(pattern(1000)), l))
-		require.NoError(t, err)
-		require.Equal(t, pattern(1000), got)
-		require.Equal(t, 900*time.Millisecond, time.Since(start))
-		require.Zero(t, l.Statistics().Rejected)
-	})
-}
-
-func TestPermitsOfUnreadBytesAreRefunded(t *testing.T) {
-	cause := errors.New("broken")
-	for name, c := range map[string]struct {
-		under io.Reader
-		n     int
-		want  error
-	}{
-		"a short read": {strings.NewReader("seven77"), 7, nil},
-		"the end":      {strings.NewReader(""), 0, io.EOF},
-		"an error":     {&failing{3, cause}, 3, cause},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := bucketOf(t, 1000, 1, time.Hour)
-			n, err := ioreader.NewReader(t.Context(), c.under, l).Read(make([]byte, 100))
-			require.Equal(t, c.n, n)
-			require.Equal(t, 1000-c.n, l.Available())
-			require.Equal(t, c.want, err)
-		})
-	}
-}
-
 func TestARefusedReadLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := tokenBucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
@@ -87,40 +52,6 @@ func TestARefusedReadLosesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "bcdef", string(got))
 	})
-}
-
-func TestReadEndsImmediately(t *testing.T) {
-	for name, c := range map[string]struct {
-		end  func(r *ioreader.Reader, cancel context.CancelFunc)
-		want error
-	}{
-		"when it is closed":            {func(r *ioreader.Reader, _ context.CancelFunc) { _ = r.Close() }, io.ErrClosedPipe},
-		"when its context is canceled": {func(_ *ioreader.Reader, cancel context.CancelFunc) { cancel() }, context.Canceled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				l := bucketOf(t, 1, 1, time.Hour)
-				r := ioreader.NewReader(ctx, strings.NewReader("ab"), l)
-				_, err := r.Read(make([]byte, 1))
-				require.NoError(t, err)
-				start := time.Now()
-				done := reading(r, make([]byte, 1))
-				synctest.Wait()
-				c.end(r, cancel)
-				require.Equal(t, outcome{0, c.want, start}, <-done)
-			})
-		})
-	}
-}
-
-func TestAnEmptyReadTakesNothing(t *testing.T) {
-	l := bucketOf(t, 1, 1, time.Hour)
-	n, err := ioreader.NewReader(t.Context(), strings.NewReader("text"), l).Read(nil)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	require.Equal(t, 1, l.Available())
 }
 
 // The deadline of a Writer does the same.

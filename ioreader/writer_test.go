@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,14 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-func TestWriteTakesItsTimeToTheNanosecond(t *testing.T) {
+func TestCallsTakeTheirTimeToTheNanosecond(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit, tokens int
 		period        time.Duration
-		write         int
+		bytes         int
 		takes         time.Duration
 	}{
 		"within the burst":              {100, 1, time.Millisecond, 100, 0},
@@ -31,17 +33,23 @@ func TestWriteTakesItsTimeToTheNanosecond(t *testing.T) {
 		"a rate of a byte each ns":      {1_000_000, 1, 1, 2_000_000, time.Millisecond},
 		"a limit that is all there are": {math.MaxInt, 1, time.Hour, 1 << 20, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				sink := newMeter()
-				l := bucketOf(t, c.limit, c.tokens, c.period)
-				n, err := ioreader.NewWriter(t.Context(), sink, l).Write(pattern(c.write))
-				require.NoError(t, err)
-				require.Equal(t, c.write, n)
-				require.Equal(t, c.write, sink.total)
-				require.Equal(t, c.takes, time.Since(sink.start))
-				require.Zero(t, l.Statistics().Rejected)
-			})
+		testkit.Bubble(t, name, func(t *testing.T) {
+			sink := newMeter()
+			l := bucketOf(t, c.limit, c.tokens, c.period)
+			n, err := ioreader.NewWriter(t.Context(), sink, l).Write(pattern(c.bytes))
+			require.NoError(t, err)
+			require.Equal(t, c.bytes, n)
+			require.Equal(t, c.bytes, sink.total)
+			require.Equal(t, c.takes, time.Since(sink.start))
+			require.Zero(t, l.Statistics().Rejected)
+
+			start := time.Now()
+			l = bucketOf(t, c.limit, c.tokens, c.period)
+			got, err := io.ReadAll(ioreader.NewReader(t.Context(), bytes.NewReader(pattern(c.bytes)), l))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(pattern(c.bytes), got))
+			require.Equal(t, c.takes, time.Since(start))
+			require.Zero(t, l.Statistics().Rejected)
 		})
 	}
 }
@@ -64,36 +72,6 @@ func TestALargeWriteIsSpreadOverItsTime(t *testing.T) {
 	}
 }
 
-func TestTheFirstSecondIsAtMostAHundredthOrAPacketOver(t *testing.T) {
-	for _, rate := range []int{2000, 100_000, 1_234_567, 8 << 20} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			sink := newMeter()
-			_, err := ioreader.NewWriter(ctx, sink, perSecond(t, rate)).Write(make([]byte, 4*rate))
-			require.Error(t, err)
-			first := sink.by(time.Second)
-			require.LessOrEqual(t, first, rate+max(rate/100, 1460))
-			require.GreaterOrEqual(t, first, rate)
-			second := sink.by(2*time.Second) - first
-			require.InDelta(t, rate, second, max(float64(rate)/100, 1460))
-		})
-	}
-}
-
-func TestAfterIdlingThereIsNoMoreThanTheBurst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := ioreader.NewWriter(t.Context(), io.Discard, perSecond(t, 1000))
-		_, err := w.Write(make([]byte, 2000))
-		require.NoError(t, err)
-		time.Sleep(time.Hour)
-		start := time.Now()
-		_, err = w.Write(make([]byte, 1480))
-		require.NoError(t, err)
-		require.Equal(t, 20*time.Millisecond, time.Since(start))
-	})
-}
-
 func TestWriteWithoutALimiterIsOneWrite(t *testing.T) {
 	for name, l := range map[string]core.Limiter{"nil": nil, "a nil pointer": (*core.TokenBucket)(nil)} {
 		t.Run(name, func(t *testing.T) {
@@ -106,37 +84,44 @@ func TestWriteWithoutALimiterIsOneWrite(t *testing.T) {
 	}
 }
 
-func TestWriteEndsImmediately(t *testing.T) {
-	cause := errors.New("underneath")
+func TestCallsEndImmediately(t *testing.T) {
+	type stream interface{ Close() error }
 	for name, c := range map[string]struct {
-		end  func(w *ioreader.Writer, cancel context.CancelFunc, l *core.TokenBucket)
+		end  func(s stream, cancel context.CancelFunc, l *core.TokenBucket)
 		want error
 	}{
-		"when it is closed":            {func(w *ioreader.Writer, _ context.CancelFunc, _ *core.TokenBucket) { _ = w.Close() }, io.ErrClosedPipe},
-		"when its context is canceled": {func(_ *ioreader.Writer, cancel context.CancelFunc, _ *core.TokenBucket) { cancel() }, context.Canceled},
-		"when the limiter is closed":   {func(_ *ioreader.Writer, _ context.CancelFunc, l *core.TokenBucket) { _ = l.Close() }, core.ErrClosed},
+		"when it is closed":            {func(s stream, _ context.CancelFunc, _ *core.TokenBucket) { _ = s.Close() }, io.ErrClosedPipe},
+		"when its context is canceled": {func(_ stream, cancel context.CancelFunc, _ *core.TokenBucket) { cancel() }, context.Canceled},
+		"when the limiter is closed":   {func(_ stream, _ context.CancelFunc, l *core.TokenBucket) { _ = l.Close() }, core.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				l := bucketOf(t, 4, 1, time.Hour)
-				under := &closer{Writer: newMeter(), err: cause}
-				w := ioreader.NewWriter(ctx, under, l)
-				start := time.Now()
-				done := writing(w, make([]byte, 10))
-				synctest.Wait()
-				require.Positive(t, l.Statistics().Queued)
-				c.end(w, cancel, l)
-				got := <-done
-				require.Equal(t, 4, got.n)
-				require.Equal(t, c.want, got.err)
-				require.Equal(t, start, got.at)
-				require.Zero(t, l.Statistics().Queued)
-				n, err := w.Write([]byte("more"))
-				require.Zero(t, n)
-				require.Equal(t, c.want, err)
-			})
+		testkit.Bubble(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := bucketOf(t, 4, 1, time.Hour)
+			w := ioreader.NewWriter(ctx, newMeter(), l)
+			start := time.Now()
+			done := writing(w, make([]byte, 10))
+			synctest.Wait()
+			require.Positive(t, l.Statistics().Queued)
+			c.end(w, cancel, l)
+			require.Equal(t, outcome{4, c.want, start}, <-done)
+			require.Zero(t, l.Statistics().Queued)
+			n, err := w.Write([]byte("more"))
+			require.Zero(t, n)
+			require.Equal(t, c.want, err)
+		})
+		testkit.Bubble(t, "a Read "+name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := bucketOf(t, 1, 1, time.Hour)
+			r := ioreader.NewReader(ctx, strings.NewReader("ab"), l)
+			_, err := r.Read(make([]byte, 1))
+			require.NoError(t, err)
+			start := time.Now()
+			done := reading(r, make([]byte, 1))
+			synctest.Wait()
+			c.end(r, cancel, l)
+			require.Equal(t, outcome{0, c.want, start}, <-done)
 		})
 	}
 }
@@ -167,21 +152,48 @@ func TestCloseClosesTheUnderlyingStream(t *testing.T) {
 	require.NoError(t, ioreader.NewWriter(t.Context(), newMeter(), nil).Close())
 }
 
-func TestPermitsOfUnwrittenBytesAreRefunded(t *testing.T) {
+// The permits of bytes that did not pass are refunded, and the error is that of the stream underneath.
+func TestBytesThatDidNotPassAreRefunded(t *testing.T) {
 	cause := errors.New("disk full")
+	write := func(w io.Writer, err error) func(core.Limiter) (int64, error, error) {
+		return func(l core.Limiter) (int64, error, error) {
+			n, got := ioreader.NewWriter(t.Context(), w, l).Write(make([]byte, 100))
+			return int64(n), got, err
+		}
+	}
+	read := func(r io.Reader, err error) func(core.Limiter) (int64, error, error) {
+		return func(l core.Limiter) (int64, error, error) {
+			n, got := ioreader.NewReader(t.Context(), r, l).Read(make([]byte, 100))
+			return int64(n), got, err
+		}
+	}
+	move := func(w io.Writer, r io.Reader) func(core.Limiter) (int64, error, error) {
+		return func(l core.Limiter) (int64, error, error) {
+			n, got := ioreader.Copy(t.Context(), w, r, ioreader.CopyOptions{Limiter: l})
+			return n, got, cause
+		}
+	}
 	for name, c := range map[string]struct {
-		under io.Writer
-		want  error
+		call   func(core.Limiter) (n int64, got, want error)
+		passed int64
 	}{
-		"an error":      {&failing{30, cause}, cause},
-		"a short write": {&failing{30, nil}, io.ErrShortWrite},
+		"a Write that fails":     {write(&failing{30, cause}, cause), 30},
+		"a short Write":          {write(&failing{30, nil}, io.ErrShortWrite), 30},
+		"a Read that fails":      {read(&failing{30, cause}, cause), 30},
+		"a short Read":           {read(strings.NewReader("seven77"), nil), 7},
+		"the end":                {read(strings.NewReader(""), io.EOF), 0},
+		"a Copy from what fails": {move(io.Discard, &failing{30, cause}), 30},
+		"a Copy to what fails":   {move(&failing{30, cause}, bytes.NewReader(make([]byte, 100))), 30},
+		"a Writer over a Writer": {func(l core.Limiter) (int64, error, error) {
+			return write(ioreader.NewWriter(t.Context(), &failing{err: cause}, l), cause)(l)
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := bucketOf(t, 1000, 1, time.Hour)
-			n, err := ioreader.NewWriter(t.Context(), c.under, l).Write(make([]byte, 100))
-			require.Equal(t, c.want, err)
-			require.Equal(t, 30, n)
-			require.Equal(t, 970, l.Available())
+			l := bucketOf(t, 1<<20, 1, time.Hour)
+			n, err, want := c.call(l)
+			require.Equal(t, want, err)
+			require.Equal(t, c.passed, n)
+			require.EqualValues(t, 1<<20-c.passed, l.Available())
 		})
 	}
 }
@@ -229,23 +241,6 @@ func TestAHopelessDeadlineIsRejectedImmediately(t *testing.T) {
 	})
 }
 
-func TestALimiterThatShrinksIsObeyed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucketOf(t, 1000, 1000, time.Second)
-		sink := newMeter()
-		w := ioreader.NewWriter(t.Context(), sink, l)
-		_, err := w.Write(make([]byte, 1000))
-		require.NoError(t, err)
-		require.NoError(t, l.Update(core.TokenBucketOptions{
-			TokenLimit: 4, TokensPerPeriod: 4, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt,
-		}))
-		// Shrinking leaves no debt: an empty bucket is empty.
-		_, err = w.Write(make([]byte, 40))
-		require.NoError(t, err)
-		require.Equal(t, 10*time.Second, time.Since(sink.start))
-	})
-}
-
 func TestALimiterThatShrinksUnderAWaitingSliceIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := semaphore(t, 1000)
@@ -277,45 +272,16 @@ func TestALimiterThatGrowsIsObeyedImmediately(t *testing.T) {
 	})
 }
 
-func TestAConcurrencyLimiterBoundsTheBytesOnTheirWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := semaphore(t, 8)
-		r, under := io.Pipe()
-		w := ioreader.NewWriter(t.Context(), under, l)
-		done := writing(w, []byte("0123456789"))
-		synctest.Wait()
-		onWay := 8 - l.Available()
-		require.Positive(t, onWay)
-		got := make([]byte, 10)
-		_, err := io.ReadFull(r, got)
-		require.NoError(t, err)
-		require.Equal(t, "0123456789", string(got))
-		require.NoError(t, (<-done).err)
-		require.Equal(t, 8, l.Available())
-	})
-}
-
-func TestAChainBoundsBoth(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		held, rate := semaphore(t, 100), bucketOf(t, 100, 1, time.Millisecond)
-		chain, err := core.Chain(held, rate)
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = ioreader.NewWriter(t.Context(), io.Discard, chain).Write(make([]byte, 1000))
-		require.NoError(t, err)
-		require.Equal(t, 900*time.Millisecond, time.Since(start))
-		require.Equal(t, 100, held.Available())
-		require.Zero(t, rate.Available())
-	})
-}
-
-func TestAnEmptyWriteReachesTheUnderlyingWriter(t *testing.T) {
+func TestAnEmptyCallTakesNothing(t *testing.T) {
 	sink := newMeter()
 	l := bucketOf(t, 1, 1, time.Hour)
 	n, err := ioreader.NewWriter(t.Context(), sink, l).Write(nil)
 	require.NoError(t, err)
 	require.Zero(t, n)
-	require.Equal(t, []int{0}, sink.sizes)
+	require.Equal(t, []int{0}, sink.sizes, "the Write reaches the writer underneath")
+	n, err = ioreader.NewReader(t.Context(), strings.NewReader("text"), l).Read(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
 	require.Equal(t, 1, l.Available())
 }
 
