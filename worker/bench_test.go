@@ -11,25 +11,6 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// Empty tasks from one goroutine, up to the end of the last one.
-func BenchmarkPool(b *testing.B) {
-	for _, queue := range []int{0, 1024} {
-		for _, permits := range []int{1, 16, 1000} {
-			b.Run(fmt.Sprintf("queue=%d/permits=%d", queue, permits), func(b *testing.B) {
-				p := newPool(b, worker.Options{Limiter: concurrency(b, permits), Queue: queue})
-				ctx := b.Context()
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := p.Submit(ctx, nothing); err != nil {
-						b.Fatal(err)
-					}
-				}
-				require.NoError(b, p.Wait(ctx))
-			})
-		}
-	}
-}
-
 // Groups of five queued tasks whose contexts end together. The time of a task does not depend on how many
 // groups there are.
 func BenchmarkGroupsThatEnd(b *testing.B) {

@@ -12,31 +12,23 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
+// Close lets the accepted tasks end, and their context ends with the pool.
 func TestCloseDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)
 		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
 		g := newGate()
-		var ctxs []context.Context
+		var kept context.Context
 		submits(t, p, g.task, func(ctx context.Context) error {
-			ctxs = append(ctxs, ctx)
+			kept = ctx //nolint:fatcontext // it is looked at later
 			return ctx.Err()
 		}, fails)
-		blocked := later(func() error { return p.Submit(t.Context(), nothing) })
-		waiting(t, blocked)
-
-		first := later(func() error { return p.Close(t.Context()) })
-		second := later(func() error { return p.Close(t.Context()) })
-		waiting(t, first)
-		require.Equal(t, worker.ErrClosed, returned(t, blocked))
-		require.Equal(t, worker.ErrClosed, p.Submit(t.Context(), nothing))
+		closed := later(func() error { return p.Close(t.Context()) })
+		waiting(t, closed)
 		require.ErrorIs(t, p.TrySubmit(nothing), core.ErrClosed)
-
 		g.open()
-		require.NoError(t, returned(t, first))
-		require.NoError(t, returned(t, second))
-		require.NoError(t, p.Close(t.Context()), "again")
-		require.Equal(t, worker.ErrClosed, context.Cause(ctxs[0]), "the tasks' context ends with the pool")
+		require.NoError(t, returned(t, closed))
+		require.Equal(t, worker.ErrClosed, context.Cause(kept))
 		require.Equal(t, worker.Statistics{Done: 3, Failed: 1}, p.Statistics())
 		require.ErrorIs(t, p.Wait(t.Context()), errTask)
 		drained(t, p, l)

@@ -39,14 +39,14 @@ var errOwn = errors.New("the context's own")
 
 // asking is a context whose Err uses the pool: it deadlocks if the pool calls it with its mutex held.
 type asking struct {
-	context.Context
+	testkit.OwnError
 
 	pool *worker.Pool
 }
 
 func (c asking) Err() error {
 	_ = c.pool.Statistics()
-	return c.Context.Err()
+	return c.OwnError.Err()
 }
 
 // The error of the context comes back unchanged, whatever the call waits for and however the context ends.
@@ -79,35 +79,29 @@ func endsUnchanged(t *testing.T, p *worker.Pool, o worker.Options, name string, 
 			submits(t, p, nothing)
 		}
 	}
-	for _, how := range []string{"own", "own deadline", "asking", "custom"} {
-		ctx, end, want := contextThatEnds(t, p, how)
+	for _, how := range []string{"own", "own deadline", "custom"} {
+		ctx, end := contextThatEnds(t, p, how)
 		waits := later(func() error { return call(ctx, p) })
 		waiting(t, waits)
 		end()
-		require.Equal(t, want, returned(t, waits), how)
+		require.Equal(t, errOwn, returned(t, waits), how)
 	}
 	g.open()
 	require.NoError(t, p.Close(t.Context()))
 }
 
-// contextThatEnds returns a context of some kind, how to end it, and the error that it has then.
-func contextThatEnds(t *testing.T, p *worker.Pool, how string) (ctx context.Context, end func(), want error) {
+// contextThatEnds returns a context of some kind, whose error is errOwn, and how to end it.
+func contextThatEnds(t *testing.T, p *worker.Pool, how string) (ctx context.Context, end func()) {
 	t.Helper()
 	if how == "custom" {
 		custom := testkit.NewContext()
-		return custom, func() { custom.End(errOwn) }, errOwn
+		return custom, func() { custom.End(errOwn) }
 	}
-	inner, cancel := context.WithCancel(t.Context())
+	inner, cancel := context.WithTimeout(t.Context(), time.Second)
 	t.Cleanup(cancel)
-	switch how {
-	case "asking":
-		return asking{inner, p}, cancel, context.Canceled
-	case "own deadline":
-		inner, cancel = context.WithTimeout(inner, time.Second)
-		t.Cleanup(cancel)
+	end = cancel
+	if how == "own deadline" {
 		end = func() { time.Sleep(2 * time.Second) }
-	default:
-		end = cancel
 	}
-	return testkit.OwnError{Context: inner, Own: errOwn}, end, errOwn
+	return asking{testkit.OwnError{Context: inner, Own: errOwn}, p}, end
 }

@@ -42,34 +42,21 @@ func TestDoReturnsWhatTheFunctionDoes(t *testing.T) {
 func TestCloseReachesDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)
-		p := newPool(t, worker.Options{Limiter: l, Queue: 3})
+		p := newPool(t, worker.Options{Limiter: l})
 		var cause error
-		first := later(func() error {
+		do := later(func() error {
 			_, err := worker.Do(t.Context(), p, func(ctx context.Context) (int, error) {
-				<-ctx.Done()
-				cause = context.Cause(ctx)
+				cause = hears(ctx)
 				return 0, ctx.Err()
 			})
 			return err
 		})
-		waiting(t, first)
-		var queued []<-chan error
-		for range 2 {
-			queued = append(queued, later(func() error {
-				_, err := worker.Do(t.Context(), p, func(context.Context) (int, error) { return 0, nil })
-				return err
-			}))
-		}
-		waiting(t, queued[1])
+		waiting(t, do)
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, p.Close(done), context.Canceled)
-		require.Equal(t, context.Canceled, returned(t, first))
+		require.Equal(t, context.Canceled, returned(t, do))
 		require.Equal(t, worker.ErrClosed, cause)
-		for _, c := range queued {
-			require.Equal(t, worker.ErrClosed, returned(t, c))
-		}
-		require.Equal(t, worker.Statistics{Done: 3, Failed: 3}, p.Statistics())
 		drained(t, p, l)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,40 +29,32 @@ func of(ctx context.Context, key string) context.Context {
 // The pool's queue takes tasks by the flow of the context that they were given with, through whichever
 // call they came. The task that already waits for its lease keeps its turn.
 func TestTasksTakeTurnsByFlow(t *testing.T) {
-	for name, limiter := range map[string]func(t *testing.T) core.Limiter{
-		"core":  func(t *testing.T) core.Limiter { return fairly(t, 1) },
-		"view":  func(t *testing.T) core.Limiter { return core.WithReason(fairly(t, 1), "later") },
-		"chain": func(t *testing.T) core.Limiter { return core.Must(core.Chain(core.Unlimited(), fairly(t, 1))) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPool(t, worker.Options{Limiter: limiter(t), Queue: 100})
-				g := newGate()
-				submits(t, p, g.task)
-				var order []string
-				note := func(s string) worker.Task {
-					return func(context.Context) error { order = append(order, s); return nil } // one at a time
-				}
-				for _, s := range []string{"a1", "a2", "a3", "a4"} {
-					require.NoError(t, p.Submit(of(t.Context(), "a"), note(s)))
-					synctest.Wait()
-				}
-				group := p.Group(of(t.Context(), "b"))
-				group.Go(note("b1"))
-				group.Go(note("b2"))
-				go func() {
-					_, _ = worker.Do(of(t.Context(), "c"), p, func(ctx context.Context) (int, error) { return 0, note("c1")(ctx) })
-				}()
-				synctest.Wait()
-				require.NoError(t, p.Submit(core.WithFlow(t.Context(), core.Flow{Key: "d", Priority: 1}), note("d1")))
-				counts(t, p, worker.Statistics{Running: 1, Queued: 8})
-				g.open()
-				require.NoError(t, group.Wait())
-				require.NoError(t, p.Close(t.Context()))
-				require.Equal(t, []string{"a1", "d1", "a2", "b1", "c1", "a3", "b2", "a4"}, order)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: fairly(t, 1), Queue: 100})
+		g := newGate()
+		submits(t, p, g.task)
+		var order []string
+		note := func(s string) worker.Task {
+			return func(context.Context) error { order = append(order, s); return nil } // one at a time
+		}
+		for _, s := range []string{"a1", "a2", "a3", "a4"} {
+			require.NoError(t, p.Submit(of(t.Context(), "a"), note(s)))
+			synctest.Wait()
+		}
+		group := p.Group(of(t.Context(), "b"))
+		group.Go(note("b1"))
+		group.Go(note("b2"))
+		go func() {
+			_, _ = worker.Do(of(t.Context(), "c"), p, func(ctx context.Context) (int, error) { return 0, note("c1")(ctx) })
+		}()
+		synctest.Wait()
+		require.NoError(t, p.Submit(core.WithFlow(t.Context(), core.Flow{Key: "d", Priority: 1}), note("d1")))
+		counts(t, p, worker.Statistics{Running: 1, Queued: 8})
+		g.open()
+		require.NoError(t, group.Wait())
+		require.NoError(t, p.Close(t.Context()))
+		require.Equal(t, []string{"a1", "d1", "a2", "b1", "c1", "a3", "b2", "a4"}, order)
+	})
 }
 
 // A task that leaves the queue is not charged, and one that is cancelled is.
@@ -104,70 +95,43 @@ func TestTasksLeaveTheQueueByFlow(t *testing.T) {
 	})
 }
 
-// Tasks that come after the Update wait in the new order, behind those that came before it.
+// Tasks that come after the Update wait in the new order, behind those that came before it, also in a pool whose
+// queue is never empty.
 func TestTheOrderIsThatOfTheTasksTime(t *testing.T) {
-	for _, first := range []core.QueueOrder{core.OldestFirst, core.FairShare} {
-		synctest.Test(t, func(t *testing.T) {
-			l := concurrency(t, 1)
-			o := l.Options()
-			o.QueueOrder = first
-			require.NoError(t, l.Update(o))
-			p := newPool(t, worker.Options{Limiter: l, Queue: 100})
-			g := newGate()
-			submits(t, p, g.task)
-			var order []string
-			submit := func(key string, priority int) {
-				ctx := core.WithFlow(t.Context(), core.Flow{Key: key, Priority: priority})
-				require.NoError(t, p.Submit(ctx, func(context.Context) error { order = append(order, key); return nil }))
+	for _, queue := range []int{0, 100} {
+		for first, want := range map[core.QueueOrder][]string{
+			core.OldestFirst: {"leads", "low", "high", "urgent", "later"},
+			core.FairShare:   {"leads", "high", "low", "later", "urgent"},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				l := concurrency(t, 1)
+				o := l.Options()
+				o.QueueOrder = first
+				require.NoError(t, l.Update(o))
+				p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+				g := newGate()
+				submits(t, p, g.task)
+				var order []string
+				submit := func(key string, priority int) {
+					ctx := core.WithFlow(t.Context(), core.Flow{Key: key, Priority: priority})
+					go func() {
+						assert.NoError(t, p.Submit(ctx, func(context.Context) error { order = append(order, key); return nil }))
+					}()
+					synctest.Wait()
+				}
+				submit("leads", 0)
+				submit("low", 0)
+				submit("high", 1)
+				o.QueueOrder = core.FairShare - first
+				require.NoError(t, l.Update(o))
+				submit("later", 2)
+				submit("urgent", 3)
+				g.open()
 				synctest.Wait()
-			}
-			submit("leads", 0)
-			submit("low", 0)
-			submit("high", 1)
-			o.QueueOrder = core.FairShare - first
-			require.NoError(t, l.Update(o))
-			submit("later", 2)
-			g.open()
-			require.NoError(t, p.Close(t.Context()))
-			want := []string{"leads", "low", "high", "later"}
-			if first == core.FairShare {
-				want = []string{"leads", "high", "low", "later"}
-			}
-			require.Equal(t, want, order)
-		})
-	}
-}
-
-// A pool whose queue is never empty follows the order too.
-func TestABusyPoolFollowsTheOrder(t *testing.T) {
-	for _, queue := range []int{0, 1000} {
-		synctest.Test(t, func(t *testing.T) {
-			l := core.Must(core.NewTokenBucket(core.Every(time.Second, 1)))
-			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-			var order []string
-			submit := func(key string) {
-				go func() {
-					ctx := of(t.Context(), key)
-					assert.NoError(t, p.Submit(ctx, func(context.Context) error { order = append(order, key); return nil }))
-				}()
-				synctest.Wait()
-			}
-			for range 10 {
-				submit("a")
-			}
-			o := l.Options()
-			o.QueueOrder = core.FairShare
-			require.NoError(t, l.Update(o))
-			for range 20 {
-				submit("a")
-			}
-			submit("b")
-			time.Sleep(time.Minute)
-			require.NoError(t, p.Wait(t.Context()))
-			require.Len(t, order, 31)
-			require.Contains(t, order[10:12], "b")
-			require.NoError(t, p.Close(t.Context()))
-		})
+				require.NoError(t, p.Close(t.Context()))
+				require.Equal(t, want, order)
+			})
+		}
 	}
 }
 

@@ -188,21 +188,6 @@ func TestGroupUsedByATask(t *testing.T) {
 	})
 }
 
-// A limiter that panics in Go does so there, and Wait does not wait for that task.
-func TestALimiterThatPanicsInGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-		l.acquire = func(context.Context, int) (core.Lease, error) { panic("in the limiter") }
-		p := newPool(t, worker.Options{Limiter: l})
-		g := p.Group(t.Context())
-		require.PanicsWithValue(t, "in the limiter", func() { g.Go(never) })
-		l.acquire = nil
-		g.Go(nothing)
-		require.NoError(t, g.Wait())
-		drained(t, p, l)
-	})
-}
-
 // Go reports whether the group took the task.
 func TestGoReportsWhetherItTookTheTask(t *testing.T) {
 	for _, queue := range []int{0, 1} {

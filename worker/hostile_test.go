@@ -73,24 +73,27 @@ func TestTheAnswerOfAUsersLimiter(t *testing.T) {
 	}
 }
 
-// A limiter that panics, or exits its goroutine, in a Submit leaves nothing behind there.
-func TestALimiterThatPanicsInSubmit(t *testing.T) {
-	for name, o := range map[string]worker.Options{"unqueued": {}, "worker": {Workers: 1}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-				o.Limiter = l
-				p := newPool(t, o)
-				l.try = func(int) core.Lease { panic("in the limiter") }
-				l.acquire = func(context.Context, int) (core.Lease, error) { panic("in the limiter") }
-				require.PanicsWithValue(t, "in the limiter", func() { _ = p.TrySubmit(nothing) })
-				require.PanicsWithValue(t, "in the limiter", func() { _ = p.Submit(t.Context(), nothing) })
-				l.try, l.acquire = nil, nil
-				submits(t, p, nothing)
-				require.NoError(t, p.Wait(t.Context()))
-				require.Equal(t, worker.Statistics{Done: 1}, p.Statistics())
-				drained(t, p, l)
-			})
+// A limiter that panics in a call does so there, and leaves nothing behind. Group.Wait does not wait for that task.
+func TestALimiterThatPanicsInACall(t *testing.T) {
+	for _, workers := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
+			p := newPool(t, worker.Options{Limiter: l, Workers: workers})
+			l.try = func(int) core.Lease { panic("in the limiter") }
+			l.acquire = func(context.Context, int) (core.Lease, error) { panic("in the limiter") }
+			group := p.Group(t.Context())
+			for _, call := range []func(){
+				func() { _ = p.TrySubmit(nothing) }, func() { _ = p.Submit(t.Context(), nothing) }, func() { group.Go(never) },
+			} {
+				require.PanicsWithValue(t, "in the limiter", call)
+			}
+			l.try, l.acquire = nil, nil
+			submits(t, p, nothing)
+			require.NoError(t, p.Wait(t.Context()))
+			group.Go(nothing)
+			require.NoError(t, group.Wait())
+			require.Equal(t, worker.Statistics{Done: 2}, p.Statistics())
+			drained(t, p, l)
 		})
 	}
 }

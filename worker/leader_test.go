@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -15,45 +16,24 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// asked returns a pool with a task that runs until the gate is opened, and a next one, for
-// whose lease the limiter, a user's, is just being asked. It answers when it is let, and
-// grants the lease whatever became of the context.
-func asked(t *testing.T, o worker.Options, g gate, next worker.Task) (p *worker.Pool, l *odd, let func()) {
-	t.Helper()
-	l = &odd{ConcurrencyLimiter: concurrency(t, 4)}
-	o.Limiter = l
-	p = newPool(t, o)
-	submits(t, p, func(ctx context.Context) error { return errorAfter(g, ctx) })
-	synctest.Wait()
-	others := l.TryAcquire(3)
-	answer := make(chan struct{})
-	l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-		<-answer
-		return l.ConcurrencyLimiter.Acquire(context.WithoutCancel(ctx), n)
-	}
-	submits(t, p, next)
-	counts(t, p, worker.Statistics{Running: 1, Queued: 1})
-	others.Release()
-	return p, l, func() { close(answer) }
-}
-
-// errorAfter fails when the gate is opened.
-func errorAfter(g gate, ctx context.Context) error { //nolint:revive // the gate is what it is about
-	_ = g.task(ctx)
-	return errTask
-}
-
-// A task that is asked for as Close cancels never starts, and its lease is back.
+// A task whose lease the limiter, a user's, is being asked for as Close cancels never starts, and its lease is back.
 func TestACloseBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		p, l, let := asked(t, worker.Options{Queue: 1}, g, func(context.Context) error {
-			panic("it was cancelled")
-		})
+		l := &odd{ConcurrencyLimiter: concurrency(t, 4)}
+		p := newPool(t, worker.Options{Limiter: l, Queue: 1})
+		g, answer := newGate(), newGate()
+		submits(t, p, func(ctx context.Context) error { return errors.Join(g.task(ctx), errTask) })
+		synctest.Wait()
+		l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			<-answer
+			return l.ConcurrencyLimiter.Acquire(context.WithoutCancel(ctx), n)
+		}
+		submits(t, p, never)
+		counts(t, p, worker.Statistics{Running: 1, Queued: 1})
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.EqualError(t, p.Close(done), "worker: cancelled 1 running and 1 queued tasks: context canceled")
-		let()
+		answer.open()
 		g.open()
 		require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)
 		require.Equal(t, worker.Statistics{Done: 2, Failed: 2}, p.Statistics())

@@ -88,42 +88,6 @@ func TestSubmitTellsWhatTheLimiterSays(t *testing.T) {
 	})
 }
 
-func TestQueueTakesWhatTheLimiterDoesNot(t *testing.T) {
-	for _, limit := range []func(testing.TB, int) *core.ConcurrencyLimiter{concurrency, impatient} {
-		synctest.Test(t, func(t *testing.T) {
-			l := limit(t, 2)
-			p := newPool(t, worker.Options{Limiter: l, Queue: 3})
-			g := newGate()
-			var order []int
-			note := func(i int) worker.Task {
-				return func(context.Context) error {
-					order = append(order, i)
-					return nil
-				}
-			}
-			blocker := newGate()
-			require.NoError(t, p.TrySubmit(blocker.task))
-			require.NoError(t, p.TrySubmit(g.task))
-			for i := range 3 {
-				require.NoError(t, p.TrySubmit(note(i)))
-			}
-			rejected(t, p, "queue limit reached")
-			require.Equal(t, worker.Statistics{Running: 2, Queued: 3}, p.Statistics(), "immediately")
-			counts(t, p, worker.Statistics{Running: 2, Queued: 3})
-
-			fourth := later(func() error { return p.Submit(t.Context(), note(3)) })
-			waiting(t, fourth)
-			blocker.open()
-			require.NoError(t, returned(t, fourth))
-			counts(t, p, worker.Statistics{Running: 1, Done: 5})
-			require.Equal(t, []int{0, 1, 2, 3}, order, "in the order of acceptance")
-			g.open()
-			require.NoError(t, p.Wait(t.Context()))
-			drained(t, p, l)
-		})
-	}
-}
-
 func TestQueuedTasksFollowTheRate(t *testing.T) {
 	for _, queueLimit := range []int{0, math.MaxInt} {
 		synctest.Test(t, func(t *testing.T) {

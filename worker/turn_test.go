@@ -21,7 +21,8 @@ func permitTime(context.Context) error {
 }
 
 // No permit lies idle while a Group waits for one, even if the limiter has no queue: the tasks
-// take exactly the time that the permits need for them.
+// take exactly the time that the permits need for them. The limiter counts a grant for each, and no rejection,
+// because no task was turned away.
 func TestNoPermitLiesIdle(t *testing.T) {
 	const permits, tasks = 4, 2000
 	for name, limiter := range map[string]func() (core.Limiter, *core.ConcurrencyLimiter){
@@ -62,6 +63,8 @@ func TestNoPermitLiesIdle(t *testing.T) {
 					require.NoError(t, all.Wait())
 					require.NoError(t, g.Wait())
 					require.Equal(t, want, time.Since(start))
+					require.EqualValues(t, tasks, l.Statistics().Granted)
+					require.Zero(t, l.Statistics().Rejected)
 					drained(t, p, l)
 				})
 			}
