@@ -3,8 +3,7 @@
 //   - The tests of golang.org/x/time/rate, x/sync/semaphore and puddle run from a copy in which
 //     a limiter of core replaces theirs. Those of errgroup and pond run on a worker.Pool. The
 //     adapters are in testdata.
-//   - golang.org/x/net/nettest tests the connections of pipe and ioreader, and x/net's tests of
-//     netutil.LimitListener run on ioreader.NewListener.
+//   - golang.org/x/net/nettest tests the connections of pipe and ioreader.
 //   - httplimit runs under chi, gin and WebSocket libraries, and a parser of structured fields
 //     reads its headers.
 //   - Adapters have the interfaces of other programs, written down here: client-go's rate limiters of

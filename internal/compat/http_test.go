@@ -5,12 +5,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/quick"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/dunglas/httpsfv"
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -105,60 +103,6 @@ func closed(t *testing.T) core.Limiter {
 	l := atOnce(t, 1)
 	require.NoError(t, l.Close())
 	return l
-}
-
-// A WebSocket holds its lease for as long as its handler talks, wrapped or not.
-func TestWebSocket(t *testing.T) {
-	for name, o := range map[string]httplimit.Options{
-		"plain":    {},
-		"headers":  {Headers: httplimit.Draft11},
-		"download": {Policies: []httplimit.Policy{{Name: "bytes", Download: all(core.Unlimited()), Upload: all(core.Unlimited())}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			one := atOnce(t, 1)
-			o.Global = &httplimit.Policy{Limiter: all(one), Refund: func(_ *http.Request, status int) bool {
-				assert.Equal(t, http.StatusSwitchingProtocols, status)
-				return false
-			}}
-			l := limits(t, o)
-			var names []string
-			for _, p := range o.Policies {
-				names = append(names, p.Name)
-			}
-			s := httptest.NewServer(l.Handler(l.Policy(names...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				c, err := websocket.Accept(w, r, nil)
-				if !assert.NoError(t, err) {
-					return
-				}
-				defer c.CloseNow()
-				kind, text, err := c.Read(r.Context())
-				assert.NoError(t, err)
-				assert.NoError(t, c.Write(r.Context(), kind, text))
-				_, _, err = c.Read(r.Context())
-				assert.Error(t, err, "the client closes")
-			}))))
-			defer s.Close()
-
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			held := atOnce(t, 1)
-			tr, err := httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(held), Base: s.Client().Transport})
-			require.NoError(t, err)
-			c, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
-			require.NoError(t, err)
-			require.Zero(t, one.Available())
-			require.Zero(t, held.Available(), "the client's lease is held while the connection is open")
-			require.NoError(t, c.Write(ctx, websocket.MessageText, []byte("hello")))
-			_, text, err := c.Read(ctx)
-			require.NoError(t, err)
-			require.Equal(t, "hello", string(text))
-			require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))
-			require.Equal(t, 1, held.Available())
-			s.Close()
-			// The server does not wait for connections that it has given away.
-			require.Eventually(t, func() bool { return one.Available() == 1 }, time.Minute, time.Millisecond)
-		})
-	}
 }
 
 // gin asserts that its ResponseWriter is an http.CloseNotifier, without asking.

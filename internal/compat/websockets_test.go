@@ -25,7 +25,7 @@ import (
 )
 
 // WebSockets of each library are upgraded in each router, under a wrapper outside or inside of it, whatever
-// its options: the lease is held while the connection talks, and a rejected upgrade is answered.
+// its options: the lease is held while the connection talks, as is the client's, and a rejected upgrade is answered.
 func TestWebSocketStacks(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	options := maps.Clone(webSocketOptions)
@@ -46,8 +46,10 @@ func TestWebSocketStacks(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 
-					c, response, err := dialSocket(ctx, s)
+					held := atOnce(t, 1) // for the client's connections
+					c, response, err := dialSocket(ctx, t, s, held)
 					require.NoError(t, err)
+					require.Zero(t, held.Available(), "the client's lease is held while the connection is open")
 					require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 					for _, text := range []string{"hello", strings.Repeat("long ", 20_000)} {
 						c.SetReadLimit(1 << 20)
@@ -57,11 +59,12 @@ func TestWebSocketStacks(t *testing.T) {
 						require.Equal(t, text, string(echoed))
 					}
 					if !global.Shadow {
-						_, response, err = dialSocket(ctx, s)
+						_, response, err = dialSocket(ctx, t, s, atOnce(t, 1))
 						require.Error(t, err)
 						require.Equal(t, http.StatusTooManyRequests, response.StatusCode)
 					}
 					require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))
+					require.Equal(t, 1, held.Available())
 					require.Eventually(t, func() bool { return one.Available() == 1 }, time.Minute, time.Millisecond)
 				})
 			}
@@ -69,8 +72,11 @@ func TestWebSocketStacks(t *testing.T) {
 	}
 }
 
-func dialSocket(ctx context.Context, s *httptest.Server) (*websocket.Conn, *http.Response, error) {
-	return websocket.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), &websocket.DialOptions{HTTPClient: s.Client()})
+func dialSocket(ctx context.Context, t *testing.T, s *httptest.Server, l core.Limiter) (*websocket.Conn, *http.Response, error) {
+	t.Helper()
+	tr, err := httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(l), Base: s.Client().Transport})
+	require.NoError(t, err)
+	return websocket.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
 }
 
 // libraries upgrade a request, and send back what they receive, until the client closes.

@@ -12,7 +12,7 @@ type leaf struct {
 	name  string // of the test
 	spec  string
 	build func() (core.Limiter, error)
-	waits bool // Acquire is called; otherwise TryAcquire
+	waits bool // Acquire is called; otherwise TryAcquire, and the queue does not matter
 }
 
 var leaves = []leaf{
