@@ -53,7 +53,7 @@ example_channel() {
 example_fetch() {
 	exits 0 "$1" -pages 30 -rate 100/s -n 4
 	says '^30 pages, [0-9]+ bytes, 0 failed'
-	says '^[1-4] at once at most \(of 4\)'
+	says '^at most [1-4] in flight \(of 4\)'
 	exits 1 "$1" -url http://127.0.0.1:1/
 	says 'does the server run'
 	exits 2 "$1" -n 0
@@ -138,7 +138,7 @@ programs() {
 	done
 }
 
-# run NAME FOLDER builds and runs one program.
+# run NAME DIR builds and runs one program.
 run() {
 	if ! declare -F "example_$1" >/dev/null; then
 		echo "$2 is a program, but run.sh has no example_$1 that runs it" >&2
@@ -150,7 +150,7 @@ run() {
 	"example_$1" "$work/bin/$1"
 }
 
-# name FOLDER: examples/throttle is throttle, and examples/with/fleet is fleet.
+# name DIR: examples/throttle is throttle, and examples/with/fleet is fleet.
 name() { basename "$1"; }
 
 root=$(cd .. && pwd)

@@ -18,8 +18,8 @@ import (
 
 func ExamplePerSecond() {
 	o := ioreader.PerSecond(100_000)
-	fmt.Println(o.TokenLimit, "bytes at once,", o.TokensPerPeriod, "each", o.ReplenishmentPeriod)
-	// Output: 1460 bytes at once, 1 each 10µs
+	fmt.Println(o.TokenLimit, "bytes immediately,", o.TokensPerPeriod, "each", o.ReplenishmentPeriod)
+	// Output: 1460 bytes immediately, 1 each 10µs
 }
 
 func ExampleNewWriter() {
@@ -31,7 +31,7 @@ func ExampleNewWriter() {
 	start := time.Now()
 	w := ioreader.NewWriter(context.Background(), io.Discard, limiter)
 	n, err := io.Copy(w, strings.NewReader(strings.Repeat("a", 1500)))
-	fmt.Println(n, err, time.Since(start) >= 40*time.Millisecond) // 1460 bytes pass at once
+	fmt.Println(n, err, time.Since(start) >= 40*time.Millisecond) // 1460 bytes pass immediately
 	// Output: 1500 <nil> true
 }
 

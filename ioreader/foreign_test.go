@@ -42,7 +42,7 @@ func TestALimiterIsPacedByItsLeases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bucket := bucketOf(t, 1_000_000, 10, 10*time.Microsecond) // 1 MB/s, and a second of it at once
+				bucket := bucketOf(t, 1_000_000, 10, 10*time.Microsecond) // 1 MB/s, and a burst of a second of it
 				require.True(t, bucket.TryAcquire(1_000_000).Acquired())
 				sink := newMeter()
 				_, err := ioreader.NewWriter(t.Context(), sink, seen(bucket)).Write(make([]byte, 1_000_000))

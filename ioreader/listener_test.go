@@ -145,7 +145,7 @@ func TestAnAcceptEndsWithItsListenerOrLimiter(t *testing.T) {
 				require.Equal(t, io.EOF, err, "it was closed")
 			}
 			ends()
-			if c.want == core.ErrClosed {
+			if errors.Is(c.want, core.ErrClosed) {
 				ends() // the limiter was closed before
 			}
 			taken.Release()

@@ -81,7 +81,7 @@ func BenchmarkGrantRelease(b *testing.B) {
 	})...)
 }
 
-// BenchmarkGrantReleaseAllCores is the same from all cores at once.
+// BenchmarkGrantReleaseAllCores is the same from all cores.
 func BenchmarkGrantReleaseAllCores(b *testing.B) {
 	sidebyside.Compare(b, impls(func(b *testing.B, take func() bool) {
 		b.RunParallel(func(pb *testing.PB) {

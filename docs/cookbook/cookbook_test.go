@@ -45,7 +45,7 @@ func TestLLM(t *testing.T) {
 			return at
 		}
 		assert.Equal(t, time.Duration(0), call(8000, 3000))
-		assert.Equal(t, time.Duration(0), call(27_000, 27_000), "the rest of the first was given back")
+		assert.Equal(t, time.Duration(0), call(27_000, 27_000), "the rest of the first was refunded")
 		assert.Equal(t, 61*time.Second, call(1000, 2000))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -130,7 +130,7 @@ func TestLogins(t *testing.T) {
 	})
 }
 
-// Each tenant has the limit of its plan, and a new plan is in force at once.
+// Each tenant has the limit of its plan, and a new plan applies immediately.
 func TestTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free, err := spec.Parse("10/s")
@@ -224,7 +224,7 @@ func TestCrawl(t *testing.T) {
 		assert.Equal(t, []time.Duration{0}, asked["two"])
 		require.Len(t, asked["busy"], 2)
 		assert.GreaterOrEqual(t, asked["busy"][1], 5*time.Second)
-		assert.Less(t, asked["busy"][1], 6*time.Second, "clients that were held back do not all come at once")
+		assert.Less(t, asked["busy"][1], 6*time.Second, "clients that back off do not all return at the same time")
 
 		failed := errors.New("failed")
 		require.ErrorIs(t, cookbook.Crawl(t.Context(), base, pages, func(*http.Response) error { return failed }), failed)
@@ -327,12 +327,12 @@ func TestDownloads(t *testing.T) {
 		}
 		users.Wait()
 		assert.Equal(t, map[string]time.Duration{
-			"ann": 1990 * time.Millisecond, "bob": 990 * time.Millisecond, // the bucket begins with the bytes of 10 ms
+			"ann": 1990 * time.Millisecond, "bob": 990 * time.Millisecond, // the bucket starts with the bytes of 10 ms
 		}, done)
 	})
 }
 
-// While the database answers too late, fewer messages are stored at once.
+// While the database answers too late, fewer messages are stored at a time.
 func TestConsume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, err := adaptive.New(adaptive.Options{Max: 100, QueueLimit: 1, Algorithm: adaptive.AIMD{}})

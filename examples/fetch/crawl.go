@@ -26,7 +26,7 @@ type crawl struct {
 	progress *progress
 	first    *url.URL
 
-	atOnce, mostAtOnce atomic.Int64 // requests
+	inFlight, mostInFlight atomic.Int64 // requests
 	started            time.Time
 	took               time.Duration
 
@@ -44,7 +44,7 @@ type fetched struct {
 }
 
 func newCrawl(s settings, p *worker.Pool, out *progress) *crawl {
-	transport := &http.Transport{MaxIdleConnsPerHost: s.atOnce}
+	transport := &http.Transport{MaxIdleConnsPerHost: s.inFlight}
 	return &crawl{settings: s, pool: p, client: &http.Client{Transport: transport}, progress: out}
 }
 
@@ -84,10 +84,10 @@ var link = regexp.MustCompile(`(?i)<a\s[^>]*href="([^"]*)"`)
 
 // fetch gets one page. It runs as a task of the pool.
 func (c *crawl) fetch(ctx context.Context, address string) (fetched, error) {
-	now := c.atOnce.Add(1)
-	defer c.atOnce.Add(-1)
-	for most := c.mostAtOnce.Load(); now > most && !c.mostAtOnce.CompareAndSwap(most, now); {
-		most = c.mostAtOnce.Load()
+	now := c.inFlight.Add(1)
+	defer c.inFlight.Add(-1)
+	for most := c.mostInFlight.Load(); now > most && !c.mostInFlight.CompareAndSwap(most, now); {
+		most = c.mostInFlight.Load()
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.settings.timeout)
 	defer cancel()
@@ -132,7 +132,7 @@ func (c *crawl) follow(from, to string) string {
 // summary prints the result.
 func (c *crawl) summary(w io.Writer) {
 	say(w, "%d pages, %d bytes, %d failed, from %s\n", c.pages, c.bytes, c.failed, c.first)
-	say(w, "%d at once at most (of %d)", c.mostAtOnce.Load(), c.settings.atOnce)
+	say(w, "at most %d in flight (of %d)", c.mostInFlight.Load(), c.settings.inFlight)
 	if c.pages > 1 { // one page has no rate
 		say(w, ", %.1f per second (of %v)", float64(c.pages+c.failed)/c.took.Seconds(), c.settings.rate)
 	}

@@ -20,14 +20,15 @@ import (
 )
 
 const usage = `fetch crawls a web server: from one page it follows the links that stay on the
-server, each page once, at most -n pages at once and -rate often.
+server, each page once, with at most -n requests in flight and at most -rate
+requests per second.
 
 A concurrency limiter and a token bucket, chained, are the pool's limiter: each
 request holds a lease of both while it runs. worker.Map yields the pages in order.
 
 Without -url it starts a server on the loopback interface, with pages that link
-to each other, and crawls that. Progress is on standard error, if that is a
-terminal; the summary is on standard output. The exit code is 1 if a page failed.
+to each other, and crawls that. It writes progress to stderr, if that is a
+terminal, and the summary to stdout. The exit code is 1 if a page failed.
 
     go run ./examples/fetch
     go run ./examples/fetch -n 2 -rate 20/s -pages 30
@@ -37,7 +38,7 @@ terminal; the summary is on standard output. The exit code is 1 if a page failed
 
 type settings struct {
 	url     string
-	atOnce  int
+	inFlight  int
 	rate    spec.Limit
 	pages   int
 	timeout time.Duration
@@ -48,9 +49,9 @@ func main() { program.Main(usage, define) }
 func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 	s := settings{rate: spec.Limit{Kind: spec.TokenBucket, Permits: 50, Per: time.Second, Burst: 1}}
 	flags.StringVar(&s.url, "url", "", "start page; links to other servers are not followed")
-	flags.IntVar(&s.atOnce, "n", 8, "pages at once, at most")
-	flags.TextVar(&s.rate, "rate", s.rate, "how often a page is asked for, at most: 50/s burst 1, 100/m")
-	flags.IntVar(&s.pages, "pages", 120, "pages in all, at most")
+	flags.IntVar(&s.inFlight, "n", 8, "max requests in flight")
+	flags.TextVar(&s.rate, "rate", s.rate, "max request rate: 50/s burst 1, 100/m")
+	flags.IntVar(&s.pages, "pages", 120, "max pages in all")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "time for one page")
 	return func(ctx context.Context, args []string) error {
 		if err := errors.Join(s.validate(args)...); err != nil {
@@ -95,18 +96,18 @@ func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format
 
 // newPool returns a pool with both limits: tasks started per second, and concurrent tasks.
 func newPool(s settings) (*worker.Pool, error) {
-	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
-		Name: "at once", PermitLimit: s.atOnce,
+	inFlight, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		Name: "in flight", PermitLimit: s.inFlight,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.rate.Queue = math.MaxInt
-	often, err := s.rate.New("how often")
+	often, err := s.rate.New("rate")
 	if err != nil {
 		return nil, err
 	}
-	both, err := core.Chain(atOnce, often)
+	both, err := core.Chain(inFlight, often)
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +126,13 @@ func (s settings) validate(rest []string) (faults []error) {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"n", s.atOnce}, {"pages", s.pages}} {
+	}{{"n", s.inFlight}, {"pages", s.pages}} {
 		if f.value < 1 {
 			faults = append(faults, fmt.Errorf("-%s = %d, want at least 1", f.name, f.value))
 		}
 	}
 	if s.rate.Kind == spec.Concurrency {
-		faults = append(faults, fmt.Errorf("-rate = %v, want a rate such as 50/s; -n says how many at once", s.rate))
+		faults = append(faults, fmt.Errorf("-rate = %v, want a rate such as 50/s; -n bounds the requests in flight", s.rate))
 	}
 	if s.timeout <= 0 {
 		faults = append(faults, fmt.Errorf("-timeout = %v, want above 0", s.timeout))

@@ -33,7 +33,7 @@ func TestItIsAFilter(t *testing.T) {
 		status, out, errs := throttle(t, text, "-rate", "1MB/s")
 		require.Zero(t, status)
 		require.Equal(t, text, out)
-		require.Equal(t, 290*time.Millisecond, time.Since(start), "the first 10 ms pass at once")
+		require.Equal(t, 290*time.Millisecond, time.Since(start), "the first 10 ms pass immediately")
 		require.Equal(t, "stdin: 300000 bytes in 290ms, 0.99 MiB/s\n", errs)
 	})
 }
@@ -50,7 +50,7 @@ func TestFilesShareTheRate(t *testing.T) {
 		start := time.Now()
 		status, _, errs := throttle(t, "", args...)
 		require.Zero(t, status, errs)
-		require.Equal(t, 190*time.Millisecond, time.Since(start), "the first 10 ms pass at once")
+		require.Equal(t, 190*time.Millisecond, time.Since(start), "the first 10 ms pass immediately")
 		for _, name := range []string{"a", "b"} {
 			got, err := os.ReadFile(filepath.Join(to, name))
 			require.NoError(t, err)

@@ -104,7 +104,7 @@ func TestFirstSecond(t *testing.T) {
 	}
 }
 
-// Eight tasks run at once, as after errgroup's SetLimit(8).
+// Eight tasks run at a time, as after errgroup's SetLimit(8).
 func TestEight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool, err := eight()
@@ -151,7 +151,7 @@ func TestUploads(t *testing.T) {
 	})
 }
 
-// At most 8 heavy tasks run at once, or 100 light ones, and both where there is room for both.
+// At most 8 heavy tasks run at a time, or 100 light ones, and both where there is room for both.
 func TestWeighted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64

@@ -161,8 +161,8 @@ func TestSlicesOfAnyRate(t *testing.T) {
 	}
 }
 
-// TestATurnStaysOpenForStreamsThatShare: if a small call has waited, and others still do, the next ones pass at
-// once, up to a slice. The others get their permits later.
+// TestATurnStaysOpenForStreamsThatShare: if a small call has waited, and others still do, the next ones pass
+// immediately, up to a slice. The others get their permits later.
 func TestATurnStaysOpenForStreamsThatShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t, 100_000, 1, 10*time.Microsecond) // 100 kB/s, slices of 1460
@@ -219,7 +219,7 @@ func TestATurnIsOpenForAWhile(t *testing.T) {
 	})
 }
 
-// TestNoCreditWithoutAWait: a stream that gets its permits at once pays for the next bytes too,
+// TestNoCreditWithoutAWait: a stream that gets its permits immediately pays for the next bytes too,
 // even if others are waiting.
 func TestNoCreditWithoutAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestNoCreditWithoutAWait(t *testing.T) {
 		}
 		require.True(t, l.TryAcquire(l.Available()).Acquired())
 		wait(1000)
-		small.pays(t, 100, 100) // waits, and a credit is open
+		small.pays(t, 100, 100) // waits, and a turn is open
 		time.Sleep(time.Second)
 		require.True(t, l.TryAcquire(l.Available()-500).Acquired())
 		wait(1000)

@@ -24,7 +24,7 @@ func gitEnv() []string {
 	})
 }
 
-// command runs a program in dir, with an environment if env is not nil, and returns its standard output. Its error says what
+// command runs a program in dir, with an environment if env is not nil, and returns its stdout. Its error says what
 // the program wrote.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -68,7 +68,7 @@ func TestSmooth(t *testing.T) {
 	})
 }
 
-// At most 10 run at once in both. One more waits: for 2 seconds before, for as long as its context allows after.
+// At most 10 run at a time in both. One more waits: for 2 seconds before, for as long as its context allows after.
 func TestAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was := before.NewExecutor()

@@ -36,7 +36,7 @@ func TestFirstMinute(t *testing.T) {
 func TestWithinAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		for _, h := range []http.Handler{was, is} { // the grids of both begin here
+		for _, h := range []http.Handler{was, is} { // the windows of both start here
 			require.True(t, arrivals.Passes(t, h)())
 		}
 		time.Sleep(55 * time.Second)

@@ -99,7 +99,7 @@ func TestSameJobs(t *testing.T) {
 	require.Less(t, len(never), len(is)/2)
 }
 
-// More than the limit waits in vain before, and is an error at once after.
+// More than the limit waits in vain before, and is an error immediately after.
 func TestMoreThanTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

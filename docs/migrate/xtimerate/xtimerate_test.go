@@ -74,7 +74,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// A deadline before the call's turn ends both waits at once. Only one says so to errors.Is.
+// A deadline before the call's turn ends both waits immediately. Only one says so to errors.Is.
 func TestDeadlineTooSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was := before.NewLimiter()

@@ -119,11 +119,11 @@ func (b *Backend) Load(ctx context.Context, rate float64, took, patience time.Du
 			o.Took = append(o.Took, took)
 		}
 	}
-	begin := time.Now()
+	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n := 0; n < int(rate*took.Seconds()) && ctx.Err() == nil; n++ {
-		due := begin.Add(time.Duration(float64(n) / rate * float64(time.Second)))
+		due := start.Add(time.Duration(float64(n) / rate * float64(time.Second)))
 		if wait := time.Until(due); wait > 0 {
 			timer.Reset(wait)
 			select {

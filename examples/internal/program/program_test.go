@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 		{"argument", t.Context(), noArguments, []string{"a"}, ran{2, "", "copy: unexpected argument \"a\"; see copy -h\n"}},
 		{"flag behind one", t.Context(), noArguments, []string{"a", "-n", "2"}, ran{2, "", "copy: flags come before \"a\"; see copy -h\n"}},
 		{"flag behind arguments", t.Context(), arguments, []string{"a", "-n", "2"}, ran{2, "", "copy: flags come before \"a\": write -n first; see copy -h\n"}},
-		{"standard input", t.Context(), arguments, []string{"-"}, ran{}},
+		{"stdin", t.Context(), arguments, []string{"-"}, ran{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			assert.Equal(t, test.want, run(t, test.ctx, test.body, test.args...))

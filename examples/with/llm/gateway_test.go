@@ -74,7 +74,7 @@ func (s *site) taken(t *testing.T, account int, times int) (requests, tokens int
 	return times*requestsPerMinute - r.Available(), times*tokensPerMinute - l.Available()
 }
 
-// 2,000 streams at once, some of whose clients hang up: what they have used is counted, to the
+// 2,000 concurrent streams, some of whose clients hang up: what they have used is counted, to the
 // token, and each that was let through is a request.
 func TestStressStreams(t *testing.T) {
 	const visitors, times = 2000, 10
@@ -203,14 +203,14 @@ func TestAModelThatFails(t *testing.T) {
 	}
 }
 
-// A question that is none takes nothing of anybody's.
-func TestBadQuestions(t *testing.T) {
+// An invalid request takes nothing of any budget.
+func TestInvalidRequests(t *testing.T) {
 	s := newSite(t, 1, model)
 	for _, c := range []struct {
 		key, body string
 		status    int
 	}{
-		{"nobody's", `{"max_tokens":1}`, 401},
+		{"unknown key", `{"max_tokens":1}`, 401},
 		{apiKey(0), `{"max_tokens":1`, 400},
 		{apiKey(0), `{"max_tokens":0}`, 400},
 		{apiKey(0), `{"max_tokens":401}`, 400},

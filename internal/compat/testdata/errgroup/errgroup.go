@@ -26,7 +26,7 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 	return &Group{cancel: cancel}, ctx
 }
 
-// SetLimit bounds how many functions run at once; a negative n is no limit.
+// SetLimit bounds how many functions run at a time; a negative n is no limit.
 func (g *Group) SetLimit(n int) {
 	g.pool, g.closed = nil, n == 0
 	if n > 0 {
@@ -41,7 +41,7 @@ func (g *Group) Go(f func() error) {
 	}
 }
 
-// TryGo runs f if it may start at once, and reports whether it may.
+// TryGo runs f if it may start immediately, and reports whether it may.
 func (g *Group) TryGo(f func() error) bool { return !g.closed && g.group().TrySubmit(g.task(f)) == nil }
 
 // Wait waits for all functions, and returns the first error.

@@ -76,7 +76,7 @@ type pool struct {
 	canceled  atomic.Uint64
 }
 
-// NewPool returns a pool that runs at most maxConcurrency functions at once; 0 means no limit.
+// NewPool returns a pool that runs at most maxConcurrency functions at a time; 0 means no limit.
 func NewPool(maxConcurrency int, options ...Option) Pool {
 	return newPool(maxConcurrency, nil, options...)
 }
@@ -135,7 +135,7 @@ func (p *pool) SuccessfulTasks() uint64 {
 	return s.Done - s.Failed - s.Panicked
 }
 
-// Resize changes how many functions run at once.
+// Resize changes how many functions run at a time.
 func (p *pool) Resize(maxConcurrency int) {
 	p.resizing.Lock()
 	defer p.resizing.Unlock()
