@@ -27,8 +27,8 @@ type crawl struct {
 	first    *url.URL
 
 	inFlight, mostInFlight atomic.Int64 // requests
-	started            time.Time
-	took               time.Duration
+	started                time.Time
+	took                   time.Duration
 
 	// Used by the consumer only.
 	pages, failed int

@@ -37,11 +37,11 @@ terminal, and the summary to stdout. The exit code is 1 if a page failed.
 `
 
 type settings struct {
-	url     string
-	inFlight  int
-	rate    spec.Limit
-	pages   int
-	timeout time.Duration
+	url      string
+	inFlight int
+	rate     spec.Limit
+	pages    int
+	timeout  time.Duration
 }
 
 func main() { program.Main(usage, define) }
