@@ -80,7 +80,7 @@ func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
 		"leases":        core.WithReason(permits(t, 4), "full"),
 		"of a user":     &user{Limiter: permits(t, 4)},
 	} {
-		for _, how := range []string{"immediately", "for permits", "for room", "cancelled"} {
+		for _, how := range []string{"immediately", "for permits", "for room", "canceled"} {
 			bubble(t, name+" "+how, func(t *testing.T) {
 				for call := range 100 {
 					c := open(t, channel.Options[int]{Limiter: inner, Capacity: 2})
@@ -93,7 +93,7 @@ func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
 					case "for room":
 						sends(t, c, 1, 2)
 						time.AfterFunc(time.Second, func() { c.Discard() })
-					case "cancelled":
+					case "canceled":
 						sends(t, c, 1, 2)
 						left = 2
 						time.AfterFunc(time.Second, cancel)
@@ -114,7 +114,7 @@ func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
 					cancel()
 					require.NoError(t, c.Close())
 					if !panicked && call > 0 {
-						require.Equal(t, how != "cancelled", sent)
+						require.Equal(t, how != "canceled", sent)
 						return
 					}
 				}

@@ -56,7 +56,7 @@ func TestSendWithADropMode(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a cancelled Send drops nothing", func(t *testing.T) {
+	t.Run("a canceled Send drops nothing", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: channel.DropIncoming})

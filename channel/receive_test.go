@@ -53,7 +53,7 @@ func TestReceive(t *testing.T) {
 		}
 		holds(t, c, 1)
 	})
-	bubble(t, "cancelled before the item came, it loses none", func(t *testing.T) {
+	bubble(t, "canceled before the item came, it loses none", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{bounded(t, 2), open(t, channel.Options[int]{Limiter: permits(t, 2)})} {
 			ctx, cancel := context.WithCancel(t.Context())
 			first := startReceive(ctx, c)
@@ -147,7 +147,7 @@ func TestWaitToReceive(t *testing.T) {
 		require.NoError(t, c.WaitToReceive(t.Context()))
 		holds(t, c, 1)
 	})
-	bubble(t, "cancelled, closed", func(t *testing.T) {
+	bubble(t, "canceled, closed", func(t *testing.T) {
 		c := bounded(t, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		w := start(func() (int, error) { return 0, c.WaitToReceive(ctx) })

@@ -51,7 +51,7 @@ func TestSend(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Equal(t, context.Canceled, c.Send(ctx, 1))
 	})
-	bubble(t, "cancelled while it waits for capacity, it refunds", func(t *testing.T) {
+	bubble(t, "canceled while it waits for capacity, it refunds", func(t *testing.T) {
 		l := bucket(t, 5, 0)
 		c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
 		sends(t, c, 1)
@@ -63,7 +63,7 @@ func TestSend(t *testing.T) {
 		require.Equal(t, 4, l.Available())
 		holds(t, c, 1)
 	})
-	bubble(t, "cancelled before the receiver made room", func(t *testing.T) {
+	bubble(t, "canceled before the receiver made room", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{
 			bounded(t, 1), open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}),
 		} {
@@ -77,7 +77,7 @@ func TestSend(t *testing.T) {
 			holds(t, c, 3)
 		}
 	})
-	bubble(t, "granted before it was cancelled", func(t *testing.T) {
+	bubble(t, "granted before it was canceled", func(t *testing.T) {
 		c := bounded(t, 1)
 		sends(t, c, 0)
 		for i := range 5 {
@@ -107,7 +107,7 @@ func TestWaitToSend(t *testing.T) {
 		w.ends(t, nil)
 		require.Equal(t, 2, l.Available())
 	})
-	bubble(t, "done, cancelled, closed", func(t *testing.T) {
+	bubble(t, "done, canceled, closed", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{
 			bounded(t, 1), open(t, channel.Options[int]{Limiter: permits(t, 1)}),
 			open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}),

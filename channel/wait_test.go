@@ -63,11 +63,11 @@ func TestSendsWaitWhateverTheQueueLimitIs(t *testing.T) {
 	})
 	bubble(t, "until the end", func(t *testing.T) {
 		for name, end := range map[string]func(cancel func(), c *channel.LimitedChannel[int], l *core.ConcurrencyLimiter){
-			"cancelled": func(cancel func(), _ *channel.LimitedChannel[int], _ *core.ConcurrencyLimiter) { cancel() },
-			"closed":    func(_ func(), c *channel.LimitedChannel[int], _ *core.ConcurrencyLimiter) { _ = c.Close() },
-			"limiter":   func(_ func(), _ *channel.LimitedChannel[int], l *core.ConcurrencyLimiter) { _ = l.Close() },
+			"canceled": func(cancel func(), _ *channel.LimitedChannel[int], _ *core.ConcurrencyLimiter) { cancel() },
+			"closed":   func(_ func(), c *channel.LimitedChannel[int], _ *core.ConcurrencyLimiter) { _ = c.Close() },
+			"limiter":  func(_ func(), _ *channel.LimitedChannel[int], l *core.ConcurrencyLimiter) { _ = l.Close() },
 		} {
-			want := map[string]error{"cancelled": context.Canceled, "closed": channel.ErrClosed, "limiter": core.ErrClosed}[name]
+			want := map[string]error{"canceled": context.Canceled, "closed": channel.ErrClosed, "limiter": core.ErrClosed}[name]
 			l := refusing(t, 1)
 			c := open(t, channel.Options[int]{Limiter: l})
 			sends(t, c, 1)

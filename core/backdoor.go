@@ -71,7 +71,7 @@ func exactly(limiter any) (*ConcurrencyLimiter, bool) {
 	return l, ok && l != nil && l.settings.Load() != nil
 }
 
-// plain is a concurrency limiter whose permits are taken and given back without a lease.
+// plain is a concurrency limiter whose permits are taken and returned without a lease.
 type plain ConcurrencyLimiter
 
 // TryTake takes n permits if they are available. It fails without a trace.
@@ -127,7 +127,7 @@ func (p *plain) Give(n int) {
 	}
 	p.m.Release(0, n)
 	p.account.idleLocked(&p.engine)
-	p.unlock(0)
+	p.unlockAndWake(0)
 }
 
 // lease returns a lease of n permits that were taken.

@@ -75,7 +75,7 @@ func TestBehindAWaiterThatIsNeverServed(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, time.Duration(math.MaxInt64), d)
 		acquiresWithin(t, l, 1, 250*365*24*time.Hour).rejected(t, "deadline too soon", math.MaxInt64)
-		a.cancelled(t)
+		a.canceled(t)
 	})
 }
 

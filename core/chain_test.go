@@ -131,11 +131,11 @@ func TestAChainWaitsForOneBeforeItAsksTheNext(t *testing.T) {
 		lease := a.granted(t)
 		require.Equal(t, 2, lease.Permits())
 
-		// Cancelled while it waits for the second: the first is given back.
+		// Cancelled while it waits for the second: the permits of the first are returned.
 		lease.Release()
 		b := queues(t, l, 1)
 		available(t, slots, 1)
-		b.cancelled(t)
+		b.canceled(t)
 		available(t, slots, 2)
 		rate.Refund(spent) // too late: all has come back since
 		time.Sleep(2 * time.Second)

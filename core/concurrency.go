@@ -40,7 +40,7 @@ func (o ConcurrencyLimiterOptions) terms() machine.Terms {
 // fail with [ErrClosed].
 type ConcurrencyLimiter struct {
 	engine
-	account permits
+	account heldPermits
 }
 
 // NewConcurrencyLimiter returns a limiter with all permits available, or an error that reports
@@ -84,8 +84,8 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 // String returns a human-readable line: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 
-// permits is the account of a concurrency limiter.
-type permits struct {
+// heldPermits is the account of a concurrency limiter.
+type heldPermits struct {
 	machine.Permits
 
 	// idleSince is the instant at which the limiter was first seen idle, or machine.Never if it was not since
@@ -95,14 +95,14 @@ type permits struct {
 	spare handles // each refers to the current settings, unless the limiter is watched
 }
 
-// permits returns the account of a concurrency limiter, or nil.
-func (e *engine) permits() *permits {
-	p, _ := e.m.Account().(*permits)
+// heldPermits returns the account of a concurrency limiter, or nil.
+func (e *engine) heldPermits() *heldPermits {
+	p, _ := e.m.Account().(*heldPermits)
 	return p
 }
 
 // holdLocked returns a lease that holds n permits, which leaves left permits free. s are the current settings.
-func (p *permits) holdLocked(e *engine, s *settings, n, left int) Lease {
+func (p *heldPermits) holdLocked(e *engine, s *settings, n, left int) Lease {
 	p.idleSince = machine.Never
 	h := p.spare.pop()
 	if h == nil {
@@ -122,14 +122,14 @@ func (p *permits) holdLocked(e *engine, s *settings, n, left int) Lease {
 }
 
 // spareLocked keeps a handle whose lease has ended for another lease. Its settings are s.
-func (p *permits) spareLocked(e *engine, h *handle, s *settings) {
+func (p *heldPermits) spareLocked(e *engine, h *handle, s *settings) {
 	if s == e.settings.Load() || e.watched {
 		p.spare.push(h)
 	}
 }
 
 // idleLocked returns for how long a concurrency limiter has been seen idle, and whether it is.
-func (p *permits) idleLocked(e *engine) (d int64, idle bool) {
+func (p *heldPermits) idleLocked(e *engine) (d int64, idle bool) {
 	if _, idle = e.m.Idle(); !idle {
 		return 0, false
 	}
@@ -138,7 +138,8 @@ func (p *permits) idleLocked(e *engine) (d int64, idle bool) {
 	return now - p.idleSince, true
 }
 
-// release releases a lease that holds something: in the common case, a concurrency limiter's.
+// release releases a lease that holds something: in the common case, a concurrency limiter's. The handle's
+// settings are read before the mutex is taken: whatever they are by then, their owner is the same.
 func (l Lease) release() {
 	h := l.h
 	if h.x != nil {
@@ -148,13 +149,13 @@ func (l Lease) release() {
 	s := h.settings()
 	e := s.owner
 	e.mu.Lock()
-	p := e.permits()
+	p := e.heldPermits()
 	switch {
 	case h.generation != l.at: // it has ended
 		e.mu.Unlock()
 	case e.watched || !e.m.Empty():
 		end := e.endLocked(l, h, s)
-		e.unlock(0)
+		e.unlockAndWake(0)
 		s.told(backdoor.Released, end)
 	default:
 		h.generation++
@@ -175,7 +176,7 @@ func (l Lease) giveUp(cause backdoor.Cause) bool {
 		return false
 	}
 	end := e.endLocked(l, h, s)
-	e.unlock(0)
+	e.unlockAndWake(0)
 	s.told(cause, end)
 	return true
 }
@@ -183,7 +184,7 @@ func (l Lease) giveUp(cause backdoor.Cause) bool {
 // endLocked ends a lease and returns its permits, serving the waiters that now fit. h is its handle and s
 // are its settings.
 func (e *engine) endLocked(l Lease, h *handle, s *settings) (end backdoor.End) {
-	p, n := e.permits(), l.permits()
+	p, n := e.heldPermits(), l.permits()
 	if e.watched {
 		end = backdoor.End{
 			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset),
@@ -215,10 +216,10 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 		return l.replacement(&h.settings().shared, granted, 0, 0)
 	}
 	e.mu.Lock()
-	defer func() { e.unlock(0) }()
+	defer func() { e.unlockAndWake(0) }()
 	switch {
 	case l.outcome() == granted: // of zero permits
-		k := e.permits().holdLocked(e, e.settings.Load(), n, 0)
+		k := e.heldPermits().holdLocked(e, e.settings.Load(), n, 0)
 		e.m.Release(0, -n)
 		l.reset = k.reset
 		return l.replacement(k.handle(), held, n, k.at)

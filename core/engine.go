@@ -38,7 +38,7 @@ func (e *engine) start(s *settings, a machine.Account) {
 	e.mu.Lock()
 	e.settings.Store(s)
 	e.m.Start(a, &s.Terms, 0)
-	e.unlock(0)
+	e.unlockAndWake(0)
 }
 
 // current returns the current settings; empty ones if the limiter was not made by its
@@ -50,10 +50,10 @@ func (e *engine) current() *settings {
 	return newSettings(label{}, machine.Terms{})
 }
 
-// lock takes the mutex, applies what is due by now and serves the waiters that now fit, so that
+// lockAndServe takes the mutex, applies what is due by now and serves the waiters that now fit, so that
 // after a late timer a new request does not overtake a waiter. For a concurrency limiter it
 // returns 0 and reads no clock.
-func (e *engine) lock() (now int64) {
+func (e *engine) lockAndServe() (now int64) {
 	e.mu.Lock()
 	s := e.settings.Load()
 	if s.Kind == machine.Concurrency {
@@ -81,9 +81,9 @@ func (e *engine) nowLocked(s *settings) int64 {
 	return e.clock.Jump(reading, s.length())
 }
 
-// unlock makes the leases of the waiters whose wait has ended, sets the timer if requests still
+// unlockAndWake makes the leases of the waiters whose wait has ended, sets the timer if requests still
 // wait, releases the mutex and wakes those waiters.
-func (e *engine) unlock(now int64) {
+func (e *engine) unlockAndWake(now int64) {
 	if e.m.Quiet() {
 		e.mu.Unlock()
 		return
@@ -163,7 +163,7 @@ func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
 	if ok {
 		e.granted++
 		if s.Kind == machine.Concurrency {
-			k = e.permits().holdLocked(e, s, n, left)
+			k = e.heldPermits().holdLocked(e, s, n, left)
 			e.mu.Unlock()
 			return k, true
 		}
@@ -211,8 +211,8 @@ func (e *engine) update(l label, t machine.Terms) error {
 	if e.settings.Load() == nil {
 		return ErrClosed
 	}
-	now := e.lock()
-	defer func() { e.unlock(now) }()
+	now := e.lockAndServe()
+	defer func() { e.unlockAndWake(now) }()
 	switch {
 	case e.closed:
 		return ErrClosed
@@ -244,7 +244,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
 	}
 	e.settings.Store(s)
-	if p := e.permits(); p != nil && !e.watched {
+	if p := e.heldPermits(); p != nil && !e.watched {
 		p.spare = handles{} // ended leases still report the old limit
 	}
 	e.m.Update(now, &s.Terms)
@@ -253,12 +253,12 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 
 // resize puts another current limit, from 0 to the one that the settings were made with.
 func (e *engine) resize(limit int) {
-	now := e.lock()
+	now := e.lockAndServe()
 	if s := e.settings.Load().copy(); s.Limit != limit {
 		s.Step, s.Limit = s.Most(), limit
 		now = e.replaceLocked(now, s)
 	}
-	e.unlock(now)
+	e.unlockAndWake(now)
 }
 
 // Close ends all waits with [ErrClosed], and later requests fail with ErrClosed. Leases can still
@@ -268,10 +268,10 @@ func (e *engine) Close() error {
 	if e.settings.Load() == nil {
 		return nil
 	}
-	now := e.lock()
+	now := e.lockAndServe()
 	e.closed = true
 	e.m.Close(now)
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return nil
 }
 
@@ -280,12 +280,12 @@ func (e *engine) retire(idle time.Duration) bool {
 	if e.settings.Load() == nil {
 		return false
 	}
-	now := e.lock()
+	now := e.lockAndServe()
 	d, ok := e.idleLocked(now)
 	if ok = ok && d >= idle && e.m.Empty(); ok {
 		e.closed = true
 	}
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return ok
 }
 
@@ -299,9 +299,9 @@ func (r *rate) TryReplenish() bool {
 	if !r.current().Manual() {
 		return false
 	}
-	now := r.lock()
+	now := r.lockAndServe()
 	back := !r.closed && r.m.Replenish(now)
-	r.unlock(now)
+	r.unlockAndWake(now)
 	return back
 }
 
@@ -319,7 +319,7 @@ func (r *rate) Reset() {
 	if r.settings.Load() == nil {
 		return
 	}
-	now := r.lock()
+	now := r.lockAndServe()
 	r.concludeLocked()
 	s := r.settings.Load().copy()
 	s.Epoch++
@@ -328,5 +328,5 @@ func (r *rate) Reset() {
 	}
 	r.settings.Store(s)
 	r.m.Reset(now, &s.Terms)
-	r.unlock(now)
+	r.unlockAndWake(now)
 }

@@ -49,7 +49,7 @@ func (l *handles) pop() *handle {
 
 // extra is what few leases need beyond their own fields.
 type extra struct {
-	of      *handle     // the handle that owns the permits: its generation and settings count; nil: the handle next to this extra
+	base    *handle     // the handle that owns the permits: its generation and settings count; nil: the handle next to this extra
 	info    *leaseInfo  // what the lease says, if its fields have no room for it or say what Settle needs instead
 	missing int         // with info, a bucket's: machine.Grant.Missing
 	err     error       // why the lease is not acquired
@@ -68,14 +68,14 @@ func (h *handle) end(generation int64) bool {
 
 // handle returns the handle whose generation the lease has.
 func (l Lease) handle() *handle {
-	if l.h.x != nil && l.h.x.of != nil {
-		return l.h.x.of
+	if l.h.x != nil && l.h.x.base != nil {
+		return l.h.x.base
 	}
 	return l.h
 }
 
-// of reports whether l is a lease of this handle, granted.
-func (h *handle) of(l Lease) bool {
+// isOf reports whether l is a lease of this handle, granted.
+func (h *handle) isOf(l Lease) bool {
 	o := l.outcome()
 	return (o == granted || o == reserved) && l.h != nil && l.handle() == h
 }
@@ -126,7 +126,7 @@ func (l Lease) copyExtra() (x extra) {
 		}
 	}
 	if l.h != nil {
-		x.of = l.handle()
+		x.base = l.handle()
 	}
 	return x
 }

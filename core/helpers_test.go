@@ -216,8 +216,8 @@ func (a *acquire) fails(tb testing.TB, err error) {
 	require.Equal(tb, time.Now(), a.at)
 }
 
-// cancelled cancels the call, and finds that this ended it.
-func (a *acquire) cancelled(tb testing.TB) {
+// canceled cancels the call, and finds that this ended it.
+func (a *acquire) canceled(tb testing.TB) {
 	tb.Helper()
 	a.waits(tb)
 	a.cancel()

@@ -29,7 +29,7 @@ type outcome uint8
 const (
 	unanswered outcome = iota // not acquired: the zero lease, and Reject's
 	granted                   // acquired, with nothing to release
-	reduced                   // granted, and some of it was given back before
+	reduced                   // granted, and part of it was returned before
 	reserved                  // of Reserve: granted, or promised for later
 	held                      // acquired from a concurrency limiter, a chain, or with Grant
 	exhausted                 // rejected
@@ -94,14 +94,17 @@ func (l Lease) Release() {
 
 // releaseSlow is release for a lease with something extra.
 func (l Lease) releaseSlow() {
-	switch h := l.handle(); {
-	case l.owner() != nil:
+	if l.owner() != nil {
 		l.giveUp(backdoor.Released)
-	case !h.end(l.at):
-	case h.x.joined != nil:
+		return
+	}
+	h := l.handle()
+	if !h.end(l.at) {
+		return // it had ended
+	}
+	if h.x.joined != nil {
 		h.x.joined.release()
-	case h.x.release != nil:
-		release := h.x.release
+	} else if release := h.x.release; release != nil {
 		h.x.release = nil
 		release()
 	}

@@ -49,7 +49,7 @@ type naiveBucket struct {
 type naiveTaking struct {
 	id     int
 	alone  int // what the bucket would lack if nothing had been taken after it
-	least  int // what may be given back at most
+	least  int // what may be returned at most
 	marked bool
 	mark   int // what the bucket would lack if nothing had been taken after the latest refund or update
 }
@@ -463,7 +463,7 @@ type naive struct {
 type naiveAccount interface {
 	taken() int
 	take(now int64, id, n int)
-	most(id, n int, at int64) int   // what may be given back, of a grant of n at an instant
+	most(id, n int, at int64) int   // what may be returned, of a grant of n at an instant
 	give(id, n, left int, at int64) // gives n back of a grant, which has left then
 	giveAny(n int)                  // gives n back, of whichever grants
 	next() (int64, bool)            // the instant at which permits come back next

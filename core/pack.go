@@ -60,7 +60,7 @@ func wideLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
 	l := Lease{h: h, bits: uint64(o), reset: reset, at: at}
 	f := l.info()
 	f.permits, f.left = permits, left
-	x := extra{of: h, info: &f, missing: f.limit - left}
+	x := extra{base: h, info: &f, missing: f.limit - left}
 	if h == nil {
 		return l.with(nil, x)
 	}

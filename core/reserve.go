@@ -65,8 +65,8 @@ func (e *engine) reserveSlow(n int) Lease {
 	case e.settings.Load() == nil:
 		return e.failure(closed, 0)
 	}
-	now := e.lock()
-	defer func() { e.unlock(now) }()
+	now := e.lockAndServe()
+	defer func() { e.unlockAndWake(now) }()
 	switch {
 	case e.closed:
 		return e.failure(closed, 0)
@@ -90,7 +90,7 @@ func (e *engine) reserveSlow(n int) Lease {
 	k.extra.reservation = k
 	k.w.N, k.w.Reserved = n, true
 	l := newLease(&k.handle, reserved, n, e.m.Available(), unknown, 0)
-	e.m.Wait(now, &k.w)
+	e.m.Enqueue(now, &k.w)
 	return l
 }
 
@@ -146,8 +146,8 @@ func (l Lease) delay() (time.Duration, bool) {
 
 // settleReserved settles a reservation.
 func (e *engine) settleReserved(l Lease, r *reservation, n int) Lease {
-	now := e.lock()
-	defer func() { e.unlock(now) }()
+	now := e.lockAndServe()
+	defer func() { e.unlockAndWake(now) }()
 	if r.w.Queued() {
 		switch {
 		case l.permits() != r.w.N || n > e.settings.Load().Most():

@@ -8,13 +8,13 @@ import (
 // Semaphore holds permits of a concurrency limiter without leases, for interfaces whose Acquire and Release
 // have no place for one. Create it with [ConcurrencyLimiter.Semaphore]. It is safe for concurrent use.
 type Semaphore struct {
-	permits *plain
+	limiter *plain
 	held    atomic.Int64
 }
 
 // Semaphore returns a Semaphore of the limiter's permits. Several Semaphores of one limiter share its
 // permits, and each counts what it holds.
-func (l *ConcurrencyLimiter) Semaphore() *Semaphore { return &Semaphore{permits: (*plain)(l)} }
+func (l *ConcurrencyLimiter) Semaphore() *Semaphore { return &Semaphore{limiter: (*plain)(l)} }
 
 // Acquire takes n permits. It waits for them in the limiter's queue, even if the QueueLimit is 0, as
 // golang.org/x/sync/semaphore does. Acquire returns:
@@ -28,10 +28,10 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	switch {
 	case n == 0:
 		return nil
-	case s.permits == nil:
+	case s.limiter == nil:
 		return ErrClosed
 	}
-	err := s.permits.Take(ctx, n)
+	err := s.limiter.Take(ctx, n)
 	if err == nil {
 		s.held.Add(int64(n))
 	}
@@ -44,7 +44,7 @@ func (s *Semaphore) TryAcquire(n int) bool {
 	switch {
 	case n == 0:
 		return true
-	case n < 0 || s.permits == nil || !s.permits.TryTake(n):
+	case n < 0 || s.limiter == nil || !s.limiter.TryTake(n):
 		return false
 	}
 	s.held.Add(int64(n))
@@ -63,7 +63,7 @@ func (s *Semaphore) Release(n int) {
 			panic("core: Semaphore.Release of more permits than it holds")
 		}
 		if s.held.CompareAndSwap(held, held-int64(n)) {
-			s.permits.Give(n)
+			s.limiter.Give(n)
 			return
 		}
 	}

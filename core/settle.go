@@ -13,7 +13,7 @@ func (e *engine) Settle(l Lease, permits int) Lease {
 	switch {
 	case !l.Acquired() || l.owner() != e || permits == l.permits():
 		return l
-	case e.permits() != nil:
+	case e.heldPermits() != nil:
 		return e.settleHeld(l, permits)
 	case l.outcome() == reserved:
 		if r := l.reservation(); r != nil {
@@ -31,8 +31,8 @@ func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
 
 // settleTaken settles a lease of a rate limiter.
 func (e *engine) settleTaken(l Lease, n int) Lease {
-	now := e.lock()
-	defer e.unlock(now)
+	now := e.lockAndServe()
+	defer e.unlockAndWake(now)
 	return e.settleTakenLocked(now, l, n)
 }
 
@@ -53,7 +53,7 @@ func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
 	s, x, f := e.settings.Load(), l.copyExtra(), l.info()
 	f.permits = n
 	a := e.m.Answer(now)
-	x.of, x.info, x.missing = &s.shared, &f, a.Missing
+	x.base, x.info, x.missing = &s.shared, &f, a.Missing
 	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: max(now, s.From)}
 	if s.Manual() && a.FullAt == machine.Never {
 		k.at = a.Tick
@@ -91,7 +91,7 @@ func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
 	}
 	wide := f // f itself stays on the stack
 	wide.permits = n
-	x.of, x.info = h, &wide
+	x.base, x.info = h, &wide
 	return Lease{h: l.h, bits: uint64(o), reset: l.reset, at: at}.with(l.settings(), x)
 }
 
@@ -104,7 +104,7 @@ func (r *rate) GiveBack(n int) {
 	if r.settings.Load() == nil || n <= 0 {
 		return
 	}
-	now := r.lock()
+	now := r.lockAndServe()
 	r.m.GiveBack(now, n)
-	r.unlock(now)
+	r.unlockAndWake(now)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Debts end at math.MaxInt; and when all is given back, all is there.
+// Debts end at math.MaxInt; and when everything is returned, everything is there.
 func TestSettleToTheUtmost(t *testing.T) {
 	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
 		leases := []core.Lease{takes(t, l, 1), takes(t, l, 1), takes(t, l, 1)}
@@ -41,7 +41,7 @@ func TestSettleToTheUtmost(t *testing.T) {
 }
 
 // Refunds in any order and at any time let through no more than a bucket with the same
-// ticks would have if what was given back had never been taken.
+// ticks would have if what was returned had never been taken.
 func TestRefundsLetNothingMoreThrough(t *testing.T) {
 	type grant struct {
 		lease    core.Lease
@@ -99,7 +99,7 @@ func TestRefundsLetNothingMoreThrough(t *testing.T) {
 				}
 				whole.take(e.at, 0, e.g.n)
 				alone += e.g.n - e.g.given
-				require.LessOrEqual(t, alone, o.TokenLimit, "%+v: %d of %d given back", o, e.g.given, e.g.n)
+				require.LessOrEqual(t, alone, o.TokenLimit, "%+v: %d of %d returned", o, e.g.given, e.g.n)
 			}
 		})
 	}

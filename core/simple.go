@@ -24,7 +24,7 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 		return l
 	}
 	x := l.copyExtra()
-	x.of, x.release, x.meta = nil, release, mergeMetadata(nil, metadata)
+	x.base, x.release, x.meta = nil, release, mergeMetadata(nil, metadata)
 	l.bits ^= uint64(granted ^ held)
 	return l.with(nil, x)
 }
@@ -122,7 +122,7 @@ func (u *unlimited) Refund(Lease) {}
 
 // Settle returns a lease of the given number of permits.
 func (u *unlimited) Settle(l Lease, permits int) Lease {
-	if !u.handle.of(l) {
+	if !u.handle.isOf(l) {
 		return l
 	}
 	return l.replacement(&u.handle, granted, max(permits, 0), 0)
@@ -172,7 +172,7 @@ func ReleaseAll(leases []Lease) {
 			if k := l.permits(); l.h.generation == l.at && n+k >= n {
 				n += k
 				l.h.generation++
-				e.permits().spareLocked(e, l.h, l.h.settings())
+				e.heldPermits().spareLocked(e, l.h, l.h.settings())
 			} else if l.h.generation == l.at {
 				break // the sum would overflow
 			}
@@ -180,7 +180,7 @@ func ReleaseAll(leases []Lease) {
 		if n > 0 {
 			e.m.Release(0, n)
 		}
-		e.unlock(0)
+		e.unlockAndWake(0)
 	}
 }
 

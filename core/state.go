@@ -41,9 +41,9 @@ func (e *engine) Available() int {
 	if e.settings.Load() == nil {
 		return 0
 	}
-	now := e.lock()
+	now := e.lockAndServe()
 	n := e.m.Available()
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return n
 }
 
@@ -52,17 +52,17 @@ func (e *engine) Statistics() (s Statistics) {
 	if e.settings.Load() == nil {
 		return s
 	}
-	now := e.lock()
+	now := e.lockAndServe()
 	e.concludeLocked()          // counts reservations whose permits have come
 	s.Limit = e.m.Terms().Limit // field by field: a copy costs 7 ns
 	s.Available = e.m.Available()
 	s.Queued = e.m.Queued()
 	s.Granted = e.granted + e.woken.Load()
 	s.Rejected = e.rejected
-	if p := e.permits(); p != nil {
+	if p := e.heldPermits(); p != nil {
 		p.idleLocked(e)
 	}
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return s
 }
 
@@ -75,14 +75,14 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 	if e.settings.Load() == nil {
 		return 0, false
 	}
-	now := e.lock()
+	now := e.lockAndServe()
 	d, idle := e.idleLocked(now)
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return d, idle
 }
 
 func (e *engine) idleLocked(now int64) (time.Duration, bool) {
-	if p := e.permits(); p != nil {
+	if p := e.heldPermits(); p != nil {
 		d, idle := p.idleLocked(e)
 		return time.Duration(d), idle
 	}

@@ -66,7 +66,7 @@ func TestIdleSinceItWasSeen(t *testing.T) {
 		idleFor(t, l, 0)
 		held := takes(t, l, 2)
 		a := queues(t, l, 1)
-		a.cancelled(t)
+		a.canceled(t)
 		held.Release()
 		time.Sleep(time.Minute)
 		idleFor(t, l, 0)

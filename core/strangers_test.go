@@ -216,7 +216,7 @@ func TestAChainOutlivesAPanic(t *testing.T) {
 }
 
 // A lease that is not acquired is a refusal, whatever stands beside it; a lease that is, is
-// given back beside an error.
+// returned beside an error.
 func TestAnInvalidAnswerIsMadeValid(t *testing.T) {
 	mine := errors.New("mine")
 	inner := concurrency(t, 5, 0)

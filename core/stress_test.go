@@ -77,8 +77,8 @@ func raceFor(l everything, lease core.Lease, what int, wins *atomic.Int32) {
 
 // tally counts what callers saw, to be compared with what the limiter says.
 type tally struct {
-	granted, rejected, cancelled, closed atomic.Uint64
-	held, most                           atomic.Int64
+	granted, rejected, canceled, closed atomic.Uint64
+	held, most                          atomic.Int64
 }
 
 // saw counts the end of an Acquire or a TryAcquire of n permits.
@@ -96,7 +96,7 @@ func (c *tally) saw(t *testing.T, n int, err error) bool {
 	case errors.Is(err, core.ErrRejected):
 		c.rejected.Add(1)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		c.cancelled.Add(1)
+		c.canceled.Add(1)
 	case errors.Is(err, core.ErrClosed), errors.Is(err, core.ErrPermitsExceedLimit):
 		c.closed.Add(1)
 	default:

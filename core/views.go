@@ -195,14 +195,14 @@ func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 // Settle settles what l granted. A lease that holds nothing becomes one of the given number of
 // permits.
 func (s *shadow) Settle(l Lease, permits int) Lease {
-	if s.handle.of(l) {
+	if s.handle.isOf(l) {
 		return l.replacement(&s.handle, granted, max(permits, 0), 0)
 	}
 	return s.view.Settle(l, permits)
 }
 
 func (s *shadow) Refund(l Lease) {
-	if !s.handle.of(l) {
+	if !s.handle.isOf(l) {
 		s.view.Refund(l)
 	}
 }

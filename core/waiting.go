@@ -61,7 +61,7 @@ func (e *engine) trySlow(n int, quiet bool) (l Lease) {
 	case e.settings.Load() == nil:
 		return e.failure(closed, 0)
 	}
-	now := e.lock()
+	now := e.lockAndServe()
 	switch {
 	case e.closed:
 		l = e.failure(closed, 0)
@@ -72,7 +72,7 @@ func (e *engine) trySlow(n int, quiet bool) (l Lease) {
 			l = e.answerLocked(a, n)
 		}
 	}
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return l
 }
 
@@ -107,22 +107,22 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queu
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
 func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lease) {
-	left := e.timeLeft(ctx)
-	now, flow := e.lock(), fair.Flow{}
+	timeout := e.timeLeft(ctx)
+	now, flow := e.lockAndServe(), fair.Flow{}
 	byFlow := e.m.LooksAtFlow(n) && !e.closed
 	if byFlow {
-		e.unlock(now)
+		e.unlockAndWake(now)
 		f, _ := FlowFromContext(ctx)
-		flow, left = fair.Flow(f), e.timeLeft(ctx)
-		now = e.lock()
+		flow, timeout = fair.Flow(f), e.timeLeft(ctx)
+		now = e.lockAndServe()
 	}
-	defer e.unlock(now)
+	defer e.unlockAndWake(now)
 	if e.closed {
 		return nil, e.failure(closed, 0)
 	}
 	deadline := int64(machine.Never)
-	if left < machine.Never-max(now, 0) { // now is below 0 if a calendar's clock was set back
-		deadline = now + left
+	if timeout < machine.Never-max(now, 0) { // now is below 0 if a calendar's clock was set back
+		deadline = now + timeout
 	}
 	var a machine.Answer
 	if q == beyond {
@@ -130,10 +130,10 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 	} else {
 		a = e.m.Admit(now, n, deadline, flow)
 	}
-	switch {
-	case a.Outcome != machine.Waiting:
+	if a.Outcome != machine.Waiting {
 		return nil, e.answerLocked(a, n)
-	case e.waitlist == nil:
+	}
+	if e.waitlist == nil {
 		e.waitlist = &waitlist{alarm: machine.Never}
 	}
 	w = e.waitlist.waiter(n)
@@ -141,7 +141,7 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 	if byFlow {
 		w.SetFlow(flow)
 	}
-	e.m.Wait(now, w)
+	e.m.Enqueue(now, w)
 	return w, l
 }
 
@@ -149,8 +149,8 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 // that finds w in the queue wins.
 //
 // A releases while B cancels: both decide under the mutex. If A is first, B is granted and its
-// cancellation finds nothing to cancel; B then sees that its context is done and gives the grant
-// back. If B is first, A does not find it in the queue. So the permits are B's or the next
+// cancellation finds nothing to cancel; B then sees that its context is done and refunds the
+// grant. If B is first, A does not find it in the queue. So the permits are B's or the next
 // waiter's, and never lost.
 func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, error) { //nolint:contextcheck // it is ctx, until the source ends
 	ended := false
@@ -178,15 +178,15 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 			<-w.Value.ready
 		}
 	}
-	// A caller that cancelled before the grant must not receive it, and it is not known here which
+	// A caller that canceled before the grant must not receive it, and it is not known here which
 	// came first. A done ctx therefore wins, and the grant is undone as if it had never been made.
-	w.Value.woken = true
+	w.Value.received = true
 	err := ctx.Err()
 	ended = true
-	l, granted := w.Value.lease, w.Answer.Outcome == machine.Granted
+	l, got := w.Value.lease, w.Answer.Outcome == machine.Granted
 	recycle(w)
 	switch {
-	case !granted:
+	case !got:
 		return l.refusal()
 	case err != nil:
 		e.Refund(l)
@@ -198,7 +198,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 
 // abandon takes w out of the queue, or returns what it was granted.
 func (e *engine) abandon(w *waiter) {
-	if !w.Value.woken && !e.cancel(w) {
+	if !w.Value.received && !e.cancel(w) {
 		<-w.Value.ready
 	}
 	e.Refund(w.Value.lease)
@@ -208,9 +208,9 @@ func (e *engine) abandon(w *waiter) {
 // cancel takes w out of the queue and serves the waiters that it held up. It returns false if
 // the wait of w had already ended.
 func (e *engine) cancel(w *waiter) bool {
-	now := e.lock()
+	now := e.lockAndServe()
 	canceled := e.m.Cancel(now, w)
-	e.unlock(now)
+	e.unlockAndWake(now)
 	return canceled
 }
 
@@ -232,27 +232,35 @@ type waitlist struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
-	// Waiters for reuse. A caller that woke pushes its waiter onto left, without the mutex. The
+	// Waiters for reuse. A caller that woke pushes its waiter onto returned, without the mutex. The
 	// mutex's holder takes the whole stack, so the stack has no ABA problem.
-	spare *waiter
-	left  atomic.Pointer[waiter]
+	spare    *waiter
+	returned atomic.Pointer[waiter]
 }
 
-// waiter is an Acquire that waits. When its wait has ended, its lease is set, and soon
-// ready has an element.
+// waiter is an Acquire that waits. Its wait ends under the mutex, when the machine takes it out of the queue:
+//
+//   - Grant: permits have come back, by a release, a refund, with time, or by an Update or a Reset.
+//   - Close: the wait of every waiter ends.
+//   - Update: the new limit is lower than the number of permits that it waits for.
+//   - Eviction: a newer request takes its room in the queue.
+//   - Cancellation: its own goroutine has found ctx done, and calls cancel.
+//
+// Unless it is canceled, the goroutine that holds the mutex makes its lease (concludeLocked) and, after it has
+// released the mutex, sends to ready (wake). Then await returns the lease.
 type waiter = machine.Waiter[parked]
 
 type parked struct {
 	waitlist *waitlist
-	ready    chan struct{}
+	ready    chan struct{} // has an element once the wait has ended and lease is set
 	lease    Lease
-	woken    bool // the element of ready was received
+	received bool // await has received from ready
 }
 
 // waiter returns a new waiter for n permits.
 func (r *waitlist) waiter(n int) *waiter {
 	if r.spare == nil {
-		r.spare = r.left.Swap(nil)
+		r.spare = r.returned.Swap(nil)
 	}
 	w := r.spare
 	if w == nil {
@@ -267,11 +275,11 @@ func (r *waitlist) waiter(n int) *waiter {
 // recycle keeps w, which is no longer referenced, for another Acquire.
 func recycle(w *waiter) {
 	r := w.Value.waitlist
-	w.Value.lease, w.Value.woken = Lease{}, false
+	w.Value.lease, w.Value.received = Lease{}, false
 	for {
-		top := r.left.Load()
+		top := r.returned.Load()
 		w.SetNext(top)
-		if r.left.CompareAndSwap(top, w) {
+		if r.returned.CompareAndSwap(top, w) {
 			return
 		}
 	}
@@ -322,9 +330,9 @@ func (e *engine) setAlarmLocked(now int64) {
 // onTimer is the timer's function. Taking the mutex serves the waiters that are due. If another goroutine has
 // served them already, or the waitlist is gone, it changes nothing.
 func (e *engine) onTimer() {
-	now := e.lock()
+	now := e.lockAndServe()
 	if e.waitlist != nil {
 		e.waitlist.alarm = machine.Never
 	}
-	e.unlock(now)
+	e.unlockAndWake(now)
 }

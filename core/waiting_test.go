@@ -56,7 +56,7 @@ func TestARequestThatDoesNotWaitAsksForNoDone(t *testing.T) {
 		waiting := queues(t, l, 2)
 		require.NoError(t, asks(0), "granted while another request waits")
 		require.ErrorIs(t, asks(1), core.ErrRejected, "the queue is full")
-		waiting.cancelled(t)
+		waiting.canceled(t)
 		require.NoError(t, asks(1))
 		require.NoError(t, l.Close())
 		require.Equal(t, core.ErrClosed, asks(1))
@@ -116,7 +116,7 @@ func TestAContextWhoseDoneFailsLeavesNothingBehind(t *testing.T) {
 			require.PanicsWithValue(t, "Done", func() { _, _ = outer.Acquire(ctx, 5) }, name)
 			require.Zero(t, l.Statistics().Queued, name)
 
-			// Granted before it fails: the grant is given back.
+			// Granted before it fails: the grant is returned.
 			ctx.first = func() {
 				l.Refund(lease)
 				panic("Done")

@@ -20,9 +20,9 @@ type windowed struct {
 func (l *windowed) ReplenishmentPeriod() time.Duration {
 	t := l.current()
 	if t.Calendar != nil {
-		now := l.lock()
+		now := l.lockAndServe()
 		t = l.settings.Load()
-		l.unlock(now)
+		l.unlockAndWake(now)
 	}
 	return time.Duration(t.Span / int64(max(t.Step, 1)))
 }

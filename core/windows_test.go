@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// A sliding window keeps nothing of grants that were given back, as a chain that refuses does.
+// A sliding window keeps nothing of grants that were refunded, as a chain that refuses does.
 func TestASlidingWindowForgetsItsRefunds(t *testing.T) {
 	const n = 20_000
 	var l *core.SlidingWindow

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Leases of a chain are joined, released, refunded and settled by many goroutines at once, for
+// Leases of a chain are joined, released, refunded and settled by many goroutines at the same time, for
 // many keys, and no permit is lost or returned twice.
 func TestStressChain(t *testing.T) {
 	const permits, keys, workers, rounds = 3, 4, 8, 2000

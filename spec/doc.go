@@ -20,7 +20,7 @@
 // no kind, it is a bucket. The amount follows, then any of these words, in any order, each at
 // most once:
 //
-//	burst 20        bucket: the number of permits that may be taken at once
+//	burst 20        bucket: the largest number of permits that may be taken in one burst
 //	segments 6      sliding: the number of steps in which the window slides; default 10
 //	day 15          fixed, by the month: the day on which windows start; default 1
 //	from sunday     fixed, by the week: the day on which windows start; default monday
@@ -61,7 +61,7 @@
 //
 // # Buckets
 //
-// A bucket without a burst holds the permits of its amount: 100/s grants 100 requests at once,
+// A bucket without a burst holds the permits of its amount: 100/s grants 100 requests in one burst,
 // so a page with twenty parts loads without rejections. Write "burst 1" to space requests
 // evenly. An amount with a B is a number of bytes, which come evenly: without a burst the
 // bucket holds the bytes of 10 ms, but at least 1,460, the payload of a packet.

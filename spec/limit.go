@@ -18,7 +18,7 @@ import (
 // [encoding.TextMarshaler].
 type Limit struct {
 	Kind     Kind
-	Permits  int             // at once, or per Per; at least 1
+	Permits  int             // held at a time, or granted per Per; at least 1
 	Per      time.Duration   // buckets and windows: the time in which Permits are granted; above 0, or 0 with a Calendar
 	Calendar core.Calendar   // fixed windows: windows of days, weeks, months or years instead of Per; zero: none
 	Burst    int             // buckets: the token limit; 0: Permits or, if Bytes, the bytes of 10 ms, at least 1,460

@@ -174,7 +174,7 @@ func batchRoute(b *testing.B, ctx context.Context) route {
 	}
 }
 
-// nativeRoute is a channel alone: nothing can be cancelled.
+// nativeRoute is a channel alone: nothing can be canceled.
 func nativeRoute(*testing.B, context.Context) route {
 	c := make(chan int, capacity)
 	return route{
@@ -193,7 +193,7 @@ func nativeRoute(*testing.B, context.Context) route {
 	}
 }
 
-// selectRoute is a channel whose senders and receivers can be cancelled, as ours can.
+// selectRoute is a channel whose senders and receivers can be canceled, as ours can.
 func selectRoute(b *testing.B, ctx context.Context) route {
 	b.Helper()
 	c := make(chan int, capacity)

@@ -286,7 +286,7 @@ type Ways[L any] struct {
 	NewJoiner func(parts int) Joiner[L]
 }
 
-// installed is a *Ways[core.Lease], set once while package core is initialised.
+// installed is a *Ways[core.Lease], set once while package core is initialized.
 var installed any
 
 // Install is called by core.

@@ -90,7 +90,7 @@ func (c Calendar) Bounds(t time.Time) (start, end time.Time) {
 // Unix is Bounds in Unix times, for a Calendar that has windows.
 func (c Calendar) Unix(at int64) (start, end int64) {
 	k := c.window(at)
-	return c.begin(k), c.begin(k + 1)
+	return c.startOf(k), c.startOf(k + 1)
 }
 
 // After returns the start of the n-th window after the one that starts at start; math.MaxInt64
@@ -101,7 +101,7 @@ func (c Calendar) After(start int64, n uint64) int64 {
 		return math.MaxInt64
 	}
 	k := c.window(start)
-	at := c.begin(k + int64(n))
+	at := c.startOf(k + int64(n))
 	if c.offset(at)-c.offset(start) < day/2 {
 		return at
 	}
@@ -147,7 +147,7 @@ func (c Calendar) window(at int64) int64 {
 	k := c.number(floor(at+c.offset(at), day))
 	// Its day is not after the day of at, so it has started. Where clocks go back over midnight, the
 	// next has started too; and where a day is skipped, so have the windows of both days.
-	for c.begin(k+1) <= at {
+	for c.startOf(k+1) <= at {
 		k++
 	}
 	return k
@@ -199,9 +199,9 @@ func (c Calendar) dayOf(y int, m time.Month) int {
 	return min(c.first, time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
-// begin returns when a window starts: the first instant at which its day, or a later one, is the
+// startOf returns when a window starts: the first instant at which its day, or a later one, is the
 // date.
-func (c Calendar) begin(window int64) int64 {
+func (c Calendar) startOf(window int64) int64 {
 	midnight := c.day(window) * day
 	if c.loc == nil {
 		return midnight

@@ -67,5 +67,5 @@ type Grant struct {
 	At      int64 // the instant of the grant; of a manual bucket that is never full, the latest tick applied then
 	Missing int   // a bucket's: the tokens missing right after it, but for those that were overdue
 	FullAt  int64 // a bucket's: the instant by which these come; may be Never
-	Reduced bool  // some of the grant was given back before: Missing is of more permits than are left
+	Reduced bool  // part of the grant was returned before, so Missing is of more permits than are left
 }

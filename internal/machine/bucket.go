@@ -8,10 +8,10 @@ import (
 // Bucket is the account of a token bucket: how many tokens are missing for it to be full, as of
 // a tick of its clock.
 type Bucket struct {
-	missing int        // as of tick; above the limit, the bucket is in debt
-	tick    int64      // the latest tick applied, in whole periods from when the bucket was last full; while it is full: since when
-	overdue int        // manual: tokens that were due at an Update and wait for Replenish; at most missing
-	given   *givenBack // nil: nothing was given back
+	missing int         // as of tick; above the limit, the bucket is in debt
+	tick    int64       // the latest tick applied, in whole periods from when the bucket was last full; while it is full: since when
+	overdue int         // manual: tokens that were due at an Update and wait for Replenish; at most missing
+	last    *lastReturn // nil: no tokens were returned
 }
 
 // Try is that of an [Account].
@@ -88,7 +88,7 @@ func (b *Bucket) advance(t *Terms, now int64) bool {
 // bind keeps the available tokens: a larger limit adds none, and a smaller one leaves no debt. The next tokens
 // come when they would have come before, or one new period from now if that is sooner.
 func (b *Bucket) bind(old, t *Terms, now int64) {
-	b.given = nil
+	b.last = nil
 	switch {
 	case old == nil:
 		b.tick = now
@@ -162,6 +162,6 @@ func (b *Bucket) idle(*Terms) (int64, bool) { return b.tick, b.missing == 0 }
 
 func (b *Bucket) clone() Account {
 	c := *b
-	c.given = nil // the future that is played gives nothing back
+	c.last = nil // the future that is played returns nothing
 	return &c
 }

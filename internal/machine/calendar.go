@@ -61,7 +61,7 @@ func (c *Calendar) segment(t *Terms, at int64) int64 {
 		return -1
 	}
 	segment := int64(0)
-	for at >= t.begin(segment+1) {
+	for at >= t.startOf(segment+1) {
 		segment++
 	}
 	return segment

@@ -31,7 +31,7 @@ func Example() {
 	for _, name := range []string{"first", "second", "third"} {
 		switch a := m.Admit(now, 1, machine.Never, fair.Flow{}); {
 		case a.Outcome == machine.Waiting:
-			m.Wait(now, &machine.Waiter[request]{N: 1, Value: request{name}})
+			m.Enqueue(now, &machine.Waiter[request]{N: 1, Value: request{name}})
 		case a.Outcome.Rejected():
 			fmt.Println(name, "again in", time.Duration(a.ReadyAt-a.At))
 		}

@@ -26,7 +26,7 @@ func (b *Bucket) giveBackAny(now int64, n int) {
 	if b.overdue = min(b.overdue, b.missing); b.missing == 0 {
 		b.tick = now
 	}
-	b.given = &givenBack{least: Bucket{missing: b.missing, tick: b.tick, overdue: b.overdue}, since: now, at: now}
+	b.last = &lastReturn{floor: Bucket{missing: b.missing, tick: b.tick, overdue: b.overdue}, since: now, at: now}
 }
 
 // giveBackAny returns n permits, those that come back first.

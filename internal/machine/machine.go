@@ -13,12 +13,12 @@
 //	}
 //	answer := m.Try(now, 1)               // a TryAcquire
 //	answer := m.Admit(now, 1, deadline, fair.Flow{}) // an Acquire: Granted, a rejection, or Waiting; then
-//	m.Wait(now, &machine.Waiter[request]{N: 1, Value: r})
+//	m.Enqueue(now, &machine.Waiter[request]{N: 1, Value: r})
 //	m.Cancel(now, w)                      // its context is done
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
 //	m.Settle(now, grant, 3)               // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Wait, Cancel, Release, Resize, Settle, GiveBack, Replenish, Reset, Roll, Update and Close
+// After Advance, Admit, Enqueue, Cancel, Release, Resize, Settle, GiveBack, Replenish, Reset, Roll, Update and Close
 // there may be waiters whose wait has ended: see Decided.
 //
 // Permits below 0 and terms out of range are the caller's to reject: the machine does not check
@@ -141,7 +141,7 @@ func (m *Machine[Value]) LooksAtFlow(n int) bool {
 }
 
 // Admit decides a request that may wait until the deadline, which may be Never. If the answer
-// is Waiting, the caller calls Wait next. The flow is looked at as LooksAtFlow says.
+// is Waiting, the caller calls Enqueue next. The flow is looked at as LooksAtFlow says.
 func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) Answer {
 	return m.admit(now, n, deadline, f, false)
 }
@@ -183,10 +183,10 @@ func (m *Machine[Value]) admit(now int64, n int, deadline int64, f fair.Flow, be
 	return Answer{At: now}
 }
 
-// Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at
+// Enqueue puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at
 // this instant; the flow is that of SetFlow. Under FairShare it serves the waiters that are next and
 // fit, which may be w.
-func (m *Machine[Value]) Wait(now int64, w *Waiter[Value]) {
+func (m *Machine[Value]) Enqueue(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = &queue[Value]{uniform: m.account.uniformTo(m.t)}
 		m.queue.order(m.t)
@@ -258,7 +258,7 @@ func (m *Machine[Value]) Update(now int64, t *Terms) {
 }
 
 // Settle records that a rate limiter's grant has cost n permits. If it has cost less, the
-// difference is given back, as far as it is certain to be still missing because of the grant;
+// difference is returned, as far as it is certainly still missing because of the grant;
 // if it has cost more, the difference is taken, available or not. Waiters that now fit are
 // served. Settle does not know whether it was called for the grant before.
 //

@@ -38,7 +38,7 @@ func amongWaiters(name string, terms machine.Terms, n int) map[string]time.Durat
 	for i := range waiters {
 		waiters[i] = &machine.Waiter[int]{N: 8 + i%2}
 		waiters[i].SetFlow(fair.Flow{Key: string(rune('a' + i%2))})
-		m.Wait(0, waiters[i])
+		m.Enqueue(0, waiters[i])
 	}
 	now := int64(0)
 	shortest := map[string]time.Duration{}

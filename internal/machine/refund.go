@@ -11,18 +11,18 @@ import "math/bits"
 // of them because of the grant, as the 3 tokens would otherwise have found the bucket full. Grant.missingAt
 // computes their number: it is the number that would be missing if nothing had been taken or returned since.
 //
-// That holds only if nothing was returned in between. givenBack is the bound otherwise.
+// That holds only if nothing was returned in between. lastReturn is the bound otherwise.
 
-// givenBack is the record that a bucket keeps of returned tokens.
+// lastReturn is the record that a bucket keeps of returned tokens.
 //
-// At every instant after since, the bucket was missing at least as many tokens as least was at that instant.
-// least starts as the state of the bucket after the latest return, or with fewer missing tokens, and refills as
-// if nothing more were taken. So all grants made after since and not after the latest return may together return
-// at most least.missing tokens. Grants made at or before since return nothing once a token has come.
-type givenBack struct {
-	least Bucket
+// At every instant after since, the bucket was missing at least as many tokens as floor was at that instant.
+// floor starts as the state of the bucket after the last return, or with fewer missing tokens, and refills as
+// if nothing more were taken. So all grants made after since and not after the last return may together return
+// at most floor.missing tokens. Grants made at or before since return nothing once a token has come.
+type lastReturn struct {
+	floor Bucket
 	since int64
-	at    int64 // the instant of the latest return
+	at    int64 // the instant of the last return
 }
 
 // missingAt returns how many tokens the bucket of the grant would be missing at an instant if
@@ -77,7 +77,7 @@ func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 		return false
 	}
 	// If nothing was taken or returned and no token has come since the grant, it counts as a new grant of n permits.
-	latest := b.missing == g.Missing && b.noTokenSince(t, now, g) && (b.given == nil || g.At > b.given.at)
+	latest := b.missing == g.Missing && b.noTokenSince(t, now, g) && (b.last == nil || g.At > b.last.at)
 	b.take(t, now, n-g.Permits)
 	return latest || g.Permits == 0
 }
@@ -85,36 +85,36 @@ func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 // giveBack returns at most n permits of a grant: as many as are certainly still missing
 // because of it.
 func (b *Bucket) giveBack(t *Terms, now int64, g Grant, n int) {
-	given := b.given
-	if given != nil {
-		given.least.advance(t, b.applied(t, now))
+	last := b.last
+	if last != nil {
+		last.floor.advance(t, b.applied(t, now))
 	}
-	before := given != nil && g.At <= given.at // the grant may have come before the latest call
-	n = min(n, b.certain(t, now, g, before))
+	maybeEarlier := last != nil && g.At <= last.at // the grant may have been made before the last return
+	n = min(n, b.certain(t, now, g, maybeEarlier))
 	if n <= 0 {
 		return
 	}
 	if b.missing -= n; b.missing == 0 {
 		b.tick, b.overdue = now, 0
 	}
-	if given == nil {
-		given = &givenBack{at: -1}
-		b.given = given
+	if last == nil {
+		last = &lastReturn{at: -1}
+		b.last = last
 	}
-	least := &given.least
-	if before {
-		least.missing -= min(n, least.missing)
+	floor := &last.floor
+	if maybeEarlier {
+		floor.missing -= min(n, floor.missing)
 	}
-	if least.missing == 0 { // the bucket may have been full since the latest call
-		given.since = given.at
-		*least = Bucket{missing: b.missing, overdue: b.overdue}
+	if floor.missing == 0 { // the bucket may have been full since the last return
+		last.since = last.at
+		*floor = Bucket{missing: b.missing, overdue: b.overdue}
 	}
-	least.missing = min(least.missing, b.missing)
-	least.tick, given.at = b.tick, now
+	floor.missing = min(floor.missing, b.missing)
+	floor.tick, last.at = b.tick, now
 }
 
 // certain returns how many tokens are certainly missing because of a grant.
-func (b *Bucket) certain(t *Terms, now int64, g Grant, before bool) int {
+func (b *Bucket) certain(t *Terms, now int64, g Grant, maybeEarlier bool) int {
 	switch {
 	case g.Epoch != t.Epoch:
 		return 0
@@ -124,11 +124,11 @@ func (b *Bucket) certain(t *Terms, now int64, g Grant, before bool) int {
 		return 0
 	}
 	n := min(b.missing, g.missingAt(t, b.applied(t, now)))
-	if before {
-		if g.At <= b.given.since {
+	if maybeEarlier {
+		if g.At <= b.last.since {
 			return 0
 		}
-		n = min(n, b.given.least.missing)
+		n = min(n, b.last.floor.missing)
 	}
 	return n
 }

@@ -63,7 +63,7 @@ func (r *ring) pop() segment {
 	return v
 }
 
-// trim drops the latest segments of which all was given back: what is taken and given back again and
+// trim drops the latest segments of which all was returned: what is taken and returned again and
 // again leaves nothing behind, and fullAt goes by the latest segment.
 func (r *ring) trim() {
 	for r.len > 0 && r.at(r.len-1).taken == 0 {
@@ -91,11 +91,11 @@ func (r *ring) enter(t *Terms, now int64) {
 		if r.ends == unknown {
 			r.index, r.ends = 0, t.End()
 		}
-		for ; now >= r.ends; r.ends = t.begin(r.index + 1) {
+		for ; now >= r.ends; r.ends = t.startOf(r.index + 1) {
 			r.index++
 		}
 	}
-	r.ends, r.back = t.begin(r.index+1), t.back(r.index)
+	r.ends, r.back = t.startOf(r.index+1), t.back(r.index)
 }
 
 // advance lets go of the segments that have left the window.
@@ -109,7 +109,7 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 	for w.counts.len > 0 && w.counts.at(0).index < oldest {
 		s := w.counts.pop()
 		if s.taken == 0 {
-			continue // all of it was given back
+			continue // all of it was returned
 		}
 		w.taken -= s.taken
 		if returned = true; w.taken == 0 {
@@ -191,7 +191,7 @@ func place(old, t *Terms, index, now int64) int64 {
 	if old.back(index) <= now {
 		return oldest - 1
 	}
-	return min(max(t.segment(max(old.begin(index), 0)), oldest), current)
+	return min(max(t.segment(max(old.startOf(index), 0)), oldest), current)
 }
 
 // Try is that of an [Account].
@@ -227,7 +227,7 @@ func (r *ring) segmentOf(t *Terms, at int64) int64 {
 	switch {
 	case t.Calendar == nil:
 		return t.segment(at)
-	case at < t.begin(r.index):
+	case at < t.startOf(r.index):
 		return -1 // some window before
 	}
 	return r.index
@@ -295,12 +295,12 @@ func (w *Segments) servedAt(t *Terms, now int64, ahead, n int) int64 {
 		if windows == 0 && s.index == w.counts.index {
 			return w.counts.back
 		}
-		return t.beginAfter(s.index, back)
+		return t.startAfter(s.index, back)
 	}
 	if over != 0 {
 		return Never
 	}
-	return t.beginAfter(t.segment(max(now, t.From)), back) // a calendar's may be later
+	return t.startAfter(t.segment(max(now, t.From)), back) // a calendar's may be later
 }
 
 func (w *Segments) fullAt(t *Terms, now int64) int64 {

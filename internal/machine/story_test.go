@@ -101,7 +101,7 @@ func (p *player) admit(n int, deadline int64) Answer {
 	if a.Outcome == Waiting {
 		w := &Waiter[int]{N: n, Value: p.ids}
 		p.queued[p.ids] = w
-		p.m.Wait(p.now, w)
+		p.m.Enqueue(p.now, w)
 	}
 	p.ids++
 	p.keep(a, n)

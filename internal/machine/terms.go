@@ -117,17 +117,17 @@ func (t *Terms) fromOrigin(at int64) uint64 {
 	return i
 }
 
-// begin returns the instant at which a segment starts, or Never.
-func (t *Terms) begin(segment int64) int64 { return t.beginAfter(segment, 0) }
+// startOf returns the instant at which a segment starts, or Never.
+func (t *Terms) startOf(segment int64) int64 { return t.startAfter(segment, 0) }
 
 // End returns the instant at which the current window of the calendar ends.
 func (t *Terms) End() int64 { return t.From + t.Span }
 
 // back returns the instant at which permits taken in a segment come back, or Never.
-func (t *Terms) back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
+func (t *Terms) back(segment int64) int64 { return t.startAfter(segment, uint64(t.Step)) }
 
-// beginAfter returns the instant at which the n-th segment after one starts, or Never.
-func (t *Terms) beginAfter(segment int64, n uint64) int64 {
+// startAfter returns the instant at which the n-th segment after one starts, or Never.
+func (t *Terms) startAfter(segment int64, n uint64) int64 {
 	if t.Calendar != nil {
 		return t.Calendar.after(t, segment, n)
 	}

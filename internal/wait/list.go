@@ -26,7 +26,7 @@ import (
 //	mu.Unlock()
 //	w.Wake()
 //
-// With [List.Await] and [List.Signal] a List is a condition variable whose wait can be cancelled.
+// With [List.Await] and [List.Signal] a List is a condition variable whose wait can be canceled.
 //
 // A List belongs to the testing/synctest bubble in which a call first waits.
 type List[T any] struct {
@@ -64,7 +64,7 @@ const (
 // Empty reports whether no call is in the list.
 func (l *List[T]) Empty() bool { return l.waiters.Len() == 0 }
 
-// Push appends a waiter that is cancelled when done is closed; done may be nil.
+// Push appends a waiter that is canceled when done is closed; done may be nil.
 func (l *List[T]) Push(done <-chan struct{}, value T) *Waiter[T] {
 	w := l.spare.Swap(nil)
 	if w == nil {
@@ -90,7 +90,7 @@ func (l *List[T]) Await(mu sync.Locker, done <-chan struct{}) Outcome {
 func (l *List[T]) Signal() { l.Decide(Granted).Wake() }
 
 // Decide removes the first waiter whose context is not done, sets its outcome to o and returns it; nil if
-// there is none. The caller has to wake it. Waiters before it whose contexts are done are cancelled, even
+// there is none. The caller has to wake it. Waiters before it whose contexts are done are canceled, even
 // if they have not noticed yet: their contexts ended first.
 func (l *List[T]) Decide(o Outcome) *Waiter[T] {
 	for n := l.waiters.First(); n != nil; n = l.waiters.First() {

@@ -121,7 +121,7 @@ func TestAllocationsOfAWait(t *testing.T) {
 	}))
 }
 
-// Calls wait for tokens that others bring, and are cancelled at random: no token is lost or given twice.
+// Calls wait for tokens that others bring, and are canceled at random: no token is lost or given twice.
 func TestStressList(t *testing.T) {
 	const workers, rounds = 8, 2000
 	var mu sync.Mutex

@@ -227,7 +227,7 @@ func (p *Player) wait(v *visit, m *limiter) {
 	v.waits++
 	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
 	v.waiter.SetFlow(v.step().flow())
-	m.Wait(p.now, &v.waiter)
+	m.Enqueue(p.now, &v.waiter)
 	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
 	p.resume(m) // it may be next
