@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 	"weak"
 )
@@ -231,99 +230,4 @@ func (e *storeError) Unwrap() error {
 		return nil
 	}
 	return e.why
-}
-
-// errNoReturn is the failure of a Run that has not returned: it panicked, or ended its goroutine.
-var errNoReturn = errors.New("the store's Run has not returned")
-
-// lateFor is how long a call may continue after its deadline.
-const lateFor = 10 * time.Second
-
-// script is a script with its keys and arguments, and the time by which its reply is wanted.
-type script struct {
-	*Script
-
-	store    Store
-	ready    bool // the store returns by the deadline of a context
-	keys     []string
-	args     []int64 // not changed until the store has returned, which may be late
-	within   time.Duration
-	deadline time.Time
-	closed   context.Context // ends late calls
-
-	// late is called with the reply of a call that has returned after its deadline.
-	late func(reply []int64, err error)
-
-	// outside, if it is not nil, returns the arguments for running the script once more, after a reply that says that its
-	// instant is in none of the calendar windows. After any other reply it returns nil.
-	outside func(args, reply []int64) []int64
-}
-
-// runOn runs the script.
-func (s *script) runOn(ctx context.Context) ([]int64, error) {
-	got, err := s.store.Run(ctx, s.Script, s.keys, s.args...)
-	if err == nil && s.outside != nil {
-		if args := s.outside(s.args, got); args != nil {
-			return s.store.Run(ctx, s.Script, s.keys, args...)
-		}
-	}
-	return got, err
-}
-
-// run runs the script, and returns at the deadline at the latest.
-func (b *breaker) run(s *script) ([]int64, error) {
-	if s.ready {
-		return s.runHere()
-	}
-	return b.runApart(s)
-}
-
-// runHere runs the script on this goroutine, for a store that returns by the deadline. On two CPUs another goroutine would add
-// half of the call's time: 90 µs instead of 62 in BenchmarkTake/callers=1 of bench/stores.
-func (s *script) runHere() ([]int64, error) {
-	ctx, cancel := context.WithDeadline(context.Background(), s.deadline) //nolint:forbidigo // it is for many callers
-	defer cancel()
-	reply, err := s.runOn(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		err = fmt.Errorf("no answer within %v: %w", s.within, err)
-	}
-	return reply, err
-}
-
-// runApart runs the script on a goroutine of its own, which may continue after the deadline. A new connection to a distant server
-// needs several round trips. If the call ended with the decision, the next call would have to start again, and none would ever
-// succeed.
-func (b *breaker) runApart(s *script) ([]int64, error) {
-	// With a context that has no deadline, rueidis would switch to goroutines of its own for good.
-	ctx, cancel := context.WithDeadline(context.Background(), s.deadline.Add(lateFor)) //nolint:forbidigo // as above
-	var reply []int64
-	err := errNoReturn
-	var claimed atomic.Bool // by the reply, or by the deadline
-	done := make(chan struct{})
-	go func() {
-		defer cancel()
-		defer func() {
-			if claimed.CompareAndSwap(false, true) {
-				close(done)
-			} else if ctx.Err() == nil {
-				b.setLate(err)
-				s.late(reply, err)
-			}
-		}()
-		reply, err = s.runOn(ctx)
-	}()
-	timer := time.NewTimer(time.Until(s.deadline))
-	defer timer.Stop()
-	select {
-	case <-done:
-		return reply, err
-	case <-timer.C:
-		if !claimed.CompareAndSwap(false, true) {
-			<-done
-			return reply, err
-		}
-		stop := context.AfterFunc(s.closed, cancel)
-		context.AfterFunc(ctx, func() { stop() })
-		return nil, b.timeout(s.within)
-	}
 }

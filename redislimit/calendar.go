@@ -41,12 +41,8 @@ func (l *limits) around(args []int64, at time.Time) []int64 {
 	return append(args, max(before.UnixMicro(), 0), start.UnixMicro(), end.UnixMicro(), after.UnixMicro())
 }
 
-// corrected returns the arguments with which a call is made once more after a reply that says that its instant is in none
-// of the windows; nil after any other reply.
+// corrected returns the arguments of a call with the windows around the instant of its reply.
 func (l *limits) corrected(args, reply []int64) []int64 {
-	if !outside(reply) {
-		return nil
-	}
 	args = slices.Clone(args)
 	l.around(args[:boundariesAt], time.UnixMicro(reply[1]))
 	return args

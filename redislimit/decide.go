@@ -37,11 +37,11 @@ func (e *engine) missLocked(req *request, now time.Time) {
 }
 
 // decideLocked ends a request.
-func (e *engine) decideLocked(req *request, out outcome) {
+func (e *engine) decideLocked(req *request, how stage) {
 	if req.stage == queued {
 		e.queue.removeLocked(req)
 	}
-	req.stage, req.outcome, req.limits = decided, out, e.limits
+	req.stage, req.limits = how, e.limits
 	if req.done != nil {
 		e.woken = append(e.woken, req.done)
 	}
@@ -81,14 +81,13 @@ func (e *engine) unreachableLocked(req *request, err error) {
 func (e *engine) abandon(req *request) bool {
 	e.mu.Lock()
 	defer e.unlock()
-	switch q := &e.queue; req.stage {
-	case decided:
+	if req.stage.decided() {
 		return false
-	case queued:
+	}
+	if q := &e.queue; req.stage == queued {
 		first := req.permits > 0 && req == q.head(e.limits.order)
 		q.removeLocked(req)
 		q.asks = q.asks || first && q.permits > 0 // others may be served now
-	case asking, abandoned:
 	}
 	req.stage = abandoned
 	return true
@@ -110,18 +109,15 @@ func (e *engine) returnLocked(req *request) {
 
 // leaseOf returns the lease of a decided request, unless Unavailable decides it.
 func (e *engine) leaseOf(req *request) core.Lease {
-	switch req.outcome {
-	case granted:
+	switch {
+	case req.stage == granted:
 		return e.grantOf(req)
-	case rejected:
+	case req.stage == rejected:
 		return req.rejection()
-	case failed, unreachable:
+	case errors.Is(req.err, ErrStore):
+		return core.Fail(req.err).With(req.limits.appendMetadata(nil, 0)...)
 	}
-	l := core.Fail(req.err)
-	if errors.Is(req.err, ErrStore) {
-		l = l.With(req.limits.appendMetadata(nil, 0)...)
-	}
-	return l
+	return core.Fail(req.err)
 }
 
 func (e *engine) grantOf(req *request) core.Lease {

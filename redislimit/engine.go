@@ -96,7 +96,7 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 	req := &request{permits: permits}
 	e.decide(req)
 	switch {
-	case req.outcome != unreachable:
+	case req.stage != unreachable:
 		return e.leaseOf(req)
 	case e.shared.Unavailable == UseLocal:
 		return e.count(e.shared.Local.TryAcquire(permits))
@@ -121,7 +121,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 		return core.Fail(err), err
 	}
 	switch {
-	case req.outcome != unreachable:
+	case req.stage != unreachable:
 		l := e.leaseOf(req) //nolint:contextcheck // its release is no part of this
 		return l, l.Err()
 	case e.shared.Unavailable == UseLocal:
@@ -279,7 +279,7 @@ func (e *engine) await(ctx context.Context, req *request) error {
 		}
 	}
 	err := ctx.Err()
-	if err != nil && req.outcome == granted { // the order of the two is not known, so the context wins
+	if err != nil && req.stage == granted { // the order of the two is not known, so the context wins
 		e.mu.Lock()
 		defer e.unlock() //nolint:contextcheck // as above
 		e.returnLocked(req)

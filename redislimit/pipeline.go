@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -18,7 +17,6 @@ type pipeline struct {
 	requests []*request    // for the next call
 	running  bool          // a goroutine makes calls
 	idle     chan struct{} // closed when no goroutine makes calls; nil if Close does not wait for that
-	spare    *call         // memory for the next call; nil if there is none
 }
 
 // call is a call of the store: operations, requests, and permits to prefetch, in this order.
@@ -36,10 +34,7 @@ type call struct {
 	urgent   bool // it has an urgent operation
 }
 
-const (
-	maxPerCall = 2000 // operations, and requests
-	maxKept    = 64   // requests for which memory is kept from one call to the next
-)
+const maxPerCall = 2000 // operations, and requests
 
 // pendingLocked reports whether there is something to ask.
 func (p *pipeline) pendingLocked() bool {
@@ -118,17 +113,11 @@ func (p *pipeline) next() *call {
 	defer p.e.unlock()
 	for {
 		now := time.Now()
-		c := p.spare
-		if p.spare = nil; c == nil {
-			c = new(call)
-		}
-		c.limits, c.sent, c.deadline = p.e.limits, now, now.Add(p.e.shared.Timeout)
-		c.waiters, c.prefetch, c.urgent = 0, 0, false
+		c := &call{limits: p.e.limits, sent: now, deadline: now.Add(p.e.shared.Timeout)}
 		if p.pendingLocked() {
 			p.fillLocked(c)
 		}
 		if len(c.ops)+len(c.requests) == 0 {
-			p.spare = c
 			p.stopLocked()
 			return nil
 		}
@@ -207,6 +196,7 @@ func (p *pipeline) fillOperationsLocked(c *call) {
 func (p *pipeline) fillRequestsLocked(c *call) {
 	e := p.e
 	some := p.requests[:min(len(p.requests), maxPerCall)]
+	c.requests = make([]*request, 0, len(some))
 	room := e.limits.queueLimit - e.queue.permits
 	for _, req := range some {
 		switch {
@@ -265,72 +255,4 @@ func (p *pipeline) fillWaitersLocked(c *call) {
 	if req := waiter(q.zeroPermits.Front()); req != nil {
 		add(req, flagWaited)
 	}
-}
-
-// send makes a call, and distributes the results. If the store panics, the call has failed, and the panic continues.
-func (p *pipeline) send(c *call) {
-	var reply []int64
-	err := errNoReturn
-	defer func() { p.finish(c, reply, err) }()
-	reply, err = p.e.breaker.run(c.script(p.e))
-}
-
-// finish distributes the results of a call. The buffers of a failed call are not reused, because the store may still be reading
-// the arguments.
-func (p *pipeline) finish(c *call, reply []int64, err error) {
-	e := p.e
-	if err == nil {
-		err = c.decode(reply)
-	}
-	if err != nil {
-		err = &storeError{err}
-	}
-	e.breaker.leave(c.probe, err)
-	e.mu.Lock()
-	defer e.unlock()
-	if err == nil && c.reply.conflict != 0 {
-		err = fmt.Errorf("redislimit: the key %q holds %v, want %v", e.shared.Key, c.reply.conflict, e.kind)
-	}
-	if err != nil {
-		p.failLocked(c, err)
-		return
-	}
-	p.deliverLocked(c, time.Now())
-	clear(c.ops)
-	clear(c.requests)
-	c.ops = c.ops[:0]
-	if c.requests = c.requests[:0]; cap(c.requests) <= maxKept {
-		p.spare = c
-	}
-}
-
-// finishLate uses a reply that arrives after the call's deadline: the leases that it renews live longer, or are lost.
-func (p *pipeline) finishLate(c *call, reply []int64) {
-	p.e.mu.Lock()
-	defer p.e.unlock()
-	if err := c.decode(reply); err != nil || c.reply.conflict != 0 {
-		return
-	}
-	for i, o := range c.ops {
-		if o.urgent {
-			o.then(c.sent, c.reply.ops[i], nil)
-		}
-	}
-}
-
-// script returns the script that the call runs.
-func (c *call) script(e *engine) *script {
-	s := &script{
-		Script: c.limits.script(), store: e.shared.Store, ready: e.ready(), keys: e.keys, args: c.args,
-		within: e.shared.Timeout, deadline: c.deadline, closed: e.ending,
-	}
-	s.late = func(reply []int64, err error) {
-		if c.urgent && err == nil {
-			e.pipeline.finishLate(c, reply)
-		}
-	}
-	if c.limits.ofCalendar() {
-		s.outside = c.limits.corrected
-	}
-	return s
 }

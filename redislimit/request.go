@@ -29,28 +29,24 @@ type stage uint8
 const (
 	asking    stage = iota // waiting for the next call, or in one that is in flight
 	queued                 // in the queue, and possibly in a call that is in flight
-	decided                // the decision is known
 	abandoned              // the caller has given up
-)
 
-// decision is the outcome of a request.
-type decision struct {
-	outcome outcome
-	limits  *limits // that decided it
-	result  result
-	reason  string        // of a rejection
-	detail  string        // more about the reason
-	retry   time.Duration // of a rejection; 0 if it is not known
-	err     error         // the cause of a rejection, or the error of a failed request
-	lease   *lease        // of a concurrency limiter's grant
-}
-
-// outcome is how a request was decided.
-type outcome uint8
-
-const (
-	granted outcome = iota + 1
+	// The request is decided:
+	granted
 	rejected
 	failed      // for another reason than the limit
 	unreachable // [StoreOptions].Unavailable decides
 )
+
+func (s stage) decided() bool { return s >= granted }
+
+// decision is how a request was decided.
+type decision struct {
+	limits *limits // that decided it
+	result result
+	reason string        // of a rejection
+	detail string        // more about the reason
+	retry  time.Duration // of a rejection; 0 if it is not known
+	err    error         // the cause of a rejection, or the error of a failed request
+	lease  *lease        // of a concurrency limiter's grant
+}

@@ -95,7 +95,7 @@ func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 
 // encode makes the script's arguments.
 func (c *call) encode(holder int64, at time.Time) {
-	args := c.limits.limiterArgs(c.args[:0], holder, at)
+	args := c.limits.limiterArgs(make([]int64, 0, 16), holder, at)
 	for _, o := range c.ops {
 		args = append(args, o.args...)
 	}
@@ -130,7 +130,6 @@ func (l *limits) alike(requests []*request) int {
 // decode reads the script's reply.
 func (c *call) decode(reply []int64) error {
 	r, l := &c.reply, c.limits
-	r.conflict = 0
 	if len(reply) == 1 && reply[0] > 0 {
 		r.conflict = kind(reply[0])
 		return nil
@@ -167,7 +166,7 @@ func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 	if len(reply) < head {
 		return nil
 	}
-	r.now, r.ends, r.back, r.version, r.window = reply[1], reply[2], 0, 0, 0
+	r.now, r.ends = reply[1], reply[2]
 	r.forecast = forecast{limits: l, at: r.now, known: true}
 	if l.window() {
 		if head < windowLen {
@@ -187,7 +186,6 @@ func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 // decodeResults reads the results.
 func (c *call) decodeResults(rest []int64) {
 	r, l := &c.reply, c.limits
-	r.ops, r.requests = r.ops[:0], r.requests[:0]
 	next := func() (n [resultLen]int64) {
 		n, rest = [resultLen]int64(rest), rest[resultLen:]
 		return n
