@@ -191,10 +191,7 @@ func TestLateRepliesRenew(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
 		lease := takes(t, l, 1)
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			time.Sleep(time.Second)
-			return next()
-		})
+		s.store.answer(delayed(time.Second))
 		ctx := redislimit.Context(t.Context(), lease)
 		time.Sleep(10 * time.Minute)
 		require.NoError(t, ctx.Err())

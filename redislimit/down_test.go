@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
+	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +18,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// hangs is a store's reply that comes when the context ends.
-func hangs(ctx context.Context, _ func() ([]int64, error)) ([]int64, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// deafMute is a reply that comes even later.
+// deafMute is an answer that comes later than the context ends.
 func deafMute(context.Context, func() ([]int64, error)) ([]int64, error) {
 	time.Sleep(time.Minute)
 	return nil, errGone
@@ -29,58 +26,79 @@ func deafMute(context.Context, func() ([]int64, error)) ([]int64, error) {
 
 var perSecond = core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5}
 
-// Whatever the store does, a decision is made within Timeout. After three failures it takes no time.
+// Whatever the store does, a decision is made within Timeout. After three failures it takes no time. The error has the reason, and
+// matches the client's error, but never context.DeadlineExceeded, which stands for the caller's deadline.
 func TestUnavailableDecidesInTime(t *testing.T) {
-	for name, answer := range map[string]func(context.Context, func() ([]int64, error)) ([]int64, error){
-		"refuses": gone, "hangs": hangs, "ignores the context": deafMute,
-		"says something else": func(context.Context, func() ([]int64, error)) ([]int64, error) { return []int64{0, 1}, nil },
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	fails := func(err error) answer {
+		return func(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, err }
+	}
+	for name, c := range map[string]struct {
+		answer answer
+		says   string
+		is     error
+	}{
+		"refuses":                {fails(dial), dial.Error(), syscall.ECONNREFUSED},
+		"client times out":       {fails(os.ErrDeadlineExceeded), "i/o timeout", os.ErrDeadlineExceeded},
+		"hangs":                  {hangs, "no answer within 50ms", redislimit.ErrStore},
+		"ignores the context":    {deafMute, "no answer within 50ms", redislimit.ErrStore},
+		"returns something else": {func(context.Context, func() ([]int64, error)) ([]int64, error) { return []int64{0, 1}, nil }, "unexpected reply", redislimit.ErrStore},
 	} {
 		for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
-			t.Run(fmt.Sprintf("%s, %v", name, down), func(t *testing.T) {
-				bubble(t, func(t *testing.T, s *server) {
-					local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-					require.NoError(t, err)
-					o := s.shared("key")
-					o.Unavailable, o.Local = down, local
-					l := bucket(t, o, perSecond)
-					s.store.answer(answer)
-					for i := range 5 {
-						start := time.Now()
-						var lease core.Lease
-						if i%2 == 0 {
-							lease = l.TryAcquire(1)
-						} else {
-							lease, err = l.Acquire(t.Context(), 1)
-							require.Equal(t, lease.Err(), err)
+			for _, isReady := range []bool{false, true} {
+				if isReady && name == "ignores the context" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %v, ready %t", name, down, isReady), func(t *testing.T) {
+					bubble(t, func(t *testing.T, s *server) {
+						local := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
+						o := s.shared("key")
+						o.Unavailable, o.Local = down, local
+						if isReady {
+							o.Store = ready{s.store}
 						}
-						took := time.Since(start)
-						require.LessOrEqual(t, took, 50*time.Millisecond)
-						if i >= 3 {
-							require.Zero(t, took, "the breaker is open")
+						l := bucket(t, o, perSecond)
+						s.store.answer(c.answer)
+						for i := range 5 {
+							start := time.Now()
+							var lease core.Lease
+							if i%2 == 0 {
+								lease = l.TryAcquire(1)
+							} else {
+								lease, _ = l.Acquire(context.Background(), 1) //nolint:usetesting // it has no deadline
+							}
+							took := time.Since(start)
+							require.LessOrEqual(t, took, 50*time.Millisecond)
+							if i >= 3 {
+								require.Zero(t, took, "the breaker is open")
+							}
+							switch {
+							case down == redislimit.FailClosed:
+								require.ErrorIs(t, lease.Err(), redislimit.ErrStore)
+								require.ErrorIs(t, lease.Err(), c.is)
+								require.ErrorContains(t, lease.Err(), "redislimit: the store is unreachable: "+c.says)
+								require.NotErrorIs(t, lease.Err(), core.ErrRejected)
+								require.NotErrorIs(t, lease.Err(), context.DeadlineExceeded)
+							case down == redislimit.UseLocal && i >= 2:
+								require.ErrorIs(t, lease.Err(), core.ErrRejected)
+							default:
+								require.True(t, lease.Acquired())
+								require.Equal(t, 1, lease.Permits())
+								lease.Release()
+							}
 						}
-						switch {
-						case down == redislimit.FailClosed:
-							require.ErrorIs(t, lease.Err(), redislimit.ErrStore)
-							require.NotErrorIs(t, lease.Err(), core.ErrRejected)
-						case down == redislimit.UseLocal && i >= 2:
-							require.ErrorIs(t, lease.Err(), core.ErrRejected)
-						default:
-							require.True(t, lease.Acquired())
-							require.Equal(t, 1, lease.Permits())
-							lease.Release()
-						}
-					}
-					st := l.Statistics()
-					want := map[redislimit.Unavailable][2]uint64{
-						redislimit.FailClosed: {0, 5}, redislimit.FailOpen: {5, 0}, redislimit.UseLocal: {2, 3},
-					}[down]
-					require.Equal(t, want, [2]uint64{st.Granted, st.Rejected})
-					require.Equal(t, 5, st.Available, "the last known")
-					s.store.answer(nil)
-					time.Sleep(time.Hour)
-					takes(t, l, 5)
+						st := l.Statistics()
+						want := map[redislimit.Unavailable][2]uint64{
+							redislimit.FailClosed: {0, 5}, redislimit.FailOpen: {5, 0}, redislimit.UseLocal: {2, 3},
+						}[down]
+						require.Equal(t, want, [2]uint64{st.Granted, st.Rejected})
+						require.Equal(t, 5, st.Available, "the number that was known last")
+						s.store.answer(nil)
+						time.Sleep(time.Hour)
+						takes(t, l, 5)
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -175,11 +193,7 @@ func TestTheBackoffStartsAgain(t *testing.T) {
 func TestCancelWhileTheStoreIsAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			r, err := next()
-			time.Sleep(20 * time.Millisecond)
-			return r, err
-		})
+		s.store.answer(lagging(20 * time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		start := time.Now()
@@ -191,11 +205,7 @@ func TestCancelWhileTheStoreIsAsked(t *testing.T) {
 		require.Zero(t, l.Statistics().Granted)
 
 		// So are permits that are granted after Timeout.
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			r, err := next()
-			time.Sleep(time.Second)
-			return r, err
-		})
+		s.store.answer(lagging(time.Second))
 		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
 		s.store.answer(nil)
 		time.Sleep(2 * time.Second)

@@ -36,17 +36,9 @@ func ExampleNewTokenBucket() {
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
 		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
 	}
-	here, err := redislimit.NewTokenBucket(options)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	here := core.Must(redislimit.NewTokenBucket(options))
 	defer here.Close()
-	there, err := redislimit.NewTokenBucket(options)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	there := core.Must(redislimit.NewTokenBucket(options))
 	defer there.Close()
 
 	fmt.Println("here:", here.TryAcquire(2).Acquired())
@@ -63,14 +55,10 @@ func ExampleNewTokenBucket() {
 func ExampleContext() {
 	client, stop := start()
 	defer stop()
-	limiter, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+	limiter := core.Must(redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
 		Shared:                    redislimit.StoreOptions{Store: goredis.New(client), Key: "backup", Timeout: time.Second},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer limiter.Close()
 
 	lease := limiter.TryAcquire(1)
@@ -93,14 +81,10 @@ func ExampleContext() {
 func ExampleTokenBucket_Settle() {
 	client, stop := start()
 	defer stop()
-	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+	limiter := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour},
 		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "tokens", Timeout: time.Second},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer limiter.Close()
 
 	estimate := limiter.TryAcquire(300)
@@ -122,11 +106,7 @@ func ExampleTokenBucket_Settle() {
 func ExampleUnavailable() {
 	client, stop := start()
 	stop() // it is unreachable
-	local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	local := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
 	defer local.Close()
 	for _, shared := range []redislimit.StoreOptions{
 		{Unavailable: redislimit.FailClosed},
@@ -134,13 +114,9 @@ func ExampleUnavailable() {
 		{Unavailable: redislimit.UseLocal, Local: local}, // its share, for the time being
 	} {
 		shared.Store, shared.Key = goredis.New(client), "orders"
-		limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		limiter := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 			TokenBucketOptions: core.PerSecond(100, 100), Shared: shared,
-		})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		}))
 		first, second := limiter.TryAcquire(1), limiter.TryAcquire(1)
 		fmt.Println(first.Acquired(), second.Acquired(), errors.Is(second.Err(), redislimit.ErrStore))
 		limiter.Close()
@@ -155,14 +131,10 @@ func ExampleUnavailable() {
 func ExampleNewFixedWindow() {
 	client, stop := start()
 	defer stop()
-	limiter, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+	limiter := core.Must(redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour},
 		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "partner", Timeout: time.Second},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer limiter.Close()
 	fmt.Println(limiter.TryAcquire(1000).Acquired(), limiter.TryAcquire(1).Acquired())
 	// Output: true false
@@ -172,14 +144,10 @@ func ExampleNewFixedWindow() {
 func ExampleNewSlidingWindow() {
 	client, stop := start()
 	defer stop()
-	limiter, err := redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
+	limiter := core.Must(redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
 		SlidingWindowOptions: core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6},
 		Shared:               redislimit.StoreOptions{Store: goredis.New(client), Key: "codes", Timeout: time.Second},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer limiter.Close()
 	for range 3 {
 		fmt.Println(limiter.TryAcquire(1).Acquired())
@@ -194,14 +162,10 @@ func ExampleNewSlidingWindow() {
 func ExampleFixedWindow_GiveBack() {
 	client, stop := start()
 	defer stop()
-	l, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+	l := core.Must(redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour},
 		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "tokens", Timeout: time.Second},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer l.Close()
 	l.TryAcquire(8)
 	l.GiveBack(5)

@@ -1,7 +1,6 @@
 package redislimit_test
 
 import (
-	"context"
 	"math"
 	"sync"
 	"testing"
@@ -50,7 +49,7 @@ func TestARejectionBeforeARefundIsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		lease := takes(t, l, 5)
-		s.store.answer(slowly)
+		s.store.answer(delayed(time.Millisecond))
 		rejected := ask(t.Context(), l, 1)
 		l.Refund(lease)
 		require.ErrorIs(t, <-rejected.over, core.ErrRejected)
@@ -66,10 +65,7 @@ func TestCloseReturnsWhatIsBeingPrefetched(t *testing.T) {
 		a := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		o.Store = s.plain
 		b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			time.Sleep(10 * time.Millisecond)
-			return next()
-		})
+		s.store.answer(delayed(10 * time.Millisecond))
 		go a.TryAcquire(1)
 		time.Sleep(time.Millisecond)
 		require.NoError(t, a.Close())
@@ -106,7 +102,7 @@ func TestARefundToAnImmenseBucket(t *testing.T) {
 func TestStatisticsAsksRarely(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
-		for i, answer := range []func(context.Context, func() ([]int64, error)) ([]int64, error){nil, gone, hangs} {
+		for i, answer := range []answer{nil, gone, hangs} {
 			s.store.answer(answer)
 			for range 10 {
 				go l.Statistics()
@@ -125,10 +121,7 @@ func TestStatisticsAsksRarely(t *testing.T) {
 func TestRequestsTravelTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 50, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			time.Sleep(time.Millisecond)
-			return next()
-		})
+		s.store.answer(delayed(time.Millisecond))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		granted, refused := 0, 0
@@ -216,11 +209,7 @@ func TestPrefetchedPermitsAreDropped(t *testing.T) {
 		takes(t, a, 1)
 		require.Equal(t, int64(3), s.store.runs.Load())
 
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			got, err := next()
-			time.Sleep(20 * time.Millisecond)
-			return got, err
-		})
+		s.store.answer(lagging(20 * time.Millisecond))
 		o.Key = "slow"
 		b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Millisecond})
 		runs := s.store.runs.Load()

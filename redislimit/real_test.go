@@ -283,28 +283,3 @@ func child(t *testing.T, addr string) {
 	wg.Wait()
 	require.Positive(t, grants.Load())
 }
-
-// A holder that cannot renew for longer than its TTL finds its context ended before another process is granted the permits, and its
-// release has no effect on other leases.
-func TestAStoppedHolder(t *testing.T) {
-	t.Parallel()
-	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
-		blocked := &counting{Store: store}
-		o := redislimit.StoreOptions{Store: blocked, Key: "key", TTL: time.Second, Timeout: patient}
-		a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1})
-		o.Store = store
-		b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
-		lease := takes(t, a, 1)
-		ctx := redislimit.Context(t.Context(), lease)
-		blocked.answer(gone)
-		theirs, err := b.Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		<-ctx.Done() // TestALeaseIsLost finds that it ends before
-		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
-		blocked.answer(nil)
-		lease.Release()
-		require.Zero(t, b.Available())
-		theirs.Release()
-		require.Equal(t, 1, b.Available())
-	})
-}

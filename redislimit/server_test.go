@@ -2,6 +2,7 @@ package redislimit_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -66,16 +67,53 @@ func serve(t *testing.T) *server {
 	return s
 }
 
+// answer answers a call of the store; next makes the call.
+type answer = func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
+
+var errGone = errors.New("gone")
+
+// gone is the answer of a store that is unreachable.
+func gone(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, errGone }
+
+// lost is an answer that is lost.
+func lost(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+	_, _ = next()
+	return nil, errGone
+}
+
+// hangs is an answer that comes when the context ends.
+func hangs(ctx context.Context, _ func() ([]int64, error)) ([]int64, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// delayed returns an answer to a call that takes d to reach the store.
+func delayed(d time.Duration) answer {
+	return func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+		time.Sleep(d)
+		return next()
+	}
+}
+
+// lagging returns an answer that takes d to come back.
+func lagging(d time.Duration) answer {
+	return func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+		got, err := next()
+		time.Sleep(d)
+		return got, err
+	}
+}
+
 // counting is a store that counts what it is asked, and can be told what to answer.
 type counting struct {
 	redislimit.Store
 
 	runs atomic.Int64
 	mu   sync.Mutex
-	run  func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
+	run  answer
 }
 
-func (c *counting) answer(f func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)) {
+func (c *counting) answer(f answer) {
 	c.mu.Lock()
 	c.run = f
 	c.mu.Unlock()

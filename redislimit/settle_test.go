@@ -88,7 +88,7 @@ func TestSettleIsForAllProcesses(t *testing.T) {
 // permits from its next renewal on.
 func TestSettleWhileTheStoreIsUnreachable(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		for _, answer := range []func(context.Context, func() ([]int64, error)) ([]int64, error){gone, hangs} {
+		for _, answer := range []answer{gone, hangs} {
 			for _, kind := range []string{"bucket", "fixed", "sliding"} {
 				s.redis.FlushAll()
 				l := ofKind(t, kind, s.shared("key"), 10)
@@ -307,10 +307,7 @@ func TestALostRefundCountsAsDone(t *testing.T) {
 		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 		lease := takes(t, l, 6)
 		takes(t, l, 4)
-		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			_, _ = next()
-			return nil, errGone
-		})
+		s.store.answer(lost)
 		runs := s.store.runs.Load()
 		lease = l.Settle(lease, 4)
 		require.Equal(t, 4, lease.Permits())

@@ -29,19 +29,13 @@ func ask(ctx context.Context, l core.Limiter, permits int) *asking {
 	return a
 }
 
-// slowly is a store's reply that takes a while.
-func slowly(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-	time.Sleep(time.Millisecond)
-	return next()
-}
-
 // A caller that the store refuses waits in the queue, if it has room, until Close.
 func TestWaiting(t *testing.T) {
 	for _, kind := range []string{"bucket", "concurrency"} {
 		t.Run(kind, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
 				l := ofKind(t, kind, s.shared("key"), 5)
-				s.store.answer(slowly)
+				s.store.answer(delayed(time.Millisecond))
 				first := ask(t.Context(), l, 5)
 				require.NoError(t, <-first.over)
 				next := ask(t.Context(), l, 5)
@@ -117,7 +111,7 @@ func TestAWaiterWhoseCallTakesLong(t *testing.T) {
 		takes(t, b, 5)
 		waiter := ask(t.Context(), a, 1)
 		before := s.store.runs.Load()
-		s.store.answer(slowly)
+		s.store.answer(delayed(time.Millisecond))
 		time.Sleep(time.Second + time.Millisecond/2) // the call for the waiter is on its way
 		takes(t, b, 1)
 		time.Sleep(time.Second / 2)
@@ -152,7 +146,7 @@ func TestARequestBehindOneWhoseCallerGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
 		takes(t, l, 2)
-		s.store.answer(slowly)
+		s.store.answer(delayed(time.Millisecond))
 		start := time.Now()
 		go l.Available()
 		synctest.Wait()

@@ -88,26 +88,6 @@ func TestAFarServer(t *testing.T) {
 	})
 }
 
-// After a server has closed its connections, it is found again.
-func TestAFarServerAfterItsConnectionsWereLost(t *testing.T) {
-	farAway(t, 1, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
-		together(all)
-		time.Sleep(time.Second)
-		for range 3 {
-			n.Cut()
-			lost := 0
-			for granted := 0; granted == 0; lost++ {
-				require.Less(t, lost, 3, "three decisions lost, and still no connection")
-				granted, _ = together(all)
-				time.Sleep(time.Second)
-			}
-			granted, took := together(all)
-			require.Equal(t, 1, granted)
-			require.Equal(t, roundTrip, took)
-		}
-	})
-}
-
 // Concurrent callers find as many connections, once a probe has reached the server.
 func TestManyCallersOfAFarServer(t *testing.T) {
 	farAway(t, 8, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
