@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -90,9 +87,7 @@ func TestSettle(t *testing.T) {
 				require.NoError(t, err)
 				a, err := c.Do(q)
 				require.NoError(t, err, what)
-				_, err = io.Copy(io.Discard, a.Body)
-				require.NoError(t, err, what)
-				require.NoError(t, a.Body.Close())
+				_ = bodyOf(t, a)
 				require.Eventually(t, func() bool { return before-p.left(0) == test.cost }, time.Minute, time.Millisecond, what)
 				assert.NotContains(t, a.Header, "X-Cost", what)
 				assert.NotContains(t, a.Trailer, "X-Cost", what)
@@ -130,34 +125,6 @@ func TestSettleOfAnUpgrade(t *testing.T) {
 	p.eventually(60)
 }
 
-// TestSettleOverGRPC: the cost of a call stands among its trailers.
-func TestSettleOverGRPC(t *testing.T) {
-	to := h2cBackend(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "application/grpc")
-		if r.URL.Path == "/trailers-only" {
-			w.Header().Set("Grpc-Status", "5")
-			w.Header().Set("X-Cost", "2")
-			return
-		}
-		_, _ = io.WriteString(w, "message")
-		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
-		w.Header().Set(http.TrailerPrefix+"X-Cost", "30")
-	})
-	p := serves(t, "to: "+to+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
-	c := h2cClient(t)
-	for i, test := range []struct {
-		path, status string
-		left         int
-	}{{"/", "0", 70}, {"/trailers-only", "5", 68}, {"/", "0", 38}} {
-		status, _, a := p.calls(c, test.path)
-		assert.Equal(t, test.status, status)
-		assert.NotContains(t, a.Header, "X-Cost")
-		assert.NotContains(t, a.Trailer, "X-Cost", i)
-		p.eventually(test.left)
-	}
-}
-
 // TestSettleOfSeveralPolicies: each policy reads its own field, all fields are taken off, and each of a policy's limits is
 // settled.
 func TestSettleOfSeveralPolicies(t *testing.T) {
@@ -173,9 +140,7 @@ policies:
   also: {limit: fixed 100/1h, settle: X-Cost}
 routes: {/: [rows, also]}
 `)
-	a, err := http.Get("http://" + p.address)
-	require.NoError(t, err)
-	require.NoError(t, a.Body.Close())
+	a, _ := p.gets("GET", "/")
 	assert.NotContains(t, a.Header, "X-Rows")
 	assert.NotContains(t, a.Header, "X-Cost")
 	p.eventually(97)
@@ -203,9 +168,7 @@ func TestSettleADebt(t *testing.T) {
 	status, _ := p.asks("GET", "/?trailer=2147483647")
 	assert.Equal(t, http.StatusOK, status)
 	p.eventually(0)
-	a, err := http.Get("http://" + p.address)
-	require.NoError(t, err)
-	require.NoError(t, a.Body.Close())
+	a, _ := p.gets("GET", "/")
 	assert.Equal(t, http.StatusTooManyRequests, a.StatusCode)
 	assert.Greater(t, len(a.Header.Get("Retry-After")), 9, "hundreds of years: %s", a.Header.Get("Retry-After"))
 }
@@ -251,45 +214,4 @@ func TestSettleWithoutAnAnswer(t *testing.T) {
 	assert.Equal(t, http.StatusBadGateway, status)
 	p.eventually(85)
 	assert.NotContains(t, p.said.String(), "policy global: ")
-}
-
-// TestStressSettle: clients that hang up at any time leave nothing behind: no permit of a concurrency limit,
-// no debt that no one has made.
-func TestStressSettle(t *testing.T) {
-	b := backendOf(t, costly)
-	p := serves(t, "to: "+b.URL+`
-global: {limit: concurrency 64, cost: 2, settle: X-Cost}
-policies: {each: {key: [ip, "header:X-Client"], limit: fixed 1000000/1h, cost: 3, settle: X-Cost}}
-routes: {/: each}
-`)
-	const clients, each = 8, 40
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() {
-			for n := range each {
-				c, err := net.Dial("tcp", p.address)
-				if !assert.NoError(t, err) {
-					return
-				}
-				assert.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
-				query := []string{"header=5", "trailer=4", "announced=6", "header=0", ""}[n%5]
-				_, _ = fmt.Fprintf(c, "GET /?%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Client: %d\r\n\r\n", query, i)
-				switch n % 3 {
-				case 0:
-					_, _ = c.Read(make([]byte, 10))
-				case 1:
-					_, _ = io.ReadAll(io.LimitReader(c, 150))
-				}
-				_ = c.Close()
-			}
-		})
-	}
-	all.Wait()
-	p.eventually(64)
-	for i := range clients {
-		taken := 1_000_000 - p.leftOf("each", "127.0.0.1", strconv.Itoa(i))[0]
-		assert.GreaterOrEqual(t, taken, 0)
-		assert.LessOrEqual(t, taken, each*6)
-	}
-	assert.Equal(t, clients, *p.state.Load().limits.Policies[1].Requests()[0].State().Partitions)
 }

@@ -10,14 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 )
 
 // TestConnections: a connection beyond the limits is closed and takes nothing of the other limits, also if they are rates. One
@@ -27,9 +23,7 @@ func TestConnections(t *testing.T) {
 	to := "to: " + b.URL
 	p := serves(t, to+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
 	served := func(c net.Conn) bool {
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
-			return false
-		}
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			return false
@@ -61,58 +55,21 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestUpgradedBytes: upload and download hold for what is upgraded, to the instant.
-func TestUpgradedBytes(t *testing.T) {
-	for _, upload := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			kind := "download"
-			if upload {
-				kind = "upload"
-			}
-			c, err := config.Parse("limits.yaml", []byte(listen+"to: 127.0.0.1:1\nglobal: {"+kind+": 1MB/s}\n"))
-			require.NoError(t, err)
-			set, err := limits.New(c, nil, limits.NewKeys(1, nil), new(limits.Set))
-			require.NoError(t, err)
-			under, far := net.Pipe()
-			defer func() { _ = far.Close() }()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			require.NoError(t, err)
-			a := &http.Response{Request: r, Body: under}
-			x := &exchange{request: r, endpoint: new(endpoint)}
-			x.endpoint.add(set.Global)
-			x.throttle(a)
-			body := a.Body.(io.ReadWriteCloser)
-			from, to := far, io.ReadWriter(body)
-			start := time.Now()
-			go func() {
-				if upload {
-					_, _ = to.Write(make([]byte, 3_000_000))
-				} else {
-					_, _ = from.Write(make([]byte, 3_000_000))
-				}
-				_ = body.Close()
-			}()
-			var n int64
-			if upload {
-				n, _ = io.Copy(io.Discard, from)
-			} else {
-				n, _ = io.CopyN(io.Discard, to, 3_000_000)
-			}
-			assert.Equal(t, int64(3_000_000), n)
-			assert.Equal(t, 2990*time.Millisecond, time.Since(start), "10 ms of it immediately")
-		})
-	}
-}
-
-// upgraded returns a handler that upgrades and sends back what comes. The upgrading response has the fields, each with its line end.
+// upgraded returns a handler that switches to any protocol that a request names, as servers that speak h2c do, and sends back what
+// comes after that. The response has the fields, each with its line end. Other requests get ok.
 func upgraded(fields string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
+		to := r.Header.Get("Upgrade")
+		if to == "" {
+			_, _ = io.WriteString(w, "ok")
+			return
+		}
 		c, buf, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+fields+"\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade, X-Hop\r\nUpgrade: "+to+"\r\n"+fields+"\r\n")
 		_, _ = io.Copy(c, buf)
 	}
 }
@@ -142,10 +99,16 @@ func echoes(t *testing.T, c net.Conn, in *bufio.Reader, line string) {
 	assert.Equal(t, line+"\n", got)
 }
 
-// TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route.
+// TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route, but not in shadow.
 func TestUpgradesArePaidFor(t *testing.T) {
 	b := backendOf(t, upgraded(""))
-	p := serves(t, "to: "+b.URL+"\nglobal: {upload: 1000/h burst 1000}\npolicies: {a: {key: ip, download: 1000/h burst 1000}}\nroutes: {/: a}\n")
+	p := serves(t, "to: "+b.URL+`
+global: {upload: 1000/h burst 1000}
+policies:
+  a: {key: ip, download: 1000/h burst 1000}
+  b: {limit: concurrency 1, cost: 1, upload: 1/h burst 1, download: 1/h burst 1, shadow: true}
+routes: {/: [a, b]}
+`)
 	c, in, _ := upgrade(t, p.address, "/", "")
 	echoes(t, c, in, "ping")
 	upload, _ := p.state.Load().limits.Global.Bytes()
@@ -153,6 +116,9 @@ func TestUpgradesArePaidFor(t *testing.T) {
 	assert.Equal(t, []int{995}, p.leftOf("a", "127.0.0.1"))
 	_, download := p.state.Load().limits.Policies[1].Bytes()
 	assert.Equal(t, 1, *download.State().Partitions)
+	c, in, _ = upgrade(t, p.address, "/", "")
+	echoes(t, c, in, "pong")
+	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="b",sluice_http_result="shadowed"} 1`)
 }
 
 // TestAccessLog: each request has a line in the combined format, nothing that a client sends breaks it, and a renamed

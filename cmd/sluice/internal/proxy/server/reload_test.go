@@ -114,22 +114,6 @@ routes: {/stays: stays, /: []}
 	assert.Equal(t, 1, goes.Available())
 }
 
-// TestReloadReachesKeys: the limiters that clients have already obey the new terms.
-func TestReloadReachesKeys(t *testing.T) {
-	b := backendOf(t, hello)
-	text := "to: " + b.URL + "\nglobal: {key: ip, limit: fixed %d/1h}\n"
-	p := serves(t, fmt.Sprintf(text, 2))
-	for _, status := range []int{200, 200, 429} {
-		got, _ := p.asks("GET", "/")
-		require.Equal(t, status, got)
-	}
-	p.becomes(fmt.Sprintf(text, 3)) // one more, not three more
-	for _, status := range []int{200, 429} {
-		got, _ := p.asks("GET", "/")
-		require.Equal(t, status, got)
-	}
-}
-
 func TestBadFileChangesNothing(t *testing.T) {
 	b := backendOf(t, hello)
 	good := "to: " + b.URL + "\nglobal: {limit: fixed 1000/1h}\n"

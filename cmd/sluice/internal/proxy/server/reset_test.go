@@ -65,46 +65,6 @@ routes: {/ip: ip, /header: header, /parts/: parts, /free: free}
 	assert.NotContains(t, p.said.String(), "acme", "keys are secrets")
 }
 
-// TestResetOfNothing: what cannot be reset is said, and a mistake never resets all keys.
-func TestResetOfNothing(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
-global: {limit: fixed 100/1h}
-policies: {ip: {key: ip, limit: fixed 1/1h}, parts: {key: [ip, path:1], limit: fixed 1/1h}}
-routes: {/: ip}
-`)
-	_, _ = p.asks("GET", "/")
-	for _, test := range []struct {
-		path, body string
-		status     int
-		text       string
-	}{
-		{"/limits/nosuch/reset", "", 404, `no policy is named "nosuch"`},
-		{"/limits/ip/reset?key=acme", "", 400, `"acme" is not the address of a client`},
-		{"/limits/ip/reset?key=10.0.0.0/8", "", 400, "is not the address of a client"},
-		{"/limits/ip/reset?key=", "", 400, "is not the address"},
-		{"/limits/ip/reset?key=192.0.2.1&key=192.0.2.2", "", 400, "want a value for each part of the key: ip"},
-		{"/limits/parts/reset?key=192.0.2.1", "", 400, "want a value for each part of the key: ip, path:1"},
-		{"/limits/global/reset?key=a", "", 400, "the policy has no key"},
-		{"/limits/ip/reset?keys=127.0.0.1", "", 400, `unknown parameter "keys"`},
-		{"/limits/ip/reset?key=%zz", "", 400, "invalid URL escape"},
-		{"/limits/ip/reset", "key=127.0.0.1", 400, "want the key in the URL"},
-	} {
-		status, body := p.asksAdmin("POST", test.path, test.body)
-		assert.Equal(t, test.status, status, "%v", test)
-		assert.Contains(t, body, test.text)
-	}
-	for _, header := range []string{"Origin", "Sec-Fetch-Site"} {
-		status, _ := p.asksAdmin("POST", "/limits/ip/reset", "", header, "http://127.0.0.1")
-		assert.Equal(t, http.StatusForbidden, status)
-	}
-	status, _ := p.asksAdmin("GET", "/limits/ip/reset", "")
-	assert.Equal(t, http.StatusMethodNotAllowed, status)
-	status, _ = p.asks("GET", "/")
-	assert.Equal(t, http.StatusTooManyRequests, status, "nothing was reset")
-	p.becomes("to: " + b.URL + "\npolicies: {ip: {key: ip, limit: fixed 1/1h}}\nroutes: {/: ip}\nkeys: 1\n")
-}
-
 // TestResetOfAGroup: a key that found no room shares a limiter with others, which is reset.
 func TestResetOfAGroup(t *testing.T) {
 	b := backendOf(t, hello)

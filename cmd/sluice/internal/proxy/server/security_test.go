@@ -1,13 +1,11 @@
 package server
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,29 +34,6 @@ func statusIn(answer string) string {
 	_, after, _ := strings.Cut(answer, " ")
 	status, _, _ := strings.Cut(after, " ")
 	return status
-}
-
-// TestNoWayAroundARoute: no spelling of a path or a host leads past the limits of its route.
-func TestNoWayAroundARoute(t *testing.T) {
-	var reached atomic.Int64
-	b := backendOf(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
-	p := serves(t, "to: "+b.URL+`
-policies:
-  api: {limit: fixed 1/1h}
-routes: {"/api/": api, "example.com/": api, "POST /login": api, "/static/": none, "/": []}
-`)
-	status, _ := p.asks("GET", "/api/x")
-	require.Equal(t, http.StatusOK, status) // the only one
-	for _, request := range []string{
-		"GET /api/x HTTP/1.0\r\nHost: h", "GET /api%2Fx HTTP/1.0\r\nHost: h", "GET /x/%2e%2e/api/x HTTP/1.0\r\nHost: h",
-		"GET /%2fapi/x HTTP/1.0\r\nHost: h", "GET /x%2f..%2fapi/x HTTP/1.0\r\nHost: h", "GET /;a/api/x.txt HTTP/1.0\r\nHost: h",
-		"GET /api;v=1/x.txt HTTP/1.0\r\nHost: h", "POST /static/%2e%2e/login HTTP/1.0\r\nHost: h\r\nContent-Length: 0",
-		"GET / HTTP/1.0\r\nHost: example.com", "GET / HTTP/1.0\r\nHost: EXAMPLE.com", "GET / HTTP/1.0\r\nHost: example.com.",
-		"GET / HTTP/1.0\r\nHost: Example.com.:80", "GET http:%2Fapi%2Fx HTTP/1.0\r\nHost: h", "CONNECT /api/x HTTP/1.0\r\nHost: h",
-	} {
-		p.raw(request+"\r\n\r\n", false)
-		assert.Equal(t, int64(1), reached.Load(), "%q", request)
-	}
 }
 
 // TestClientsThatLeave: under count: failures a client that does not wait for the response has used its permit.
@@ -102,18 +77,6 @@ func TestHalfClose(t *testing.T) {
 	for _, version := range []string{"1.0", "1.1"} {
 		assert.Empty(t, p.raw("GET / HTTP/"+version+"\r\nHost: h\r\n\r\n", true))
 	}
-}
-
-// TestMalformedBody: it is the client's fault, and no backend is to blame.
-func TestMalformedBody(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		hello(w, r)
-	})
-	p := serves(t, "to: "+b.URL+"\n")
-	got := p.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nZZ\r\n\r\n", false)
-	assert.Equal(t, "400", statusIn(got))
-	assert.Contains(t, got, "Connection: close")
 }
 
 // TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all.
@@ -165,40 +128,6 @@ func TestGroupsGiveBack(t *testing.T) {
 	g.Refund(r, l)
 	assert.True(t, g.TryAcquire(r, 3).Acquired())
 	assert.False(t, g.TryAcquire(r, 1).Acquired())
-}
-
-// TestEarlyAnswerAndBody: after a response that did not wait for the body what comes of it is not taken for a request.
-func TestEarlyAnswerAndBody(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nmax-body: 4\n")
-	for body, want := range map[string]string{
-		"Content-Length: 4\r\n\r\nbody":                             "200",
-		"Content-Length: 5\r\n\r\n":                                 "413",
-		"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n":  "200",
-		"Transfer-Encoding: chunked\r\n\r\n5\r\nbody!\r\n0\r\n\r\n": "413",
-	} {
-		c := dial(t, p.address)
-		_, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\n"+body)
-		require.NoError(t, err)
-		a, err := http.ReadResponse(bufio.NewReader(c), nil)
-		require.NoError(t, err)
-		_ = a.Body.Close()
-		assert.Equal(t, want, strconv.Itoa(a.StatusCode), body)
-		assert.Equal(t, want == "413", a.Close, body)
-	}
-}
-
-// TestStar: the target * is no path, and is not redirected to one.
-func TestStar(t *testing.T) {
-	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
-	p := serves(t, "to: "+b.URL+"\n")
-	answer := p.raw("GET * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
-	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
-	p.becomes("to: " + b.URL + "\nglobal: {limit: fixed 1/1h}\n") // the proxy's own response to OPTIONS is under it, too
-	for _, status := range []string{"200", "429"} {
-		answer = p.raw("OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
-		assert.Equal(t, status, statusIn(answer))
-	}
 }
 
 // TestSmuggling: what a client writes as the length of a body, a backend gets one request for each that was limited, with one

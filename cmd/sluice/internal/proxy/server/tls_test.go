@@ -11,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/spec"
 )
 
 // certificate writes that of an httptest server, and its key.
@@ -28,39 +26,24 @@ func certificate(t *testing.T, s *httptest.Server) (cert, key string) {
 	return cert, key
 }
 
-// TestCertificates: their files are read with the configuration, and a limit is changed whatever is in them.
-func TestCertificates(t *testing.T) {
-	b := backendOf(t, hello)
-	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
-	t.Cleanup(secure.Close)
-	cert, key := certificate(t, secure)
-	p := serves(t, "to: "+b.URL+"\ntls: {cert: "+cert+", key: "+key+"}\nglobal: {limit: fixed 1/1h}\n")
-	write(t, cert, "broken")
-	p.reload(true)
-	assert.Contains(t, p.said.String(), "limits.yaml:3:13: tls: failed to find any PEM data")
-	limit, err := spec.Parse("fixed 2/1h")
-	require.NoError(t, err)
-	require.NoError(t, p.change("global", []spec.Limit{limit}))
-	client := secure.Client()
-	for _, want := range []int{200, 200, 429} {
-		a, err := client.Get("https://" + p.address)
-		require.NoError(t, err)
-		_ = a.Body.Close()
-		assert.Equal(t, want, a.StatusCode)
-	}
-}
-
-// TestHTTP2: over TLS, and without where the client knows that it may.
+// TestHTTP2: over TLS, and without where the client knows that it may. The files of TLS are read with the configuration, and a
+// limit is changed whatever is in them.
 func TestHTTP2(t *testing.T) {
 	b := backendOf(t, hello)
 	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
 	t.Cleanup(secure.Close)
 	cert, key := certificate(t, secure)
 	for _, test := range []struct{ scheme, tls string }{
-		{"https", "tls: {cert: " + cert + ", key: " + key + "}\n"},
 		{"http", ""},
+		{"https", "tls: {cert: " + cert + ", key: " + key + "}\n"},
 	} {
-		p := serves(t, "to: "+b.URL+"\n"+test.tls+"global: {key: ip, limit: fixed 2/1h}\n")
+		p := serves(t, "to: "+b.URL+"\n"+test.tls+"global: {key: ip, limit: fixed 1/1h}\n")
+		if test.tls != "" {
+			write(t, cert, "broken")
+			p.reload(true)
+			assert.Contains(t, p.said.String(), "limits.yaml:3:13: tls: failed to find any PEM data")
+		}
+		_, _ = p.asksAdmin("PUT", "/limits/global", `{"limit": "fixed 2/1h"}`)
 		transport := secure.Client().Transport.(*http.Transport).Clone()
 		transport.Protocols = new(http.Protocols)
 		transport.Protocols.SetHTTP2(test.scheme == "https")

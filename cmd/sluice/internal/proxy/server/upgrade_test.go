@@ -2,91 +2,32 @@ package server
 
 import (
 	"bufio"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// switcher is a backend that switches to any protocol that a request names, as servers that speak h2c do, and echoes what
-// comes after that. It reads its requests as text, without net/http.
-type switcher struct {
-	address string
-
-	mu    sync.Mutex
-	heads []string // of its requests
-}
-
-func newSwitcher(t *testing.T) *switcher {
+// switcher returns a backend that switches to any protocol, and what returns the header of its latest request, in lower case.
+func switcher(t *testing.T) (url string, last func() string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &switcher{address: l.Addr().String()}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { s.serve(c) })
-		}
+	var header atomic.Value
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		header.Store(fmt.Sprint(r.Header))
+		upgraded("X-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nX-End: 1\r\n")(w, r)
 	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		all.Wait()
-	})
-	return s
-}
-
-func (s *switcher) serve(c net.Conn) {
-	defer func() { _ = c.Close() }()
-	in := bufio.NewReader(c)
-	for {
-		var head strings.Builder
-		to := ""
-		for {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			head.WriteString(line)
-			if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "upgrade") {
-				to = strings.TrimSpace(value)
-			}
-			if line == "\r\n" {
-				break
-			}
-		}
-		s.mu.Lock()
-		s.heads = append(s.heads, head.String())
-		s.mu.Unlock()
-		if to != "" {
-			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade, X-Hop\r\nUpgrade: "+to+
-				"\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nX-End: 1\r\n\r\n")
-			_, _ = io.Copy(c, in)
-			return
-		}
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-	}
-}
-
-// last returns the header of the latest request, in lower case.
-func (s *switcher) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.ToLower(s.heads[len(s.heads)-1])
+	return b.URL, func() string { return strings.ToLower(header.Load().(string)) }
 }
 
 // TestOnlyWebSocketIsTunneled: no other protocol is: over it a client could send requests that no limit sees.
 func TestOnlyWebSocketIsTunneled(t *testing.T) {
-	b := newSwitcher(t)
-	p := serves(t, "to: http://"+b.address+`
+	to, last := switcher(t)
+	p := serves(t, "to: "+to+`
 policies:
   some: {limit: fixed 1000/1h, upload: 1MiB/s}
 routes: {/limited: some, /exempt: none, /: []}
@@ -111,15 +52,9 @@ routes: {/limited: some, /exempt: none, /: []}
 			"Upgrade: websocket",
 			"Connection: keep-alive\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA",
 		} {
-			c := dial(t, p.address)
-			_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\n"+fields+"\r\n\r\n")
-			require.NoError(t, err)
-			a, err := http.ReadResponse(bufio.NewReader(c), nil)
-			require.NoError(t, err)
-			_ = a.Body.Close()
-			_ = c.Close()
+			a, _ := p.sends("GET " + path + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n\r\n")
 			assert.Equal(t, http.StatusOK, a.StatusCode, "%s %q", path, fields)
-			head := b.last()
+			head := last()
 			assert.NotContains(t, head, "upgrade", "%s %q", path, fields)
 			assert.NotContains(t, head, "settings", "%s %q", path, fields)
 		}
@@ -128,8 +63,8 @@ routes: {/limited: some, /exempt: none, /: []}
 
 // TestWebSocketIsTunneled: also what the client sends together with its request arrives, in order.
 func TestWebSocketIsTunneled(t *testing.T) {
-	b := newSwitcher(t)
-	p := serves(t, "to: http://"+b.address+"\nglobal: {limit: concurrency 1, upload: 1MiB/s}\n")
+	to, last := switcher(t)
+	p := serves(t, "to: "+to+"\nglobal: {limit: concurrency 1, upload: 1MiB/s}\n")
 	for _, token := range []string{"websocket", "WebSocket", "WEBSOCKET"} {
 		c := dial(t, p.address)
 		_, err := io.WriteString(c, "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: "+token+
@@ -140,7 +75,7 @@ func TestWebSocketIsTunneled(t *testing.T) {
 		require.NoError(t, err)
 		_ = a.Body.Close()
 		require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode, token)
-		assert.NotContains(t, b.last(), "settings")
+		assert.NotContains(t, last(), "settings")
 		for _, name := range []string{"X-Hop", "Keep-Alive", "Proxy-Authenticate"} {
 			assert.NotContains(t, a.Header, name)
 		}
