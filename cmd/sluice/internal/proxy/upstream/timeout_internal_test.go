@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"strings"
 	"sync"
 	"testing"
@@ -102,14 +99,13 @@ const ok = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 func TestSilence(t *testing.T) {
 	const soon, slow = silence - 1, 3 * silence
 	for _, test := range []struct {
-		name    string
-		parts   int // of the request's body, each of them slow
-		dial    time.Duration
-		client  time.Duration // before each Read of the response
-		play    func(c net.Conn, r *bufio.Reader)
-		silent  bool // the exchange ends so
-		informs bool // before it responds
-		took    time.Duration
+		name   string
+		parts  int // of the request's body, each of them slow
+		dial   time.Duration
+		client time.Duration // before each Read of the response
+		play   func(c net.Conn, r *bufio.Reader)
+		silent bool // the exchange ends so
+		took   time.Duration
 	}{
 		{name: "answers soon", took: 2 * soon, play: func(c net.Conn, r *bufio.Reader) {
 			takes(r)
@@ -129,7 +125,7 @@ func TestSilence(t *testing.T) {
 			says(c, soon, ok+"do")
 			says(c, slow, "ne")
 		}},
-		{name: "says that it is at work", informs: true, took: 4 * soon, play: func(c net.Conn, r *bufio.Reader) {
+		{name: "says that it is at work", took: 4 * soon, play: func(c net.Conn, r *bufio.Reader) {
 			takes(r)
 			processing := "HTTP/1.1 102 Processing\r\n\r\n"
 			says(c, soon, processing, processing, processing, ok+"done")
@@ -159,41 +155,32 @@ func TestSilence(t *testing.T) {
 			says(c, soon, ok+"done")
 		}},
 	} {
-		for _, traced := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/traced=%v", test.name, traced), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := &far{t: t, play: test.play, delay: test.dial}
-					var body io.Reader
-					if test.parts > 0 {
-						body = &slowly{test.parts, slow}
-					}
-					start := time.Now()
-					got, informed, err := reads(t, f.transport(), traced, body, test.client)
-					assert.Equal(t, test.took, time.Since(start))
-					if test.silent {
-						assert.True(t, IsTimeout(err), "%v", err)
-						return
-					}
-					require.NoError(t, err)
-					assert.Equal(t, "done", got)
-					assert.Equal(t, traced && test.informs, informed, "who had a trace is still told")
-				})
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &far{t: t, play: test.play, delay: test.dial}
+				var body io.Reader
+				if test.parts > 0 {
+					body = &slowly{test.parts, slow}
+				}
+				start := time.Now()
+				got, err := reads(t, f.transport(), body, test.client)
+				assert.Equal(t, test.took, time.Since(start))
+				if test.silent {
+					assert.True(t, IsTimeout(err), "%v", err)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, "done", got)
 			})
-		}
+		})
 	}
 }
 
-// reads sends a request and reads the response. It also reports whether its own trace was told of a 102.
-func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, pause time.Duration) (text string, informed bool, _ error) {
+// reads sends a request and reads the response.
+func reads(t *testing.T, by http.RoundTripper, body io.Reader, pause time.Duration) (text string, _ error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if traced {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
-			informed = status == http.StatusProcessing
-			return nil
-		}})
-	}
 	method := http.MethodGet
 	if body != nil {
 		method = http.MethodPost
@@ -205,7 +192,7 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 	}
 	a, err := by.RoundTrip(r)
 	if err != nil {
-		return "", informed, err
+		return "", err
 	}
 	defer func() { _ = a.Body.Close() }()
 	var got []byte
@@ -214,10 +201,10 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 		n, err := a.Body.Read(p)
 		got = append(got, p[:n]...)
 		if errors.Is(err, io.EOF) {
-			return string(got), informed, nil
+			return string(got), nil
 		}
 		if err != nil {
-			return string(got), informed, err
+			return string(got), err
 		}
 	}
 }
@@ -236,7 +223,7 @@ func TestSlowUpload(t *testing.T) {
 		}}
 		body := io.MultiReader(strings.NewReader(begin), &slowly{1, slow})
 		start := time.Now()
-		got, _, err := reads(t, f.transport(), false, &upload{body, int64(len(begin) + len("part"))}, 0)
+		got, err := reads(t, f.transport(), &upload{body, int64(len(begin) + len("part"))}, 0)
 		require.NoError(t, err)
 		assert.Equal(t, "done", got)
 		assert.Equal(t, slow+silence-1, time.Since(start))
@@ -266,7 +253,7 @@ func TestIdleConnection(t *testing.T) {
 				}}
 				b := f.transport()
 				for range 3 {
-					got, _, err := reads(t, b, true, nil, 0)
+					got, err := reads(t, b, nil, 0)
 					require.NoError(t, err)
 					assert.Equal(t, "done", got)
 					time.Sleep(test.pause)
@@ -287,10 +274,10 @@ func TestSilenceIsNotRetried(t *testing.T) {
 			says(c, 3*silence, ok+"done")
 		}}
 		b := f.transport()
-		_, _, err := reads(t, b, true, nil, 0)
+		_, err := reads(t, b, nil, 0)
 		require.NoError(t, err)
 		start := time.Now()
-		_, _, err = reads(t, b, true, nil, 0)
+		_, err = reads(t, b, nil, 0)
 		require.ErrorIs(t, err, errTimeout)
 		assert.Equal(t, silence, time.Since(start))
 		assert.Equal(t, 1, f.dials)
@@ -363,7 +350,7 @@ func TestSilenceOverHTTP2(t *testing.T) {
 				return ours, nil
 			}, silence, false)
 			start := time.Now()
-			text, _, err := reads(t, p.http2, false, nil, 0)
+			text, err := reads(t, p.http2, nil, 0)
 			if deaf {
 				assert.True(t, IsTimeout(err), "%v", err)
 				assert.Equal(t, silence, time.Since(start))
