@@ -111,7 +111,7 @@ func (r *running) asks(method, path string, header ...string) (int, string) {
 	return a.StatusCode, body
 }
 
-// sends sends a text on a connection and returns the response with its body.
+// sends writes a text to a connection and returns the response with its body.
 func sends(t *testing.T, c net.Conn, in *bufio.Reader, text string) (*http.Response, string) {
 	t.Helper()
 	_, err := io.WriteString(c, text)
@@ -121,7 +121,7 @@ func sends(t *testing.T, c net.Conn, in *bufio.Reader, text string) (*http.Respo
 	return a, bodyOf(t, a)
 }
 
-// sends sends a text on a connection of its own and returns the response with its body.
+// sends writes a text to a connection of its own and returns the response with its body.
 func (r *running) sends(text string) (*http.Response, string) {
 	r.t.Helper()
 	c := dial(r.t, r.address)
