@@ -3,6 +3,7 @@ package accesslog
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,54 +11,22 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// field is a part of a record that a JSON object may have.
-type field uint8
-
-const (
-	timeField field = iota
-	durationField
-	statusField
-	keyField
-	clientField
-	userField
-	hostField
-	methodField
-	pathField
-	refererField
-	agentField
-	costField
-	requestField
-	fieldCount
-)
-
-// fieldNames are those that [New] takes.
-var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent", "cost", "request"}
-
-// source says where a field may be found.
-type source struct {
-	field field
-	rank  int // of several sources of a field that an object has, the least counts
-	unit  time.Duration
-
-	guessed bool // the unit is
-}
-
-// knownPaths are where the fields are if the fields do not say: under their own names, or where Traefik, Caddy, Envoy, pino and
-// nginx (under the names of its variables) have them. The first that an object has counts.
-var knownPaths = [fieldCount]string{
-	timeField:     "StartUTC start_time time ts timestamp @timestamp msec time_iso8601 time_local",
-	durationField: "duration Duration:ns request_time responseTime:ms",
-	statusField:   "status DownstreamStatus response_code res.statusCode",
-	keyField:      "key",
-	clientField:   "client ClientHost request.client_ip request.remote_ip downstream_remote_address remote_addr req.remoteAddress",
-	userField:     "user ClientUsername user_id remote_user",
-	hostField:     "host RequestHost request.host http_host authority",
-	methodField:   "method RequestMethod request.method request_method req.method",
-	pathField:     "path RequestPath request.uri request_uri req.url",
-	refererField:  "referer request_Referer http_referer",
-	agentField:    "agent request_User-Agent http_user_agent user_agent",
-	costField:     "cost",
-	requestField:  "request",
+// fields are the parts of a record that a JSON object may have, under the names that [New] takes, and the paths where they are if
+// the user does not say: the names of Traefik, Caddy, Envoy, pino and nginx's variables. The first that an object has counts.
+var fields = [...]struct{ name, paths string }{
+	{"time", "StartUTC start_time time ts timestamp @timestamp msec time_iso8601 time_local"},
+	{"duration", "duration Duration:ns request_time responseTime:ms"},
+	{"status", "status DownstreamStatus response_code res.statusCode"},
+	{"key", "key"},
+	{"client", "client ClientHost request.client_ip request.remote_ip downstream_remote_address remote_addr req.remoteAddress"},
+	{"user", "user ClientUsername user_id remote_user"},
+	{"host", "host RequestHost request.host http_host authority"},
+	{"method", "method RequestMethod request.method request_method req.method"},
+	{"path", "path RequestPath request.uri request_uri req.url"},
+	{"referer", "referer request_Referer http_referer"},
+	{"agent", "agent request_User-Agent http_user_agent user_agent"},
+	{"cost", "cost"},
+	{"request", "request"}, // after method and path, which it has only if they are missing
 }
 
 // ofEnvoy are names that show an object to be of Envoy, whose duration is in milliseconds.
@@ -69,101 +38,83 @@ var ofEnvoy = map[string]bool{
 // ofPrograms are names that lines have which a program logs about itself.
 var ofPrograms = map[string]bool{"level": true, "msg": true, "message": true, "severity": true, "event": true}
 
-// jsonLines parses lines that are JSON objects, in one pass but for paths that are more than names.
+// units may follow the path of a duration.
+var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
+
+// jsonLines parses lines that are JSON objects.
 type jsonLines struct {
-	tree  *member
-	deep  map[string][]source // by gjson path
-	named [fieldCount]bool    // the user says where the field is
+	sources [len(fields)][]source // by field
+	named   map[string]bool       // fields that the user has named
+	roots   map[string]int        // the places in members of the names with which paths start
+	members []gjson.Result        // of the current object
 
 	timeless, others int    // objects without a time, and with a time that are no requests
 	badTime          string // a time that cannot be read
 }
 
-// member is what a name in an object is: sources, or an object that has them.
-type member struct {
-	sources []source
-	inside  map[string]*member
+// source is where a field may be: at the rest of a path in the member at root.
+type source struct {
+	root    int
+	rest    string        // "": the member itself
+	unit    time.Duration // of a duration
+	guessed bool          // the unit is
 }
 
 // newJSONLines reads time=ts,key=client.id,duration=took:ms.
 func newJSONLines(text string) (*jsonLines, error) {
-	paths := knownPaths
-	j := &jsonLines{tree: new(member), deep: make(map[string][]source)}
-	if text != "" {
-		for pair := range strings.SplitSeq(text, ",") {
-			name, path, ok := strings.Cut(pair, "=")
-			f := fieldOf(name)
-			if !ok || path == "" || strings.Contains(path, " ") {
-				return nil, fmt.Errorf("%q is not a list such as time=ts,key=client,duration=took:ms: %q is not NAME=PATH", text, pair)
-			}
-			if f == fieldCount {
-				return nil, fmt.Errorf("%q is not a field; use %s", name, strings.Join(fieldNames[:], ", "))
-			}
-			paths[f], j.named[f] = path, true
-			for known := range strings.FieldsSeq(knownPaths[f]) {
-				if strings.HasPrefix(known, path+":") {
-					paths[f] = known // the unit is known too
-				}
+	j := &jsonLines{named: make(map[string]bool), roots: make(map[string]int)}
+	paths := fields
+	for pair := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		name, path, ok := strings.Cut(pair, "=")
+		if !ok || path == "" || strings.Contains(path, " ") {
+			return nil, fmt.Errorf("%q is not a list such as time=ts,key=client,duration=took:ms: %q is not NAME=PATH", text, pair)
+		}
+		i := slices.IndexFunc(fields[:], func(f struct{ name, paths string }) bool { return f.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%q is not a field; use %s", name, fieldNames())
+		}
+		paths[i].paths, j.named[name] = path, true
+		for known := range strings.FieldsSeq(fields[i].paths) {
+			if strings.HasPrefix(known, path+":") {
+				paths[i].paths = known // the unit is known too
 			}
 		}
 	}
-	for f, list := range paths {
-		for rank, path := range strings.Fields(list) {
-			j.add(path, source{field: field(f), rank: rank, unit: time.Second, guessed: path != "request_time"})
+	for i, f := range paths {
+		for path := range strings.FieldsSeq(f.paths) {
+			s := source{unit: time.Second, guessed: path != "request_time"}
+			if at := strings.LastIndexByte(path, ':'); at > 0 && f.name == "duration" && units[path[at+1:]] != 0 {
+				s.unit, s.guessed, path = units[path[at+1:]], false, path[:at]
+			}
+			s.root, s.rest = j.root(path)
+			j.sources[i] = append(j.sources[i], s)
 		}
 	}
+	j.members = make([]gjson.Result, len(j.roots))
 	return j, nil
 }
 
-func fieldOf(name string) field {
-	for f, n := range fieldNames {
-		if n == name {
-			return field(f)
-		}
+// root splits a path into its first name and the rest. A path that starts with something else starts at the whole object.
+func (j *jsonLines) root(path string) (root int, rest string) {
+	name, rest, _ := strings.Cut(path, ".")
+	if strings.ContainsAny(name, `*?\\|#`) {
+		name, rest = "", path
 	}
-	return fieldCount
+	if _, ok := j.roots[name]; !ok {
+		j.roots[name] = len(j.roots)
+	}
+	return j.roots[name], rest
 }
 
-// units may follow the path of a duration.
-var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
-
-func (j *jsonLines) add(path string, s source) {
-	if i := strings.LastIndexByte(path, ':'); i > 0 && s.field == durationField {
-		if unit, ok := units[path[i+1:]]; ok {
-			path, s.unit, s.guessed = path[:i], unit, false
-		}
+func fieldNames() string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
 	}
-	if !isNames(path) {
-		j.deep[path] = append(j.deep[path], s)
-		return
-	}
-	m := j.tree
-	for name := range strings.SplitSeq(path, ".") {
-		if m.inside == nil {
-			m.inside = make(map[string]*member)
-		}
-		if m.inside[name] == nil {
-			m.inside[name] = new(member)
-		}
-		m = m.inside[name]
-	}
-	m.sources = append(m.sources, s)
-}
-
-// isNames reports whether a path of gjson is nothing but names with dots between them.
-func isNames(path string) bool {
-	for name := range strings.SplitSeq(path, ".") {
-		if _, err := strconv.Atoi(name); err == nil || name == "" { // an index into an array
-			return false
-		}
-		for i, c := range name {
-			letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
-			if !letter && c != '_' && c != '-' && (c != '@' || i > 0 || name != "@timestamp") {
-				return false
-			}
-		}
-	}
-	return true
+	return strings.Join(names, ", ")
 }
 
 func (j *jsonLines) parse(line []byte, r *Record) bool {
@@ -175,129 +126,116 @@ func (j *jsonLines) parse(line []byte, r *Record) bool {
 	if !whole.IsObject() {
 		return false
 	}
-	p := objectParser{r: r}
-	p.walk(whole, j.tree)
-	for path, sources := range j.deep {
-		p.read(sources, whole.Get(path))
+	clear(j.members)
+	if root, ok := j.roots[""]; ok {
+		j.members[root] = whole
+	}
+	var o object
+	whole.ForEach(func(name, v gjson.Result) bool {
+		root, known := j.roots[name.Str]
+		o.unknown = o.unknown || !known
+		o.program = o.program || ofPrograms[name.Str]
+		o.envoy = o.envoy || ofEnvoy[name.Str]
+		if known && j.members[root].Type == gjson.Null { // the first of that name counts, but null is as if it were not there
+			j.members[root] = v
+		}
+		return true
+	})
+	for i, f := range fields {
+		for _, s := range j.sources[i] {
+			v := j.members[s.root]
+			if s.rest != "" {
+				v = v.Get(s.rest)
+			}
+			if v.Type != gjson.Null && r.setJSON(f.name, s, v) {
+				o.found(f.name, j.named[f.name])
+				break
+			}
+			if v.Type != gjson.Null && f.name == "time" {
+				j.badTime = v.String()
+			}
+		}
 	}
 	switch {
-	case p.badTime != "":
-		j.badTime = p.badTime
-		return false
-	case p.seen[timeField] == 0:
+	case !o.timed:
 		j.timeless++
 		return false
-	case !j.isRequest(&p):
+	case !o.isRequest(r, j.named["time"]):
 		j.others++
 		return false
 	}
-	if r.Unit != 0 && p.envoy {
+	if r.Unit != 0 && o.envoy {
 		r.Took, r.Unit = r.Took/int64(time.Second/time.Millisecond), time.Millisecond
 	}
 	return true
 }
 
+// object is what tells whether an object is a request.
+type object struct {
+	timed   bool
+	signs   int  // of a request: a method, a path, a status
+	named   bool // it has a field that the user has named, besides the time
+	unknown bool // it has a member that is no field
+	program bool // it has one of ofPrograms
+	envoy   bool // it has one of ofEnvoy
+}
+
+func (o *object) found(field string, named bool) {
+	switch field {
+	case "time":
+		o.timed = true
+		return
+	case "method", "path", "status", "request":
+		o.signs++
+	}
+	o.named = o.named || named
+}
+
 // isRequest reports whether an object with a time is a request, and not what a program logs about itself: it has a method, a
 // path or a status, or what the user has named, or nothing besides the fields.
-func (j *jsonLines) isRequest(p *objectParser) bool {
-	signs := 0
-	for _, f := range []field{methodField, pathField, statusField, requestField} {
-		if p.seen[f] > 0 {
-			signs++
-		}
+func (o *object) isRequest(r *Record, timeNamed bool) bool {
+	switch {
+	case o.named:
+		return true
+	case o.program:
+		return o.signs > 1 || r.Method != nil
 	}
-	for f := range fieldCount {
-		if f != timeField && j.named[f] && p.seen[f] > 0 {
-			return true
-		}
-	}
-	if p.program {
-		return signs > 1 || p.r.Method != nil
-	}
-	return signs > 0 || j.named[timeField] || !p.unknown
+	return o.signs > 0 || timeNamed || !o.unknown
 }
 
-// objectParser reads one object.
-type objectParser struct {
-	r       *Record
-	seen    [fieldCount]int // 1 and the rank of what was read; 0: nothing
-	badTime string          // the time, if it cannot be read
-	unknown bool            // there is a member that is no field
-	program bool            // there is one of ofPrograms
-	envoy   bool            // there is one of ofEnvoy
-}
-
-func (p *objectParser) walk(object gjson.Result, m *member) {
-	object.ForEach(func(name, v gjson.Result) bool {
-		next := m.inside[name.Str]
-		p.program = p.program || ofPrograms[name.Str]
-		p.envoy = p.envoy || ofEnvoy[name.Str]
-		p.unknown = p.unknown || next == nil
-		if next != nil {
-			if len(next.sources) > 0 {
-				p.read(next.sources, v)
-			}
-			if next.inside != nil && v.IsObject() {
-				p.walk(v, next)
-			}
-		}
-		return p.badTime == ""
-	})
-}
-
-// read reads a value, unless a better source has been read, or the same: of a name that an object has twice the first
-// counts.
-func (p *objectParser) read(sources []source, v gjson.Result) {
-	if v.Type == gjson.Null { // as if it were not there
-		return
-	}
-	for _, s := range sources {
-		if seen := p.seen[s.field]; seen == 0 || seen > s.rank+1 {
-			if s.field == requestField && v.Type != gjson.String {
-				continue // Caddy's is an object
-			}
-			p.seen[s.field] = s.rank + 1
-			p.set(s, v)
-		}
-	}
-}
-
-// set sets a field. A value that cannot be read is as if it were not there, but for the time.
-func (p *objectParser) set(s source, v gjson.Result) {
-	r := p.r
-	switch s.field {
-	case timeField:
-		at, ok := jsonTime(v)
-		if r.At = at; !ok {
-			p.badTime = v.String()
-		}
-	case durationField:
+// setJSON sets a field, and reports whether the value is of that field. An optional value that cannot be read counts as missing.
+func (r *Record) setJSON(field string, s source, v gjson.Result) (ok bool) {
+	switch field {
+	case "time":
+		r.At, ok = jsonTime(v)
+		return ok
+	case "duration":
 		if known([]byte(v.String())) == nil {
-			return // nginx has "-" or "" where there is none
+			return false // nginx has "-" or "" where there is none
 		}
-		r.Took, r.Unit, r.Unread = 0, 0, false
 		ns, plain, ok := jsonDuration(v, s.unit)
-		switch {
-		case !ok:
-			r.Unread = true
-		case s.guessed && plain:
-			r.Took, r.Unit = ns, s.unit
-		default:
-			r.Took = ns
+		r.Took, r.Unread = ns, !ok
+		if s.guessed && plain {
+			r.Unit = s.unit
 		}
-	case statusField:
-		r.Status = max(int(v.Int()), 0)
+	case "status":
+		r.Status = int(v.Int())
 		if v.Type == gjson.String && r.Status == 0 || r.Status > 999 {
 			r.Status = 0
-			p.seen[statusField] = 0 // "ok" is about something else
+			return false // "ok" is about something else
 		}
-	case requestField:
+		r.Status = max(r.Status, 0)
+	case "request":
+		if v.Type != gjson.String {
+			return false // Caddy's is an object
+		}
 		if line := []byte(v.String()); r.Method == nil && r.Path == nil && isRequest(line) {
 			r.setRequest(line)
 		}
 	default:
-		*r.text(fieldNames[s.field]) = known([]byte(v.String()))
+		*r.text(field) = known([]byte(v.String()))
 	}
+	return true
 }
 
 // jsonTime reads a time: RFC 3339, that of access logs, or a Unix time.
