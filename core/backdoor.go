@@ -49,6 +49,14 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	BindingRoots:    func(limiter any) []any { return allRoots(limiter.(Limiter), true) },
 	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
 
+	Terms: func(limiter any) *machine.Terms {
+		e := engineOf(limiter)
+		if e == nil {
+			return nil
+		}
+		t := e.current().Terms
+		return &t
+	},
 	Grants: grants,
 	ChainLike: func(limiters, like any) any {
 		c := &ChainedLimiter{limiters: limiters.([]Limiter)}

@@ -90,6 +90,8 @@ import (
 	"context"
 	"reflect"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // Permits are the plain permits of one concurrency limiter. It is safe for concurrent use.
@@ -271,6 +273,9 @@ type Ways[L any] struct {
 	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of any other
 	// limiter the leases may hold permits until they are released.
 	ReturnsWithTime func(limiter any) bool
+
+	// Terms returns the current terms of one of core's four limiters, and nil for anything else.
+	Terms func(limiter any) *machine.Terms
 
 	// Grants returns a function that returns leases of no permits, as core.Grant does: the first release of
 	// each calls release. The next one may be had once the one before was released, also in release. None

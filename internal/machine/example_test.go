@@ -11,7 +11,7 @@ import (
 // A bucket of 2, one token a second, and requests that may wait.
 func Example() {
 	type request struct{ name string }
-	m := machine.New[request](machine.Terms{
+	m := machine.New[request](&machine.Terms{
 		Kind: machine.TokenBucket, Limit: 2, Step: 1, Span: int64(time.Second), QueueLimit: 2,
 	})
 	now := int64(0)

@@ -6,7 +6,7 @@
 // An instant is a number of nanoseconds since the limiter's creation. Instants do not decrease
 // from call to call, except those of a [Calendar]. A caller advances time before it calls anything else:
 //
-//	m := machine.New[request](machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
+//	m := machine.New[request](&machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
 //	m.Advance(now) // waiters are served, each at its own instant, however late this comes
 //	for w := m.Decided(); w != nil; w = w.Next() {
 //		// w.Answer says how and when; w.Value is the caller's
@@ -36,15 +36,15 @@ type Machine[Value any] struct {
 }
 
 // New returns a started machine with an account of its own.
-func New[Value any](t Terms) *Machine[Value] {
+func New[Value any](t *Terms) *Machine[Value] {
 	m := new(Machine[Value])
 	switch t.Kind {
 	case TokenBucket:
-		m.Start(new(Bucket), &t, 0)
+		m.Start(new(Bucket), t, 0)
 	case Window:
-		m.Start(new(Segments), &t, 0)
+		m.Start(new(Segments), t, 0)
 	default:
-		m.Start(new(Permits), &t, 0)
+		m.Start(new(Permits), t, 0)
 	}
 	return m
 }

@@ -32,7 +32,7 @@ func TestManyWaitersCostNothing(t *testing.T) {
 func amongWaiters(name string, terms machine.Terms, n int) map[string]time.Duration {
 	const rounds = 200
 	terms.QueueLimit = 10 * n
-	m := machine.New[int](terms)
+	m := machine.New[int](&terms)
 	m.Try(0, 10)
 	waiters := make([]*machine.Waiter[int], n)
 	for i := range waiters {

@@ -58,7 +58,7 @@ type ending struct {
 }
 
 func newPlayer(t Terms, late bool) *player {
-	return &player{m: New[int](t), late: late, queued: map[int]*Waiter[int]{}}
+	return &player{m: New[int](&t), late: late, queued: map[int]*Waiter[int]{}}
 }
 
 // pass lets time pass.

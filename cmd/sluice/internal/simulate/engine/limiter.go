@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/calendar"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -13,12 +13,14 @@ import (
 // limiter is one limiter in virtual time: that of one key of one rule. Instants are nanoseconds since the first request,
 // at which windows are anchored, but for those of the calendar.
 type limiter struct {
-	machine.Machine[*visit]
+	*machine.Machine[*visit]
 
 	alarm int64 // the instant of the earliest event that will look at the queue
 }
 
-// terms returns a limit as a machine wants it, from the options that core would have.
+var ways = backdoor.Core[core.Lease]()
+
+// terms returns the terms of the limiter that core would make of a limit.
 func terms(l spec.Limit) (*machine.Terms, error) {
 	made, err := l.New("")
 	if err != nil {
@@ -27,37 +29,10 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	if l.Kind == spec.Blocked {
 		return nil, errors.New("a blocked limit rejects every request: there is nothing to simulate")
 	}
-	t := new(machine.Terms)
-	order := core.OldestFirst
-	switch l := made.(type) {
-	case *core.ConcurrencyLimiter:
-		o := l.Options()
-		t.Kind, t.Limit, t.QueueLimit, order = machine.Concurrency, o.PermitLimit, o.QueueLimit, o.QueueOrder
-	case *core.TokenBucket:
-		o := l.Options()
-		t.Kind, t.Limit, t.QueueLimit, order = machine.TokenBucket, o.TokenLimit, o.QueueLimit, o.QueueOrder
-		t.Step, t.Span = o.TokensPerPeriod, int64(o.ReplenishmentPeriod)
-	case *core.FixedWindow:
-		o := l.Options()
-		t.Kind, t.Limit, t.QueueLimit, order = machine.Window, o.PermitLimit, o.QueueLimit, o.QueueOrder
-		t.Step, t.Span = 1, int64(o.Window)
-		if o.Calendar != (core.Calendar{}) {
-			t.Calendar = &machine.Calendar{Calendar: calendar.Calendar(o.Calendar)} // see placed
-		}
-	case *core.SlidingWindow:
-		o := l.Options()
-		t.Kind, t.Limit, t.QueueLimit, order = machine.Window, o.PermitLimit, o.QueueLimit, o.QueueOrder
-		t.Step, t.Span = o.SegmentsPerWindow, int64(o.Window)
-	default: // unlimited
-		t.Kind, t.Limit = machine.Concurrency, math.MaxInt
+	if t := ways.Terms(made); t != nil {
+		return t, nil
 	}
-	switch order {
-	case core.NewestFirst:
-		t.Mode |= machine.NewestFirst
-	case core.FairShare:
-		t.Mode |= machine.FairShare
-	}
-	return t, nil
+	return &machine.Terms{Kind: machine.Concurrency, Limit: math.MaxInt}, nil // unlimited
 }
 
 // placed returns the terms of windows of the calendar, if instant 0 is at a Unix time in nanoseconds.
@@ -66,19 +41,6 @@ func placed(t *machine.Terms, zero int64) *machine.Terms {
 	p.Calendar = &machine.Calendar{Calendar: t.Calendar.Calendar, Zero: zero}
 	p.Enter(0)
 	return &p
-}
-
-func newLimiter(t *machine.Terms) *limiter {
-	m := &limiter{alarm: machine.Never}
-	switch t.Kind {
-	case machine.TokenBucket:
-		m.Start(new(machine.Bucket), t, 0)
-	case machine.Window:
-		m.Start(new(machine.Segments), t, 0)
-	default:
-		m.Start(new(machine.Permits), t, 0)
-	}
-	return m
 }
 
 // grant returns the latest grant, of n permits, as a refund wants it.

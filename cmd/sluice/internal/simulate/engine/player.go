@@ -190,7 +190,7 @@ func (p *Player) limiter(s *Step) *limiter {
 	}
 	m := p.limiters[s.ID]
 	if m == nil {
-		m = newLimiter(p.terms(s.Rule))
+		m = &limiter{machine.New[*visit](p.terms(s.Rule)), machine.Never}
 		p.limiters[s.ID] = m
 	}
 	return m
