@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"html"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
 // document is a page of HTML that is being written. It is written here and not by html/template: a template calls methods by their
@@ -53,7 +55,7 @@ func (d *document) summary(r *result, v report) {
 	d.add(`<table>
 <tr><th></th><th>granted</th><th></th><th>of them queued</th><th>rejected</th><th></th></tr>
 `)
-	d.variant("this limit", variant{v.Granted, v.Queued, v.Rejected}, v.Requests)
+	d.variant("this limit", v.Counts, v.Requests)
 	d.variant("half of it", v.Half, v.Requests)
 	d.variant("twice it", v.Twice, v.Requests)
 	d.add("</table>\n")
@@ -64,12 +66,12 @@ func (d *document) summary(r *result, v report) {
 }
 
 // variant writes a row of the table of limits.
-func (d *document) variant(name string, v variant, requests int) {
+func (d *document) variant(name string, v engine.Counts, requests int) {
 	d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
 		name, thousands(v.Granted), percent(v.Granted, requests), thousands(v.Queued), thousands(v.Rejected), percent(v.Rejected, requests))
 }
 
-func (d *document) keys(keys []key) {
+func (d *document) keys(keys []engine.KeyRow) {
 	if len(keys) == 0 {
 		return
 	}
@@ -77,14 +79,14 @@ func (d *document) keys(keys []key) {
 <tr><th>key</th><th>requests</th><th>granted</th><th>queued</th><th>rejected</th></tr>
 `)
 	for _, k := range keys {
-		d.add("<tr><td>%v %v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
-			k.Policy, k.Key, thousands(k.Requests), thousands(k.Granted), thousands(k.Queued), thousands(k.Rejected))
+		d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
+			k.Name, thousands(k.Requests), thousands(k.Granted), thousands(k.Queued), thousands(k.Rejected))
 	}
 	d.add("</table>\n")
 }
 
 // flows writes the table of flows.
-func (d *document) flows(flows []flow) {
+func (d *document) flows(flows []engine.FlowRow) {
 	if len(flows) == 0 {
 		return
 	}
@@ -92,8 +94,8 @@ func (d *document) flows(flows []flow) {
 <tr><th>flow</th><th>requests</th><th>granted</th><th>rejected</th><th>waited</th><th>p50</th><th>p90</th><th>p99</th><th>longest</th></tr>
 `)
 	for _, f := range flows {
-		d.add("<tr><td>%v %v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
-			f.Policy, f.Key, f.Requests, f.Granted, f.Rejected, f.Queued,
+		d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
+			f.Name, f.Requests, f.Granted, f.Rejected, f.Queued,
 			round(f.Wait.P50), round(f.Wait.P90), round(f.Wait.P99), round(f.Wait.Max))
 	}
 	d.add("</table>\n")

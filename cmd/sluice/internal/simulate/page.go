@@ -140,12 +140,11 @@ func labelEvery(bins int, width int64) int {
 }
 
 // rejections draws the keys with the most rejections; "" if there are none.
-func rejections(keys []key) (markup, error) {
+func rejections(keys []engine.KeyRow) (markup, error) {
 	var counts []float64
 	var names []string
 	for _, k := range slices.Backward(keys) { // the first bar is at the bottom
-		if k.Rejected > 0 && k.name() != "" {
-			name := []rune(k.name())
+		if name := []rune(k.Name.String()); k.Rejected > 0 && len(name) > 0 {
 			counts, names = append(counts, float64(k.Rejected)), append(names, string(name[:min(len(name), 40)]))
 		}
 	}

@@ -2,9 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,19 +19,6 @@ import (
 type question struct {
 	Log   string
 	Input play.Input
-}
-
-// answers plays the questions as the playground's server does.
-func answers(t *testing.T, questions []question) (all []play.Output) {
-	t.Helper()
-	for _, q := range questions {
-		p := new(play.Page)
-		p.Load([]byte(q.Log))
-		out, err := p.Play(t.Context(), q.Input)
-		require.NoError(t, err)
-		all = append(all, out)
-	}
-	return all
 }
 
 // recorder is simulate's count, with a record of its decisions.
@@ -52,42 +38,41 @@ func (r *recorder) Reject(now int64, q *engine.Request, s *engine.Step) {
 	r.decisions = append(r.decisions, play.Decision{At: now, Arrived: q.At, Key: q.Steps[0].ID})
 }
 
-// decided returns simulate's decisions: from its flags, by the path of its requests.
-func decided(t *testing.T, q question) []play.Decision {
+// recorded returns what simulate decides: from its flags, by the path of its requests.
+func recorded(t *testing.T, q question) *recorder {
 	t.Helper()
 	f := flags{limit: q.Input.Limits[0], key: q.Input.Key}
 	p, err := f.plan()
 	require.NoError(t, err)
-	var r recorder
-	pl := engine.NewPlayer(&r, 1)
-	var base int64
+	r := new(recorder)
+	var requests iter.Seq[engine.Request]
+	var failed error
+	moved := 0
 	if q.Input.Arrivals != "" {
 		a, err := engine.ParseArrivals(q.Input.Arrivals, q.Input.Seed)
 		require.NoError(t, err)
 		a, err = a.Taking(q.Input.Takes)
 		require.NoError(t, err)
-		for one := range engine.FromFirst(a.Requests(p), &base) {
-			pl.Play(&one)
+		requests = a.Requests(p)
+	} else {
+		lines, err := accesslog.New(q.Input.Fields)
+		require.NoError(t, err)
+		l, err := openLog("-", strings.NewReader(q.Log), lines, p)
+		require.NoError(t, err)
+		go l.run(t.Context())
+		requests = merge([]*log{l}, &failed)
+		if !q.Input.Exact {
+			requests = engine.Spread(requests, &moved)
 		}
-		pl.Finish()
-		return r.decisions
 	}
-	lines, err := accesslog.New(q.Input.Fields)
-	require.NoError(t, err)
-	l, err := openLog("-", strings.NewReader(q.Log), lines, p)
-	require.NoError(t, err)
-	go l.run(t.Context())
-	var failed error
-	requests, moved := merge([]*log{l}, &failed), 0
-	if !q.Input.Exact {
-		requests = engine.Spread(requests, &moved)
-	}
+	pl := engine.NewPlayer(r, 1)
+	var base int64
 	for one := range engine.FromFirst(requests, &base) {
 		pl.Play(&one)
 	}
 	pl.Finish()
 	require.NoError(t, failed)
-	return r.decisions
+	return r
 }
 
 // questions are limits of all kinds on traffic of all kinds.
@@ -123,35 +108,19 @@ func questions() (all []question) {
 }
 
 // TestPlaygroundDecidesAlike: the playground makes every decision that simulate makes, in the same order and at the
-// same nanosecond, for requests of the same keys.
+// same nanosecond, for requests of the same keys, and counts alike.
 func TestPlaygroundDecidesAlike(t *testing.T) {
-	all := questions()
-	for i, out := range answers(t, all) {
-		q := all[i]
+	for _, q := range questions() {
 		what := fmt.Sprintf("%s on %s%s by %q", q.Input.Limits[0], q.Input.Arrivals, q.Input.Fields, q.Input.Key)
-		require.Empty(t, out.Error, what)
-		want := decided(t, q)
-		assert.Greater(t, len(want), 700, what)
-		assert.Equal(t, want, out.Results[0].Decisions, what)
-	}
-}
-
-// TestPlaygroundCountsAlike: its figures are those of the report.
-func TestPlaygroundCountsAlike(t *testing.T) {
-	folder := t.TempDir()
-	all := questions()
-	for i, out := range answers(t, all) {
-		in := all[i].Input
-		f := flags{limit: in.Limits[0], key: in.Key, arrivals: in.Arrivals, takes: in.Takes, seed: in.Seed, fields: in.Fields, exact: in.Exact, top: 10}
-		var names []string
-		if in.Arrivals == "" {
-			names = []string{filepath.Join(folder, "log")}
-			require.NoError(t, os.WriteFile(names[0], []byte(all[i].Log), 0o600))
-		}
-		r, err := f.simulate(t.Context(), names, nil)
+		p := new(play.Page)
+		p.Load([]byte(q.Log))
+		out, err := p.Play(t.Context(), q.Input)
 		require.NoError(t, err)
-		want, got := r.report(10), out.Results[0]
-		assert.Equal(t, []int{want.Requests, want.Granted, want.Queued, want.Rejected}, []int{out.Requests, got.Granted, got.Waited, got.Rejected})
-		assert.Equal(t, []float64{want.Wait.P50, want.Wait.P99, want.Wait.Max, want.Span}, []float64{got.P50, got.P99, got.Longest, got.End})
+		require.Empty(t, out.Error, what)
+		want, got := recorded(t, q), out.Results[0]
+		assert.Greater(t, len(want.decisions), 700, what)
+		assert.Equal(t, want.decisions, got.Decisions, what)
+		assert.Equal(t, want.Counts, got.Counts, what)
+		assert.Equal(t, want.Waits.Waits(), got.Wait, what)
 	}
 }

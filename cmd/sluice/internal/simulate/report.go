@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,33 +18,20 @@ import (
 
 // report is what --json prints.
 type report struct {
-	Requests int      `json:"requests"`
-	Granted  int      `json:"granted"` // those that waited included
-	Queued   int      `json:"queued"`  // granted after a wait
-	Rejected int      `json:"rejected"`
-	Shadowed shadowed `json:"shadowed,omitempty"`
-	Bad      int      `json:"bad"`    // lines that are no requests
-	Late     int      `json:"late"`   // lines with an earlier time than one before
-	Spread   int      `json:"spread"` // requests that were moved within their second
-	Wait     waits    `json:"wait"`
-	Peak     peaks    `json:"peak"`
-	Keys     []key    `json:"keys"`
-	Flows    []flow   `json:"flows,omitempty"`
-	Half     variant  `json:"half"`
-	Twice    variant  `json:"twice"`
-	Span     float64  `json:"span"`  // seconds from the first request to the last event
-	Notes    []string `json:"notes"` // what to know when reading the numbers
-}
+	engine.Counts
 
-// shadowed is, by policy, how many requests would have been rejected but for shadow.
-type shadowed map[string]int
-
-// waits are seconds, of the requests that waited and were granted.
-type waits struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	Shadowed map[string]int   `json:"shadowed,omitempty"` // requests that would have been rejected but for shadow, by policy
+	Bad      int              `json:"bad"`                // lines that are no requests
+	Late     int              `json:"late"`               // lines with an earlier time than one before
+	Spread   int              `json:"spread"`             // requests that were moved within their second
+	Wait     engine.Waits     `json:"wait"`               // of the requests that waited and were granted
+	Peak     peaks            `json:"peak"`
+	Keys     []engine.KeyRow  `json:"keys"`
+	Flows    []engine.FlowRow `json:"flows,omitempty"`
+	Half     engine.Counts    `json:"half"`
+	Twice    engine.Counts    `json:"twice"`
+	Span     float64          `json:"span"`  // seconds from the first request to the last event
+	Notes    []string         `json:"notes"` // what to know when reading the numbers
 }
 
 // peaks are requests in the busiest second.
@@ -54,46 +40,14 @@ type peaks struct {
 	Granted  int `json:"granted"`
 }
 
-// key is what became of the requests of one key.
-type key struct {
-	Policy   string `json:"policy,omitempty"`
-	Key      string `json:"key"`
-	Requests int    `json:"requests"`
-	Granted  int    `json:"granted"`
-	Queued   int    `json:"queued"`
-	Rejected int    `json:"rejected"`
-	Shadowed int    `json:"shadowed,omitempty"`
-}
-
-// flow is what became of the requests of one flow.
-type flow struct {
-	key
-
-	Wait waits `json:"wait"`
-}
-
-// variant is what another limit would have done.
-type variant struct {
-	Granted  int `json:"granted"`
-	Queued   int `json:"queued"`
-	Rejected int `json:"rejected"`
-}
-
 func (r *result) report(top int) report {
-	of := func(s *engine.Stats) variant { return variant{s.Granted, s.Queued, s.Rejected} }
-	q := &r.main.Waits
 	return report{
-		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected, Shadowed: r.main.Shadowed,
+		Counts: r.main.Counts, Shadowed: r.main.Shadowed,
 		Bad: r.lines.Bad, Late: r.times.Late, Spread: r.spread,
-		Wait: waitsOf(q), Flows: r.flows(top),
-		Peak: peaks{r.main.ArrivalPeak.Most, r.main.GrantPeak.Most},
-		Keys: r.keys(top), Half: of(&r.half), Twice: of(&r.twice), Span: time.Duration(r.end).Seconds(),
-		Notes: r.notes(),
+		Wait: r.main.Waits.Waits(), Peak: peaks{r.main.ArrivalPeak.Most, r.main.GrantPeak.Most},
+		Keys: r.main.TopKeys(r.plan, top), Flows: r.main.TopFlows(r.plan, top),
+		Half: r.half.Counts, Twice: r.twice.Counts, Span: time.Duration(r.end).Seconds(), Notes: r.notes(),
 	}
-}
-
-func waitsOf(q *engine.Quantiles) waits {
-	return waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()}
 }
 
 // notes returns what to know when reading the numbers.
@@ -169,32 +123,6 @@ func fieldOfKey(key string) string {
 	return key
 }
 
-// keys returns the keys with the most rejections, then with the most requests.
-func (r *result) keys(top int) []key {
-	keys := make([]key, 0, len(r.main.Keys))
-	for id, k := range r.main.Keys {
-		n := r.plan.Name(id)
-		keys = append(keys, key{n.Policy, n.Key, k.Requests, k.Passed, k.Queued, k.Rejected, k.Shadowed})
-	}
-	slices.SortStableFunc(keys, func(a, b key) int {
-		return cmp.Or(b.Rejected-a.Rejected, b.Shadowed-a.Shadowed, b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
-	})
-	return keys[:min(top, len(keys))]
-}
-
-// flows returns the flows with the most requests.
-func (r *result) flows(top int) []flow {
-	flows := make([]flow, 0, len(r.main.Flows))
-	for id := range r.main.Flows {
-		f, n := &r.main.Flows[id], r.plan.FlowName(id)
-		flows = append(flows, flow{key{Policy: n.Policy, Key: n.Key, Requests: f.Requests, Granted: f.Granted, Queued: f.Queued, Rejected: f.Rejected}, waitsOf(&f.Waits)})
-	}
-	slices.SortStableFunc(flows, func(a, b flow) int {
-		return cmp.Or(b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
-	})
-	return flows[:min(top, len(flows))]
-}
-
 func (f *flags) write(r *result, w io.Writer) error {
 	if f.html != "" {
 		page, err := r.page(f.top)
@@ -239,16 +167,16 @@ func (v report) text(what string) string {
 	say("\nbusiest second: %d requests; no second had more than %d granted\n", v.Peak.Requests, v.Peak.Granted)
 	say("half the limit:  %d granted%s, %d queued, %d rejected\n", v.Half.Granted, share(v.Half.Granted), v.Half.Queued, v.Half.Rejected)
 	say("twice the limit: %d granted%s, %d queued, %d rejected\n", v.Twice.Granted, share(v.Twice.Granted), v.Twice.Queued, v.Twice.Rejected)
-	if len(v.Keys) > 1 || len(v.Keys) == 1 && v.Keys[0].Key+v.Keys[0].Policy != "" {
+	if len(v.Keys) > 1 || len(v.Keys) == 1 && v.Keys[0].Name.String() != "" {
 		say("\n%9s %9s %9s %9s  %s\n", "requests", "granted", "queued", "rejected", "key")
 		for _, k := range v.Keys {
-			say("%9d %9d %9d %9d  %s\n", k.Requests, k.Granted, k.Queued, k.Rejected, k.name())
+			say("%9d %9d %9d %9d  %v\n", k.Requests, k.Granted, k.Queued, k.Rejected, k.Name)
 		}
 	}
 	if len(v.Flows) > 0 {
 		say("\n%9s %9s %9s %9s %9s %9s  %s\n", "requests", "granted", "rejected", "waited", "wait p50", "wait p99", "flow")
 		for _, f := range v.Flows {
-			say("%9d %9d %9d %9d %9v %9v  %s\n", f.Requests, f.Granted, f.Rejected, f.Queued, round(f.Wait.P50), round(f.Wait.P99), f.name())
+			say("%9d %9d %9d %9d %9v %9v  %v\n", f.Requests, f.Granted, f.Rejected, f.Queued, round(f.Wait.P50), round(f.Wait.P99), f.Name)
 		}
 	}
 	for i, note := range v.Notes {
@@ -258,22 +186,6 @@ func (v report) text(what string) string {
 		say("note: %s\n", note)
 	}
 	return b.String()
-}
-
-func (k key) name() string {
-	name := k.Key
-	if k.Policy != "" {
-		name = strings.TrimSpace(k.Policy + " " + name)
-	}
-	return strings.Map(printable, strings.ToValidUTF8(name, "?"))
-}
-
-// printable replaces what could control a terminal: clients choose keys.
-func printable(r rune) rune {
-	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-		return '?'
-	}
-	return r
 }
 
 // thousands writes a number as 33,555.

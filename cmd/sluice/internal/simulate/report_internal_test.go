@@ -31,5 +31,5 @@ func TestMergeOfALogThatFails(t *testing.T) {
 
 // TestNamesOfKeys: clients choose keys, which must not control a terminal.
 func TestNamesOfKeys(t *testing.T) {
-	assert.Equal(t, "login a?[31mb??", key{Policy: "login", Key: "a\x1b[31mb\u009b\xff"}.name())
+	assert.Equal(t, "login a?[31mb??", engine.Name{Policy: "login", Key: "a\x1b[31mb\u009b\xff"}.String())
 }

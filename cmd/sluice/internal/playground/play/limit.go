@@ -1,10 +1,8 @@
 package play
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/spec"
@@ -14,16 +12,13 @@ import (
 type Result struct {
 	Fault *Fault `json:"fault,omitempty"` // of the limit's text; then there is nothing else
 
-	Limit    string  `json:"limit,omitempty"` // as String writes it
-	Granted  int     `json:"granted"`         // those that waited included
-	Waited   int     `json:"waited"`          // granted after a wait
-	Rejected int     `json:"rejected"`
-	P50      float64 `json:"p50"` // of the requests that waited and were granted
-	P99      float64 `json:"p99"`
-	Longest  float64 `json:"longest"`
-	Queue    int     `json:"queue"` // the maximum number of waiting requests
-	End      float64 `json:"end"`   // when the last request was decided or had ended
-	Permits  int     `json:"permits"`
+	engine.Counts
+
+	Limit   string       `json:"limit,omitempty"` // as String writes it
+	Wait    engine.Waits `json:"wait"`            // of the requests that waited and were granted
+	Queue   int          `json:"queue"`           // the maximum number of waiting requests
+	End     float64      `json:"end"`             // when the last request was decided or had ended
+	Permits int          `json:"permits"`
 
 	// In each bin.
 	Grants     []int `json:"grants,omitempty"`
@@ -31,9 +26,8 @@ type Result struct {
 	Waiting    []int `json:"waiting,omitempty"` // at most
 	Left       []int `json:"left,omitempty"`    // at least; -1: unknown
 
-	Keys []Key `json:"keys,omitempty"` // those with the most rejections, if there are several keys
-
-	Flows []Flow `json:"flows,omitempty"` // those with the most requests, if Input has a flow
+	Keys  []engine.KeyRow  `json:"keys,omitempty"`  // those with the most rejections, if there are several keys
+	Flows []engine.FlowRow `json:"flows,omitempty"` // those with the most requests, if Input has a flow
 
 	Notes   []string `json:"notes,omitempty"`
 	Go      string   `json:"go,omitempty"`
@@ -41,24 +35,6 @@ type Result struct {
 	Command string   `json:"command,omitempty"`
 
 	Decisions []Decision `json:"decisions,omitempty"` // if they were asked for
-}
-
-// Key is what became of the requests of one key.
-type Key struct {
-	Name     string `json:"name"`
-	Requests int    `json:"requests"`
-	Rejected int    `json:"rejected"`
-}
-
-// Flow is how the requests of one flow waited.
-type Flow struct {
-	Name     string  `json:"name"`
-	Requests int     `json:"requests"`
-	Granted  int     `json:"granted"`
-	Rejected int     `json:"rejected"`
-	P50      float64 `json:"p50"` // of the requests that waited and were granted
-	P99      float64 `json:"p99"`
-	Longest  float64 `json:"longest"`
 }
 
 // Decision is what became of a request. Instants are nanoseconds since the first request.
@@ -180,32 +156,14 @@ func (p *playing) decided(granted bool, now int64, q *engine.Request) {
 	}
 }
 
-// maxKeys is how many keys the page lists.
-const maxKeys = 5
+const (
+	maxKeys  = 5 // that the page lists
+	maxFlows = 8
+)
 
-// keys returns the keys that have rejections, those with the most first.
-func (p *playing) keys(plan *engine.Plan) (keys []Key) {
-	for id, k := range p.Keys {
-		if k.Rejected > 0 {
-			keys = append(keys, Key{strings.ToValidUTF8(plan.Name(id).Key, "?"), k.Requests, k.Rejected})
-		}
-	}
-	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Or(b.Rejected-a.Rejected, strings.Compare(a.Name, b.Name)) })
-	return keys[:min(maxKeys, len(keys))]
-}
-
-// maxFlows is how many flows the page lists.
-const maxFlows = 8
-
-// flows returns the flows with the most requests.
-func (p *playing) flows(plan *engine.Plan) (flows []Flow) {
-	for id := range p.Flows {
-		f := &p.Flows[id]
-		name := strings.ToValidUTF8(plan.FlowName(id).Key, "?")
-		flows = append(flows, Flow{name, f.Requests, f.Granted, f.Rejected, f.Waits.At(0.5).Seconds(), f.Waits.At(0.99).Seconds(), seconds(f.Waits.Most)})
-	}
-	slices.SortStableFunc(flows, func(a, b Flow) int { return cmp.Or(b.Requests-a.Requests, strings.Compare(a.Name, b.Name)) })
-	return flows[:min(maxFlows, len(flows))]
+// rejectedKeys returns the keys that have rejections, those with the most first.
+func (p *playing) rejectedKeys(plan *engine.Plan) []engine.KeyRow {
+	return slices.DeleteFunc(p.TopKeys(plan, maxKeys), func(k engine.KeyRow) bool { return k.Rejected == 0 })
 }
 
 // result returns what the page shows.
@@ -214,9 +172,8 @@ func (p *playing) result(in Input, plan *engine.Plan) Result {
 		return Result{Fault: p.fault}
 	}
 	r := Result{
-		Limit: p.limit.String(), Granted: p.Granted, Waited: p.Queued, Rejected: p.Rejected,
-		P50: p.Waits.At(0.5).Seconds(), P99: p.Waits.At(0.99).Seconds(), Longest: seconds(p.Waits.Most),
-		End: seconds(p.end), Permits: p.permits, Keys: p.keys(plan), Flows: p.flows(plan), Notes: p.notes, Decisions: p.decisions,
+		Counts: p.Counts, Limit: p.limit.String(), Wait: p.Waits.Waits(), End: seconds(p.end), Permits: p.permits,
+		Keys: p.rejectedKeys(plan), Flows: p.TopFlows(plan, maxFlows), Notes: p.notes, Decisions: p.decisions,
 		Grants:     column(p.series, func(b engine.Bin) int { return b.Grants }),
 		Rejections: column(p.series, func(b engine.Bin) int { return b.Rejections }),
 		Waiting:    column(p.series, func(b engine.Bin) int { return b.Queue }),

@@ -57,7 +57,7 @@ func TestSeries(t *testing.T) {
 			for _, left := range r.Left {
 				assert.True(t, left >= -1 && left <= r.Permits, what)
 			}
-			if r.Waited == 0 {
+			if r.Queued == 0 {
 				assert.Zero(t, r.Queue, what)
 				assert.Equal(t, r.Granted, sum(r.Grants), what)
 			}
@@ -80,9 +80,9 @@ func TestLeft(t *testing.T) {
 func TestQueueThatOutlastsThePage(t *testing.T) {
 	out := plays(t, new(play.Page), play.Input{Limits: []string{"1/h queue 100"}, Arrivals: "constant:10/s,20s", Seed: 1})
 	r := out.Results[0]
-	assert.Equal(t, []int{101, 100, 99}, []int{r.Granted, r.Waited, r.Rejected})
+	assert.Equal(t, []int{101, 100, 99}, []int{r.Granted, r.Queued, r.Rejected})
 	assert.Equal(t, 100, r.Queue)
-	assert.InEpsilon(t, 100*3600.0-0.1*100, r.Longest, 1e-9)
+	assert.InEpsilon(t, 100*3600.0-0.1*100, r.Wait.Max, 1e-9)
 	assert.Less(t, float64(len(r.Grants))*out.Width, 30.0)
 }
 
@@ -209,7 +209,7 @@ func TestKeys(t *testing.T) {
 	require.Empty(t, out.Error)
 	keys := out.Results[0].Keys
 	require.Len(t, keys, 5)
-	assert.Equal(t, "client 1", keys[0].Name)
+	assert.Equal(t, "client 1", keys[0].Key)
 	rejected := 0
 	for i, k := range keys {
 		assert.Less(t, k.Rejected, k.Requests)

@@ -328,9 +328,9 @@ function figures(card, r) {
   const rows = [
     ["granted", count(r.granted), share(r.granted, output.requests)],
     ["rejected", count(r.rejected), share(r.rejected, output.requests)],
-    ["waited", count(r.waited), share(r.waited, output.requests)],
-    ["wait p50", duration(r.p50), ""],
-    ["wait p99", duration(r.p99), ""],
+    ["waited", count(r.queued), share(r.queued, output.requests)],
+    ["wait p50", duration(r.wait.p50), ""],
+    ["wait p99", duration(r.wait.p99), ""],
     ["longest queue", count(r.queue), ""],
   ];
   card.find("dl").replaceChildren(...rows.map(([name, value, small]) => {
@@ -345,7 +345,7 @@ function figures(card, r) {
     div.append(dt, dd);
     return div;
   }));
-  card.find(".rejected-keys").textContent = r.keys ? `Rejected most: ${r.keys.map((k) => `${k.name} (${count(k.rejected)} of ${count(k.requests)})`).join(", ")}` : "";
+  card.find(".rejected-keys").textContent = r.keys ? `Rejected most: ${r.keys.map((k) => `${k.key} (${count(k.rejected)} of ${count(k.requests)})`).join(", ")}` : "";
   flows(card, r.flows ?? []);
   card.find(".notes").replaceChildren(...(r.notes ?? []).map(item));
   card.find(".chart").setAttribute("role", "img");
@@ -365,7 +365,7 @@ function flows(card, list) {
     }));
     return tr;
   };
-  const rows = list.map((f) => row("td", [f.name || "none", count(f.requests), count(f.rejected), duration(f.p50), duration(f.p99), duration(f.longest)]));
+  const rows = list.map((f) => row("td", [f.key || "none", count(f.requests), count(f.rejected), duration(f.wait.p50), duration(f.wait.p99), duration(f.wait.max)]));
   if (rows.length > 0) rows.unshift(row("th", ["flow", "requests", "rejected", "wait p50", "wait p99", "longest"]));
   card.find(".flows").replaceChildren(...rows);
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
@@ -25,8 +26,27 @@ type Plan struct {
 	flows []Name     // by the flows' numbers
 }
 
-// Name is what a limiter is of, for the tables.
-type Name struct{ Policy, Key string }
+// Name is what a limiter or a flow is of.
+type Name struct {
+	Policy string `json:"policy,omitempty"`
+	Key    string `json:"key"`
+}
+
+func (n Name) compare(m Name) int {
+	return cmp.Or(strings.Compare(n.Policy, m.Policy), strings.Compare(n.Key, m.Key))
+}
+
+// String returns the name without what could control a terminal: clients choose keys.
+func (n Name) String() string {
+	return strings.Map(printable, strings.ToValidUTF8(strings.TrimSpace(n.Policy+" "+n.Key), "?"))
+}
+
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		return '?'
+	}
+	return r
+}
 
 // Rule is one limit, the same for all keys. [NewRule] returns it.
 type Rule struct {

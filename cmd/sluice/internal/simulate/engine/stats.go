@@ -1,13 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
 // Stats is an [Observer] that counts.
 type Stats struct {
-	Requests, Granted, Queued, Rejected int
+	Counts
 
 	Shadowed map[string]int // requests that policies in shadow would have rejected; nil: none
 
@@ -19,14 +20,63 @@ type Stats struct {
 	Series                 *Series     // nil: not wanted
 }
 
+// Counts are what became of requests.
+type Counts struct {
+	Requests int `json:"requests"`
+	Granted  int `json:"granted"` // those that waited included
+	Queued   int `json:"queued"`  // granted after a wait; of a key, those that had to wait
+	Rejected int `json:"rejected"`
+}
+
 // KeyCount is what became of the requests of one key at one limit.
-type KeyCount struct{ Requests, Passed, Queued, Rejected, Shadowed int }
+type KeyCount struct {
+	Counts
+
+	Shadowed int `json:"shadowed,omitempty"`
+}
 
 // FlowCount is what became of the requests of one flow.
 type FlowCount struct {
-	Requests, Granted, Queued, Rejected int
+	Counts
 
 	Waits Quantiles // of those that waited and were granted
+}
+
+// KeyRow is a key and what became of its requests at one limit.
+type KeyRow struct {
+	Name
+	KeyCount
+}
+
+// FlowRow is a flow and what became of its requests.
+type FlowRow struct {
+	Name
+	Counts
+
+	Wait Waits `json:"wait"`
+}
+
+// TopKeys returns the keys with the most rejections, then with the most requests, at most n of them.
+func (s *Stats) TopKeys(p *Plan, n int) []KeyRow {
+	keys := make([]KeyRow, len(s.Keys))
+	for id, k := range s.Keys {
+		keys[id] = KeyRow{p.Name(id), k}
+	}
+	slices.SortStableFunc(keys, func(a, b KeyRow) int {
+		return cmp.Or(b.Rejected-a.Rejected, b.Shadowed-a.Shadowed, b.Requests-a.Requests, a.compare(b.Name))
+	})
+	return keys[:min(n, len(keys))]
+}
+
+// TopFlows returns the flows with the most requests, at most n of them.
+func (s *Stats) TopFlows(p *Plan, n int) []FlowRow {
+	flows := make([]FlowRow, len(s.Flows))
+	for id := range s.Flows {
+		f := &s.Flows[id]
+		flows[id] = FlowRow{p.FlowName(id), f.Counts, f.Waits.Waits()}
+	}
+	slices.SortStableFunc(flows, func(a, b FlowRow) int { return cmp.Or(b.Requests-a.Requests, a.compare(b.Name)) })
+	return flows[:min(n, len(flows))]
 }
 
 // flow returns the counts of a request's flow, which is that of its last limit that has one; nil: it has none.
@@ -83,7 +133,7 @@ func (s *Stats) Pass(st *Step) {
 	if s.PerKey {
 		k := s.key(st.ID)
 		k.Requests++
-		k.Passed++
+		k.Granted++
 	}
 }
 
@@ -208,6 +258,19 @@ func (q *Quantiles) At(share float64) time.Duration {
 		}
 	}
 	return time.Duration(q.Most)
+}
+
+// Waits are quantiles of waits, in seconds.
+type Waits struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Waits returns the usual quantiles.
+func (q *Quantiles) Waits() Waits {
+	return Waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()}
 }
 
 // Series is the counts over time, in a bounded number of bins: when there are too many, some that follow each other

@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -30,21 +28,6 @@ func TestQuantiles(t *testing.T) {
 	assert.Zero(t, none.At(0.5))
 }
 
-func TestSeriesJoinsBins(t *testing.T) {
-	s := NewSeries(time.Second)
-	for i := range int64(10_000) {
-		s.at(i*int64(time.Second)).Arrivals++
-		s.queue(i*int64(time.Second), +1)
-	}
-	sum := 0
-	for _, b := range s.Bins {
-		sum += b.Arrivals
-	}
-	assert.Equal(t, 10_000, sum)
-	assert.LessOrEqual(t, len(s.Bins), maxBins)
-	assert.Equal(t, 10_000, s.Bins[len(s.Bins)-1].Queue)
-}
-
 // TestSeriesHasRoundWidths: bins that are joined are 5 s, 15 s, a minute wide, and so on, however long the log is.
 func TestSeriesHasRoundWidths(t *testing.T) {
 	for _, test := range []struct{ begins, span, want time.Duration }{
@@ -59,11 +42,19 @@ func TestSeriesHasRoundWidths(t *testing.T) {
 		{25 * time.Millisecond, 10 * time.Minute, time.Second},
 		{7 * time.Nanosecond, 5000 * time.Nanosecond, 14 * time.Nanosecond},
 	} {
-		s := NewSeries(test.begins)
+		s, arrivals := NewSeries(test.begins), 0
 		for at := time.Duration(0); at < test.span; at += test.span / 5000 {
 			s.at(int64(at)).Arrivals++
+			s.queue(int64(at), +1)
+			arrivals++
 		}
 		assert.Equal(t, test.want, time.Duration(s.Width), "%v", test)
+		assert.LessOrEqual(t, len(s.Bins), maxBins)
+		assert.Equal(t, arrivals, s.Bins[len(s.Bins)-1].Queue)
+		for _, b := range s.Bins {
+			arrivals -= b.Arrivals
+		}
+		assert.Zero(t, arrivals)
 	}
 }
 
@@ -85,31 +76,6 @@ func TestSeriesHasTheLeastPermitsLeft(t *testing.T) {
 	assert.Equal(t, []int{5, 9, 0}, left())
 	s.join(2)
 	assert.Equal(t, []int{5, 0}, left())
-}
-
-// TestAvailableChangesNoDecision: who looks at the permits that are left sees them, and changes nothing.
-func TestAvailableChangesNoDecision(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 60 {
-		text := randomLimit(r)
-		requests := traffic(r, 200, time.Duration(100+r.IntN(10_000))*time.Microsecond)
-		play := func(look bool) []decision {
-			p, err := Single(limitOf(t, text), "")
-			require.NoError(t, err)
-			var d decisions
-			pl := NewPlayer(&d, 1)
-			for i, q := range requests {
-				q.Steps = p.Request(&accesslog.Record{}).Steps
-				if look && i > 0 {
-					assert.GreaterOrEqual(t, pl.AvailableAt((requests[i-1].At+q.At)/2, &q.Steps[0]), 0)
-				}
-				pl.Play(&q)
-			}
-			pl.Finish()
-			return d.made
-		}
-		assert.Equal(t, play(false), play(true), text)
-	}
 }
 
 func limitOf(t *testing.T, text string) spec.Limit {
