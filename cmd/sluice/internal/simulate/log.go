@@ -1,15 +1,11 @@
 package simulate
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
@@ -54,7 +50,7 @@ func (l *log) run(ctx context.Context) {
 }
 
 func (l *log) read(ctx context.Context) error {
-	text, err := decompress(l.file)
+	text, err := accesslog.Decompress(l.file)
 	if err != nil {
 		return err
 	}
@@ -89,27 +85,13 @@ func (l *log) send(ctx context.Context, batch []engine.Request) error {
 	}
 }
 
-// decompress returns the text of a log.
-func decompress(r io.Reader) (io.ReadCloser, error) {
-	b := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := b.Peek(4); bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
-		z, err := zstd.NewReader(b)
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	}
-	text, err := accesslog.Decompress(b)
-	return io.NopCloser(text), err
-}
-
 // Open opens a log; what is read is its text.
 func Open(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	text, err := decompress(f)
+	text, err := accesslog.Decompress(f)
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)

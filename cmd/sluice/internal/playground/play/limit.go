@@ -52,8 +52,6 @@ type playing struct {
 	fault     *Fault
 	limit     spec.Limit
 	player    *engine.Player
-	series    *engine.Series
-	horizon   int64 // what happens later is not in the series
 	end       int64
 	permits   int
 	record    bool
@@ -76,9 +74,8 @@ func play(ctx context.Context, text string, t *traffic, in Input) *playing {
 		p.fault = newFault(text, err)
 		return p
 	}
-	p.series = engine.NewSeries(t.width())
-	p.Series = p.series
-	p.horizon = t.span() + t.span()/4 + p.series.Width
+	p.Series = engine.NewSeries(t.width())
+	p.Series.End = t.span() + t.span()/4 + p.Series.Width
 	p.PerKey = t.keys > 1
 	p.player = engine.NewPlayer(p, 1)
 	p.player.Zero = t.base
@@ -94,7 +91,7 @@ func play(ctx context.Context, text string, t *traffic, in Input) *playing {
 		if i%lookEvery == 0 && ctx.Err() != nil {
 			break
 		}
-		for ; t.keys == 1 && next <= r.at; next += p.series.Width {
+		for ; t.keys == 1 && next <= r.at; next += p.Series.Width {
 			p.leave(next, p.player.AvailableAt(next, &steps[0]))
 		}
 		q = engine.Request{At: r.at, Took: r.took, Status: int(r.status), Steps: steps[r.key : r.key+1]}
@@ -111,40 +108,19 @@ func play(ctx context.Context, text string, t *traffic, in Input) *playing {
 }
 
 func (p *playing) leave(now int64, left int) {
-	if p.Series != nil && p.limit.Kind != spec.Unlimited {
+	if p.limit.Kind != spec.Unlimited {
 		p.Series.Leave(now, left)
 	}
 }
 
-// look ends the series at the horizon.
-func (p *playing) look(now int64) {
-	if now > p.horizon {
-		p.Series = nil
-	}
-}
-
-// Queue observes that a wait starts.
-func (p *playing) Queue(now int64, s *engine.Step) {
-	p.look(now)
-	p.Stats.Queue(now, s)
-}
-
-// Dequeue observes that a wait ends.
-func (p *playing) Dequeue(now int64, s *engine.Step) {
-	p.look(now)
-	p.Stats.Dequeue(now, s)
-}
-
 // Grant observes a grant.
 func (p *playing) Grant(now int64, q *engine.Request, queued bool) {
-	p.look(now)
 	p.Stats.Grant(now, q, queued)
 	p.decided(true, now, q)
 }
 
 // Reject observes a rejection.
 func (p *playing) Reject(now int64, q *engine.Request, s *engine.Step) {
-	p.look(now)
 	p.Stats.Reject(now, q, s)
 	p.decided(false, now, q)
 }
@@ -174,15 +150,15 @@ func (p *playing) result(in Input, plan *engine.Plan) Result {
 	r := Result{
 		Counts: p.Counts, Limit: p.limit.String(), Wait: p.Waits.Waits(), End: seconds(p.end), Permits: p.permits,
 		Keys: p.rejectedKeys(plan), Flows: p.TopFlows(plan, maxFlows), Notes: p.notes, Decisions: p.decisions,
-		Grants:     column(p.series, func(b engine.Bin) int { return b.Grants }),
-		Rejections: column(p.series, func(b engine.Bin) int { return b.Rejections }),
-		Waiting:    column(p.series, func(b engine.Bin) int { return b.Queue }),
+		Grants:     column(p.Series, func(b engine.Bin) int { return b.Grants }),
+		Rejections: column(p.Series, func(b engine.Bin) int { return b.Rejections }),
+		Waiting:    column(p.Series, func(b engine.Bin) int { return b.Queue }),
 	}
 	for _, n := range r.Waiting {
 		r.Queue = max(r.Queue, n)
 	}
 	if p.limit.Kind != spec.Unlimited {
-		r.Left = column(p.series, func(b engine.Bin) int { return b.Left })
+		r.Left = column(p.Series, func(b engine.Bin) int { return b.Left })
 	}
 	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, in.Flow, p.Waits.Most), command(p.limit, in)
 	return r

@@ -51,7 +51,7 @@ type Output struct {
 	Results  []Result `json:"results"` // of each limit
 }
 
-// Load sets the log, which may be compressed by gzip or bzip2.
+// Load sets the log, which may be compressed with gzip, bzip2 or zstd.
 func (p *Page) Load(log []byte) { *p = Page{log: log} }
 
 // Play plays the arrivals through each limit. The only error is that of ctx.
@@ -238,6 +238,7 @@ func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = text.Close() }()
 	var all []engine.Request
 	each := func(q engine.Request) error {
 		if len(all) == maxRequests {

@@ -15,11 +15,6 @@ import (
 // It also reads what a proxy of sluice's writes behind it in the format timed: at=UNIXTIME took=SECONDS.
 type accessLog struct{}
 
-const (
-	logTime   = "02/Jan/2006:15:04:05 -0700"
-	localTime = "02/Jan/2006:15:04:05.000" // of HAProxy
-)
-
 func (accessLog) parse(line []byte, r *Record) bool {
 	*r = Record{}
 	head, rest, ok := r.setTime(line)
@@ -61,31 +56,12 @@ func (r *Record) setTime(line []byte) (head, rest []byte, ok bool) {
 		if end < 0 {
 			return nil, nil, false
 		}
-		if t, ok := bracketed(line[start+1 : start+end]); ok {
+		if t, ok := readTime(line[start+1 : start+end]); ok {
 			r.At = t.UnixNano()
 			return line[:start], line[start+end+1:], true
 		}
 		from = start + 1
 	}
-}
-
-// bracketed reads a time as access logs have it.
-func bracketed(b []byte) (t time.Time, ok bool) {
-	if len(b) < len("2006-01-02T15:04:05Z") || len(b) > 40 {
-		return t, false
-	}
-	var err error
-	switch {
-	case b[2] == '/' && len(b) == len(localTime):
-		t, err = time.ParseInLocation(localTime, string(b), time.Local)
-	case b[2] == '/':
-		t, err = time.Parse(logTime, string(b))
-	case b[4] == '-':
-		t, err = time.Parse(time.RFC3339Nano, string(b))
-	default:
-		return t, false
-	}
-	return t, err == nil
 }
 
 // isRequest reports whether a text is a request line.

@@ -244,10 +244,8 @@ func jsonTime(v gjson.Result) (int64, bool) {
 		return unixTime(v.Num)
 	}
 	text := v.String()
-	for _, layout := range []string{time.RFC3339Nano, isoTime, logTime, time.DateTime, "2006/01/02 15:04:05"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UnixNano(), true
-		}
+	if t, ok := readTime([]byte(text)); ok {
+		return t.UnixNano(), true
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -92,11 +92,12 @@ func (r *Record) set(column string, w []byte) (ok bool) {
 	value := known(text)
 	switch column {
 	case "time", "created": // when the answer was sent, and when the request came
-		at, err := time.Parse(time.RFC3339Nano, string(text))
-		if err != nil {
-			return column == "created"
+		if isTime(text) {
+			t, _ := readTime(text)
+			r.At = t.UnixNano()
+			return true
 		}
-		r.At = at.UnixNano()
+		return column == "created"
 	case "client:port", "address:port":
 		port := bytes.LastIndexByte(text, ':')
 		r.Client = bytes.Trim(text[:max(port, 0)], "[]")

@@ -94,19 +94,9 @@ func isTag(w []byte) bool { return len(w) > 1 && w[len(w)-1] == ':' && !isAddres
 
 // isTime reports whether a word is a time as RFC 3339 has it.
 func isTime(w []byte) bool {
-	if len(w) < len("2006-01-02T15:04:05Z") || w[4] != '-' {
-		return false
-	}
-	for _, layout := range []string{time.RFC3339Nano, isoTime} {
-		if _, err := time.Parse(layout, string(w)); err == nil {
-			return true
-		}
-	}
-	return false
+	_, ok := readTime(w)
+	return ok && w[4] == '-'
 }
-
-// isoTime is RFC 3339 without the colon in the zone.
-const isoTime = "2006-01-02T15:04:05Z0700"
 
 // unwrapJSON returns the line that an object has: that of Docker's json-file, of Fluent Bit, of Filebeat or of the journal.
 func unwrapJSON(line []byte) []byte {

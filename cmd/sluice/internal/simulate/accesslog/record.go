@@ -93,6 +93,28 @@ func (r *Record) setRequest(line []byte) {
 	}
 }
 
+// readTime reads a time as logs have it. One without a zone is in UTC, but for HAProxy's, which is local.
+func readTime(b []byte) (t time.Time, ok bool) {
+	if len(b) < len(time.DateTime) || len(b) > 40 {
+		return t, false
+	}
+	layout, zone := time.RFC3339Nano, time.UTC
+	switch {
+	case b[2] == '/' && len(b) == len("02/Jan/2006:15:04:05.000"):
+		layout, zone = "02/Jan/2006:15:04:05.000", time.Local
+	case b[2] == '/':
+		layout = "02/Jan/2006:15:04:05 -0700"
+	case b[4] == '/':
+		layout = "2006/01/02 15:04:05"
+	case b[10] == ' ':
+		layout = time.DateTime
+	case b[len(b)-5] == '+' || b[len(b)-5] == '-':
+		layout = "2006-01-02T15:04:05Z0700" // without the colon in the zone
+	}
+	t, err := time.ParseInLocation(layout, string(b), zone)
+	return t, err == nil
+}
+
 // known returns nil for the "-" that logs have in place of nothing.
 func known(b []byte) []byte {
 	if len(b) == 0 || len(b) == 1 && b[0] == '-' {

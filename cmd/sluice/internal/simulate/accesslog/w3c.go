@@ -44,9 +44,9 @@ func (w *w3c) parse(line []byte, r *Record) bool {
 			}
 		}
 	}
-	t, err := time.Parse(time.DateTime, date+" "+clock)
+	t, ok := readTime([]byte(date + " " + clock))
 	r.At = t.UnixNano()
-	return err == nil
+	return ok
 }
 
 // split returns the values of a line, which may be in quotes.

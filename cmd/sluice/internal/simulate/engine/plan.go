@@ -134,11 +134,10 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 		return nil, err
 	}
 	if key != "" {
-		f, ok := Keys[key]
-		if !ok {
-			return nil, fmt.Errorf("%q is not a key; use ip, client, user, host, method, path, agent, referer, or the key of --fields", key)
+		r.KeyName = key
+		if r.Key, err = keyOf(key); err != nil {
+			return nil, err
 		}
-		r.KeyName, r.Key = key, f
 	}
 	p := &Plan{Rules: []*Rule{r}}
 	p.Route = func(*accesslog.Record) []*Rule { return p.Rules }
@@ -146,13 +145,18 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 }
 
 // ByFlow has requests wait by flow, which is a name of [Keys], in a plan of one limit.
-func (p *Plan) ByFlow(name string) error {
+func (p *Plan) ByFlow(name string) (err error) {
+	p.Rules[0].FlowName = name
+	p.Rules[0].Flow, err = keyOf(name)
+	return err
+}
+
+func keyOf(name string) (func(r *accesslog.Record) []byte, error) {
 	f, ok := Keys[name]
 	if !ok {
-		return fmt.Errorf("%q is not a key; use ip, client, user, host, method, path, agent, referer, or the key of --fields", name)
+		return nil, fmt.Errorf("%q is not a key; use ip, client, user, host, method, path, agent, referer, or the key of --fields", name)
 	}
-	p.Rules[0].FlowName, p.Rules[0].Flow = name, f
-	return nil
+	return f, nil
 }
 
 // Request returns what is to be played of a record. It is safe for concurrent use.

@@ -276,9 +276,12 @@ func (q *Quantiles) Waits() Waits {
 // Series is the counts over time, in a bounded number of bins: when there are too many, some that follow each other
 // become one.
 type Series struct {
-	Width  int64 // of a bin, in nanoseconds
-	Bins   []Bin
+	Width int64 // of a bin, in nanoseconds
+	Bins  []Bin
+	End   int64 // what happens later is not recorded; 0: all is
+
 	queued int
+	later  Bin
 }
 
 // Bin is what happened in some time.
@@ -309,6 +312,9 @@ func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)
 
 // at returns the bin of an instant, which is mostly the last one: instants do not decrease.
 func (s *Series) at(now int64) *Bin {
+	if s.End > 0 && now > s.End {
+		return &s.later
+	}
 	if n := len(s.Bins); n > 0 {
 		if since := now - int64(n-1)*s.Width; since >= 0 && since < s.Width {
 			return &s.Bins[n-1]
