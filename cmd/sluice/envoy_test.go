@@ -198,6 +198,7 @@ func TestEnvoyWithoutService(t *testing.T) {
 		want int
 	}{{"false", http.StatusOK}, {"true", http.StatusInternalServerError}} {
 		t.Run("failure_mode_deny "+c.deny, func(t *testing.T) {
+			t.Parallel()
 			file, _ := rules(t)
 			s := startServing(t, "--config", file)
 			g := startEnvoy(t, s.address, "failure_mode_deny: false", "failure_mode_deny: "+c.deny)
@@ -227,6 +228,7 @@ func TestEnvoyWithoutRedis(t *testing.T) {
 		{"false", "false", http.StatusTooManyRequests},
 	} {
 		t.Run("fail-open "+c.open, func(t *testing.T) {
+			t.Parallel()
 			url, redis := redisServer(t)
 			file, text := rules(t)
 			require.NoError(t, os.WriteFile(file, []byte("fail-open: "+c.open+"\n"+text), 0o600))

@@ -275,10 +275,8 @@ routes: {/query: query, /cookie: cookie, /token: token}
 func TestAccessLogThatStalls(t *testing.T) {
 	t.Parallel()
 	backend := helloServer(t)
-	dir := t.TempDir()
-	file, fifo := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "access.log")
-	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	serves := func(log string) (s *started, asks func(n int)) {
+	serves := func(t *testing.T, log string) (s *started, asks func(n int)) {
+		file := filepath.Join(t.TempDir(), "limits.yaml")
 		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\naccess-log: " + log + "\nglobal: {limit: 1000000/s}\n"
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		s = start(t, programs(t), "sluice", "proxy", "--config", file, "--grace", "1s")
@@ -297,24 +295,28 @@ func TestAccessLogThatStalls(t *testing.T) {
 		}
 	}
 	ends := func(s *started) {
-		t.Helper()
+		s.t.Helper()
 		s.signal(syscall.SIGHUP)
 		s.signal(syscall.SIGTERM)
 		status, _, errs := s.ends()
-		assert.Equal(t, 0, status, errs)
+		assert.Equal(s.t, 0, status, errs)
 	}
 
 	t.Run("no reader", func(t *testing.T) {
-		s, asks := serves(fifo)
+		t.Parallel()
+		named := fifo(t)
+		s, asks := serves(t, named)
 		asks(100)
 		ends(s)
 	})
 	t.Run("stalled reader", func(t *testing.T) {
-		s, asks := serves(fifo)
-		r, err := os.OpenFile(fifo, os.O_RDONLY, 0)
+		t.Parallel()
+		named := fifo(t)
+		s, asks := serves(t, named)
+		r, err := os.OpenFile(named, os.O_RDONLY, 0)
 		require.NoError(t, err)
 		asks(100)
-		assert.Regexp(t, `access log .*access\.log: lost 0 lines: its reader has stalled; \d+ lines are waiting`, s.line(s.errs))
+		assert.Regexp(t, `access log .*fifo: lost 0 lines: its reader has stalled; \d+ lines are waiting`, s.line(s.errs))
 		in := bufio.NewReader(r)
 		for range 100 {
 			_, err := in.ReadString('\n')
@@ -323,7 +325,7 @@ func TestAccessLogThatStalls(t *testing.T) {
 		assert.Contains(t, s.line(s.errs), "writing again")
 		require.NoError(t, r.Close()) // and another one takes its place
 		asks(1)
-		r, err = os.OpenFile(fifo, os.O_RDONLY, 0)
+		r, err = os.OpenFile(named, os.O_RDONLY, 0)
 		require.NoError(t, err)
 		asks(1)
 		_, err = bufio.NewReader(r).ReadString('\n')
@@ -335,16 +337,18 @@ func TestAccessLogThatStalls(t *testing.T) {
 		_ = r.Close()
 	})
 	t.Run("full disk", func(t *testing.T) {
+		t.Parallel()
 		if _, err := os.Stat("/dev/full"); err != nil {
 			t.Skip("NOT TESTED: there is no /dev/full")
 		}
-		s, asks := serves("/dev/full")
+		s, asks := serves(t, "/dev/full")
 		asks(5)
 		assert.Regexp(t, `access log /dev/full: lost \d lines: no space left on device`, s.line(s.errs))
 		ends(s)
 	})
 	t.Run("closed stdout", func(t *testing.T) {
-		s, asks := serves(`"-"`)
+		t.Parallel()
+		s, asks := serves(t, `"-"`)
 		asks(5)
 		ends(s)
 	})

@@ -110,11 +110,11 @@ func (j *jsonLines) root(path string) (root int, rest string) {
 }
 
 func fieldNames() string {
-	var names []string
-	for _, f := range fields {
-		names = append(names, f.name)
+	var names [len(fields)]string
+	for i, f := range fields {
+		names[i] = f.name
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names[:], ", ")
 }
 
 func (j *jsonLines) parse(line []byte, r *Record) bool {

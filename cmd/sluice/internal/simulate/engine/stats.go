@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -201,29 +202,32 @@ func (p *Peak) add(at int64) {
 	p.Most = max(p.Most, p.now)
 }
 
-// Quantiles has waits: each of them while they are few, and then their number in classes that are a thousandth wide.
+// Quantiles counts waits by their length: exactly as long as there are few different ones, then rounded up by at most a thousandth.
 type Quantiles struct {
-	exact   []int64
-	classes map[int64]int // from the wait, rounded up to its class
-	n       int
 	Most    int64 // the longest
+	n       int
+	counts  map[int64]int // by the wait, which is rounded if rounded is true
+	rounded bool
 }
 
-const maxExact = 1 << 20
+const maxExact = 1 << 16
 
 func (q *Quantiles) add(d int64) {
+	if q.counts == nil {
+		q.counts = make(map[int64]int)
+	}
 	q.n++
 	q.Most = max(q.Most, d)
-	if q.classes != nil {
-		q.classes[class(d)]++
-		return
+	if q.rounded {
+		d = class(d)
 	}
-	if q.exact = append(q.exact, d); len(q.exact) == maxExact {
-		q.classes = make(map[int64]int)
-		for _, d := range q.exact {
-			q.classes[class(d)]++
+	q.counts[d]++
+	if len(q.counts) == maxExact && !q.rounded {
+		exact := q.counts
+		q.counts, q.rounded = make(map[int64]int), true
+		for d, n := range exact {
+			q.counts[class(d)] += n
 		}
-		q.exact = nil
 	}
 }
 
@@ -241,19 +245,9 @@ func (q *Quantiles) At(share float64) time.Duration {
 	if q.n == 0 {
 		return 0
 	}
-	rank := min(int(share*float64(q.n)+0.999999), q.n)
-	if q.classes == nil {
-		slices.Sort(q.exact)
-		return time.Duration(q.exact[max(rank, 1)-1])
-	}
-	values := make([]int64, 0, len(q.classes))
-	for d := range q.classes {
-		values = append(values, d)
-	}
-	slices.Sort(values)
-	seen := 0
-	for _, d := range values {
-		if seen += q.classes[d]; seen >= rank {
+	rank := max(min(int(share*float64(q.n)+0.999999), q.n), 1)
+	for _, d := range slices.Sorted(maps.Keys(q.counts)) {
+		if rank -= q.counts[d]; rank <= 0 {
 			return time.Duration(min(d, q.Most))
 		}
 	}
