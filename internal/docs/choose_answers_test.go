@@ -18,8 +18,8 @@ func unknown() (*adaptive.Concurrency, error) {
 	return adaptive.New(adaptive.Options{Max: 500, QueueLimit: 100})
 }
 
-func both(rate, atOnce core.Limiter) (core.Limiter, error) {
-	return core.Chain(atOnce, rate) // all or nothing
+func both(rate, concurrency core.Limiter) (core.Limiter, error) {
+	return core.Chain(concurrency, rate) // all or nothing
 }
 
 func perCustomer() (*partition.Keyed[*http.Request, string], error) {

@@ -30,9 +30,9 @@ func TestPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rate, err := core.NewTokenBucket(core.PerSecond(25, 25))
 		require.NoError(t, err)
-		atOnce, err := unknown()
+		adapts, err := unknown()
 		require.NoError(t, err)
-		all, err := both(rate, atOnce)
+		all, err := both(rate, adapts)
 		require.NoError(t, err)
 		customers, err := perCustomer()
 		require.NoError(t, err)
