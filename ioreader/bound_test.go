@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"math"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -127,42 +125,3 @@ func TestStreamsOfOneLimiterNeverWriteMore(t *testing.T) {
 		}
 	}
 }
-
-// TestReadsOfOneLimiterArePaid: a limiter that grants so many permits and no more lets as many bytes pass.
-func TestReadsOfOneLimiterArePaid(t *testing.T) {
-	const granted = 500
-	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
-		"a user's":  func(l core.Limiter) core.Limiter { return strange{l} },
-		"its view":  func(l core.Limiter) core.Limiter { return core.WithReason(strange{l}, "all used") },
-		"its chain": func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Unlimited(), strange{l})) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := wrap(tokenBucket(t, core.TokenBucketOptions{
-					TokenLimit: granted, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: math.MaxInt,
-				}))
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(time.Minute, cancel)
-				var passed atomic.Int64
-				var all sync.WaitGroup
-				for range 8 {
-					all.Go(func() {
-						r := ioreader.NewReader(ctx, endless{}, l)
-						for ctx.Err() == nil {
-							n, _ := r.Read(make([]byte, 4))
-							passed.Add(int64(n))
-						}
-					})
-				}
-				all.Wait()
-				require.LessOrEqual(t, passed.Load(), int64(granted))
-			})
-		})
-	}
-}
-
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
-
-var _ io.Reader = endless{}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -54,13 +55,13 @@ func TestARefusedReadLosesNothing(t *testing.T) {
 	})
 }
 
-// The deadline of a Writer does the same.
-func TestWriterDeadline(t *testing.T) {
+// The deadline of a Writer or Reader ends its waits, and can be moved; the zero values have none.
+func TestDeadlines(t *testing.T) {
 	require.Error(t, new(ioreader.Writer).SetWriteDeadline(time.Time{}))
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
+	require.Error(t, new(ioreader.Reader).SetReadDeadline(time.Time{}))
+	testkit.Bubble(t, "of a Writer", func(t *testing.T) {
 		start := time.Now()
-		w := ioreader.NewWriter(t.Context(), io.Discard, l)
+		w := ioreader.NewWriter(t.Context(), io.Discard, bucketOf(t, 1, 1, time.Second))
 		require.NoError(t, w.SetWriteDeadline(start.Add(1500*time.Millisecond)))
 		n, err := w.Write([]byte("abc"))
 		require.Equal(t, os.ErrDeadlineExceeded, err)
@@ -77,16 +78,9 @@ func TestWriterDeadline(t *testing.T) {
 		_, err = w.Write([]byte("e"))
 		require.Equal(t, io.ErrClosedPipe, err)
 	})
-}
-
-// The deadline of a Reader ends its waits, and can be moved; the zero Reader has none.
-func TestReaderDeadline(t *testing.T) {
-	require.Error(t, new(ioreader.Reader).SetReadDeadline(time.Time{}))
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1})
-		require.NoError(t, err)
+	testkit.Bubble(t, "of a Reader", func(t *testing.T) {
 		start := time.Now()
-		r := ioreader.NewReader(t.Context(), strings.NewReader("abc"), l)
+		r := ioreader.NewReader(t.Context(), strings.NewReader("abc"), bucketOf(t, 1, 1, time.Second))
 		require.NoError(t, r.SetReadDeadline(start.Add(500*time.Millisecond)))
 		got, err := io.ReadAll(r)
 		require.Equal(t, os.ErrDeadlineExceeded, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -61,24 +60,6 @@ func ExampleConns() {
 	// hello
 }
 
-func ExampleReader_Read() {
-	r, w, _ := pipe.New(pipe.Options{})
-	_, _ = fmt.Fprint(w, "hello")
-	_ = w.Close()
-	buf := make([]byte, 3)
-	for {
-		n, err := r.Read(buf)
-		fmt.Printf("%q %v\n", buf[:n], err)
-		if err != nil {
-			break
-		}
-	}
-	// Output:
-	// "hel" <nil>
-	// "lo" <nil>
-	// "" EOF
-}
-
 func ExampleReader_ReadContext() {
 	r, _, _ := pipe.New(pipe.Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
@@ -86,17 +67,6 @@ func ExampleReader_ReadContext() {
 	_, err := r.ReadContext(ctx, make([]byte, 1))
 	fmt.Println(err)
 	// Output: context deadline exceeded
-}
-
-func ExampleReader_WriteTo() {
-	r, w, _ := pipe.New(pipe.Options{})
-	_, _ = fmt.Fprint(w, "hello\n")
-	_ = w.Close()
-	n, err := r.WriteTo(os.Stdout)
-	fmt.Println(n, err)
-	// Output:
-	// hello
-	// 6 <nil>
 }
 
 func ExampleReader_Buffered() {
@@ -146,22 +116,6 @@ func ExampleWriter_WriteContext() {
 	n, err := w.WriteContext(ctx, []byte("hello"))
 	fmt.Println(n, err)
 	// Output: 4 context deadline exceeded
-}
-
-func ExampleWriter_ReadFrom() {
-	r, w, _ := pipe.New(pipe.Options{})
-	n, err := w.ReadFrom(strings.NewReader("hello"))
-	fmt.Println(n, err, r.Buffered())
-	// Output: 5 <nil> 5
-}
-
-func ExampleWriter_Close() {
-	r, w, _ := pipe.New(pipe.Options{})
-	_, _ = fmt.Fprint(w, "hello")
-	_ = w.Close()
-	text, err := io.ReadAll(r)
-	fmt.Println(string(text), err)
-	// Output: hello <nil>
 }
 
 func ExampleWriter_CloseWithError() {

@@ -69,14 +69,6 @@ func Example() {
 	// <nil>
 }
 
-func ExampleNew() {
-	_, err := worker.New(worker.Options{Limiter: core.Unlimited(), Workers: -1, Queue: -1})
-	fmt.Println(err)
-	// Output:
-	// worker: Options.Workers = -1, want at least 0
-	// worker: Options.Queue = -1, want at least 0
-}
-
 func ExamplePool_Submit() {
 	p := pool(4, 0)
 	ctx := context.Background()
@@ -234,14 +226,4 @@ func ExampleGroup_deadline() {
 	// Output:
 	// context deadline exceeded
 	// 0 running
-}
-
-// A task that needs as much memory as three others.
-func ExampleGroup_GoN() {
-	p := pool(4, 0)
-	group := p.Group(context.Background())
-	group.GoN(3, func(context.Context) error { return nil })
-	group.Go(func(context.Context) error { return nil }) // runs beside it
-	fmt.Println(group.Wait())
-	// Output: <nil>
 }
