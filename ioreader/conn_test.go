@@ -90,40 +90,6 @@ func TestADeadlineEndsAThrottledCallAtItsTime(t *testing.T) {
 	}
 }
 
-func TestADeadlineMovesUnderACallThatWaits(t *testing.T) {
-	for name, c := range map[string]struct {
-		to   time.Duration // from the start; 0: none
-		ends time.Duration
-		err  error
-	}{
-		"later":  {5 * time.Second, 5 * time.Second, os.ErrDeadlineExceeded},
-		"sooner": {time.Second, time.Second, os.ErrDeadlineExceeded},
-		"past":   {-time.Second, 500 * time.Millisecond, os.ErrDeadlineExceeded},
-		"away":   {0, 10 * time.Second, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := bucketOf(t, 1, 1, 10*time.Second)
-				a, peer := conns(t, ioreader.ConnOptions{Write: l})
-				drain(peer)
-				start := time.Now()
-				require.NoError(t, a.SetDeadline(start.Add(2*time.Second)))
-				done := writing(a, []byte("ab"))
-				time.Sleep(500 * time.Millisecond)
-				var at time.Time
-				if c.to != 0 {
-					at = start.Add(c.to)
-				}
-				require.NoError(t, a.SetDeadline(at))
-				got := <-done
-				require.Equal(t, c.err, got.err)
-				require.Equal(t, c.ends, got.at.Sub(start))
-				require.NoError(t, a.Close())
-			})
-		})
-	}
-}
-
 func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucketOf(t, 1, 1, time.Hour)

@@ -99,17 +99,3 @@ func TestAWriterThatRestsHoldsNothing(t *testing.T) {
 		require.NoError(t, small.Close())
 	})
 }
-
-func TestAloneAWriterTakesJustWhatItWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := perSecond(t, 1_000_000)
-		w := ioreader.NewWriter(t.Context(), io.Discard, l)
-		start := time.Now()
-		for i := range 1000 {
-			_, err := w.Write(make([]byte, 512))
-			require.NoError(t, err)
-			periods := (max((i+1)*512-10_000, 0) + 9) / 10 // of 10 bytes and 10 µs
-			require.Equal(t, 10*periods, int(time.Since(start)/time.Microsecond))
-		}
-	})
-}

@@ -71,37 +71,6 @@ func (d distant) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return core.Grant(n, nil, core.PermitLimit.With(limit), core.Remaining.With(left), core.ResetAfter.With(reset)), nil
 }
 
-// TestAChainWhoseLeaseMisleadsIsFollowed: its lease reports the limit of one limiter and the
-// window of another, so that a byte seems to take a second.
-func TestAChainWhoseLeaseMisleadsIsFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// 1 MB/s, counted over half an hour; of which 64 KiB may be on their way.
-		rate := bucketOf(t, 1_800_000_000, 10, 10*time.Microsecond)
-		require.True(t, rate.TryAcquire(1_800_000_000).Acquired())
-		l, err := core.Chain(semaphore(t, 64<<10), rate)
-		require.NoError(t, err)
-		sink := newMeter()
-		_, err = ioreader.NewWriter(t.Context(), sink, l).Write(make([]byte, 1_000_000))
-		require.NoError(t, err)
-		require.Equal(t, time.Second, time.Since(sink.start))
-		require.LessOrEqual(t, len(sink.sizes), 2000)
-		require.Less(t, sink.most(10*time.Millisecond), 20_000)
-	})
-}
-
-func TestAWindowIsNotSpentByteByByte(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1_000_000, Window: time.Hour, QueueLimit: 1_000_000})
-		require.NoError(t, err)
-		sink := newMeter()
-		n, err := ioreader.NewWriter(t.Context(), sink, l).Write(make([]byte, 999_000))
-		require.NoError(t, err)
-		require.Equal(t, 999_000, n)
-		require.Less(t, len(sink.sizes), 200)
-		require.Zero(t, time.Since(sink.start))
-	})
-}
-
 func TestString(t *testing.T) {
 	l := &limiterOf{}
 	require.Equal(t, "throttled reader, limited by *ioreader_test.limiterOf", ioreader.NewReader(t.Context(), strings.NewReader(""), l).String())

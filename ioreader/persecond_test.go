@@ -48,23 +48,6 @@ func TestPerSecondIsTheRate(t *testing.T) {
 	}
 }
 
-func TestPerSecondIsExactWhereAPeriodCanBe(t *testing.T) {
-	for bytes, want := range map[int]struct {
-		tokens int
-		period time.Duration
-	}{
-		1_000:         {1, time.Millisecond},
-		100_000:       {1, 10 * time.Microsecond},
-		1_000_000:     {10, 10 * time.Microsecond},
-		2_000_000_000: {20_000, 10 * time.Microsecond},
-		1:             {1, time.Second},
-	} {
-		o := ioreader.PerSecond(bytes)
-		require.Equal(t, want.tokens, o.TokensPerPeriod, bytes)
-		require.Equal(t, want.period, o.ReplenishmentPeriod, bytes)
-	}
-}
-
 func TestPerSecondOfNothingIsRefusedByTheBucket(t *testing.T) {
 	for _, bytes := range []int{0, -1, math.MinInt} {
 		_, err := core.NewTokenBucket(ioreader.PerSecond(bytes))

@@ -147,28 +147,6 @@ func TestUnusedPermitsAreRefunded(t *testing.T) {
 	available(t, b, 10)
 }
 
-func TestAChainBoundsMemoryAndRate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		budget, rate := concurrency(t, 15, 100), bucket(t, 10)
-		l, err := core.Chain(rate, budget)
-		require.NoError(t, err)
-		r, w := newPipe(t, pipe.Options{WriteLimiter: l})
-		start := time.Now()
-		go func() {
-			writes(t, w, "0123456789abcdefghij")
-			assert.Equal(t, 5*time.Second, time.Since(start))
-		}()
-		<-time.After(5 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, 15, r.Buffered(), "the budget pushes back after the rate does not")
-		reads(t, r, 64, "0123456789abcde")
-		synctest.Wait()
-		reads(t, r, 64, "fghij")
-		available(t, budget, 15)
-	})
-}
-
 // TestALargeWriteInSlicesReachesAWaitingReader has a writer throttled in the midst of
 // filling a reader's buffer: the reader gets the bytes that have arrived.
 func TestALargeWriteInSlicesReachesAWaitingReader(t *testing.T) {

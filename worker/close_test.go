@@ -35,21 +35,6 @@ func TestCloseDrains(t *testing.T) {
 	})
 }
 
-func TestCloseEndsTheWaitInTheLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 1)
-		others := l.TryAcquire(1)
-		p := newPool(t, worker.Options{Limiter: l})
-		submit := later(func() error { return p.Submit(t.Context(), nothing) })
-		waiting(t, submit)
-		require.NoError(t, p.Close(t.Context()))
-		require.Equal(t, worker.ErrClosed, returned(t, submit))
-		require.Zero(t, l.Statistics().Queued)
-		others.Release()
-		drained(t, p, l)
-	})
-}
-
 func TestCloseCancelsWhenItsContextIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)

@@ -96,25 +96,3 @@ func TestStressOrder(t *testing.T) {
 		}
 	}
 }
-
-// Each task of a pair waits for the other: no task is left behind
-// as the one before it runs for long, and no Submit whose room came free.
-func TestStressPairs(t *testing.T) {
-	for _, o := range []worker.Options{{Queue: 1}, {Queue: 2}, {Queue: 7}, {Queue: 64}, {Queue: 3, Workers: 2}} {
-		t.Run(fmt.Sprintf("queue=%d,workers=%d", o.Queue, o.Workers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // a bubble reports immediately that all goroutines are blocked
-				l := &odd{ConcurrencyLimiter: concurrency(t, 2)}
-				o.Limiter = l
-				p := newPool(t, o)
-				meet := make(chan struct{})
-				for range 1000 {
-					submits(t, p, func(context.Context) error { meet <- struct{}{}; return nil })
-					submits(t, p, func(context.Context) error { <-meet; return nil })
-				}
-				require.NoError(t, p.Wait(t.Context()))
-				require.Equal(t, worker.Statistics{Done: 2000}, p.Statistics())
-				drained(t, p, l)
-			})
-		})
-	}
-}

@@ -152,40 +152,6 @@ func TestARaisedLimitStartsQueuedTasks(t *testing.T) {
 	})
 }
 
-func TestCancelledSubmitLeavesNothing(t *testing.T) {
-	for name, o := range map[string]worker.Options{
-		"limiter": {}, "worker": {Workers: 1}, "queue": {Queue: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := concurrency(t, 1)
-				o.Limiter = l
-				p := newPool(t, o)
-				g := newGate()
-				for range 1 + o.Queue {
-					submits(t, p, g.task)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				submit := later(func() error {
-					return p.Submit(ctx, func(context.Context) error { panic("it was cancelled") })
-				})
-				waiting(t, submit)
-				next := later(func() error { return p.Submit(t.Context(), nothing) })
-				waiting(t, next)
-				// The place comes free and the context ends before the caller can look.
-				cancel()
-				g.open()
-				require.Equal(t, context.Canceled, returned(t, submit))
-				require.NoError(t, returned(t, next), "who waits behind gets it")
-				require.NoError(t, p.Wait(t.Context()))
-				require.EqualValues(t, 2+o.Queue, p.Statistics().Done)
-				submits(t, p, nothing)
-				drained(t, p, l)
-			})
-		})
-	}
-}
-
 func TestWaitKeepsSomeErrorsAndCountsTheRest(t *testing.T) {
 	p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
 	for range 250 {
