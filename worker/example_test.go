@@ -147,13 +147,13 @@ func ExamplePool_Wait() {
 // Shut down as a server does: first let tasks end by themselves, then cancel them.
 func ExamplePool_Close() {
 	p := pool(1, 10)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	err := p.Submit(ctx, func(ctx context.Context) error {
+	err := p.Submit(context.Background(), func(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
 	fmt.Println(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
 	fmt.Println(p.Close(ctx))
 	fmt.Println(p.Wait(context.Background()))
 	fmt.Println(p.TrySubmit(func(context.Context) error { return nil }))
