@@ -18,7 +18,7 @@ import (
 // faultFunc adds a fault at a place.
 type faultFunc = func(at yamlconf.Place, format string, args ...any)
 
-// check finds faults that no single value shows.
+// check finds errors that no single value shows.
 func (c *Config) check(fault faultFunc) {
 	for _, a := range []struct{ what, value string }{{"listen", c.Listen}, {"admin", c.Admin}} {
 		if a.value != "" {
@@ -33,14 +33,14 @@ func (c *Config) check(fault faultFunc) {
 	if c.Redis != "" {
 		u, err := url.Parse(c.Redis)
 		if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) { // its text may hold a password
-			fault(c.at["redis"], "redis is no URL such as redis://127.0.0.1:6379/0 or redis://:PASSWORD@HOST:6379/0, with %%40 for an @ in PASSWORD")
+			fault(c.at["redis"], "redis is not a URL such as redis://127.0.0.1:6379/0 or redis://:PASSWORD@HOST:6379/0, with %%40 for an @ in PASSWORD")
 		}
 	}
 	c.checkRoutes(fault)
 	c.checkPolicies(fault)
 }
 
-// Warnings returns what has no effect: it may be a mistake, and is no fault.
+// Warnings returns a warning for each setting that has no effect. It may be a mistake, but is not an error.
 func (c *Config) Warnings() (all []error) {
 	warn := func(at yamlconf.Place, format string, args ...any) {
 		all = append(all, c.Fault(at, "warning: "+format, args...))
@@ -222,7 +222,7 @@ func (c *Config) checkRoutes(fault faultFunc) {
 	}
 }
 
-// isPort reports whether a port is a number that can be one, or a name that is known here. None is any.
+// isPort reports whether a text is a port number or the name of a known port. An empty text stands for any port.
 func isPort(port string) bool {
 	if port == "" {
 		return true
@@ -242,7 +242,7 @@ func (c *Config) Backends() ([]*url.URL, error) {
 		u, err := url.Parse(to)
 		switch {
 		case err == nil && u.User != nil:
-			fault(c.at["to "+to], "to has a user, whom the proxy could not log in")
+			fault(c.at["to "+to], "to has a user name, but the proxy does not log in to backends")
 		case err != nil || !slices.Contains([]string{"http", "https", "h2c", "h2"}, u.Scheme) ||
 			u.Hostname() == "" || !isPort(u.Port()) || u.RawQuery != "" || u.Fragment != "":
 			fault(c.at["to "+to], "to is %q, want a URL such as http://127.0.0.1:9000", to)

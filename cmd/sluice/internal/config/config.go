@@ -102,7 +102,7 @@ func (c *Config) Fault(at yamlconf.Place, format string, args ...any) error {
 	return yamlconf.NewFault(c.file, at, format, args...)
 }
 
-// Where returns the place of a key of the file, such as listen, or the beginning of a file without that key.
+// Where returns the place of a key of the file, such as listen, or the start of a file without that key.
 func (c *Config) Where(key string) yamlconf.Place {
 	if at, ok := c.at[key]; ok {
 		return at

@@ -103,12 +103,12 @@ func TestFaults(t *testing.T) {
 		{"headers: loud\n", `f:1:10: headers is "loud"`},
 		{"problems: maybe\n", `f:1:11: problems is "maybe"`},
 		{"max-body: 0\n", `f:1:11: max-body is "0"`},
-		{"redis: http://x\n", `f:1:8: redis is no URL`},
+		{"redis: http://x\n", `f:1:8: redis is not a URL`},
 		{"listen: ':8080'\nadmin: 127.0.0.1:8080\n", `f:2:8: admin is "127.0.0.1:8080", where listen is`},
 		{"global: {limit: concurrency 5 queue 9}\n", `f:1:17: "concurrency 5 queue 9" has a queue but the policy has no max-wait; add one, such as max-wait: 10s`},
 		{"policies: {a: {limits: [1/s, 2/s queue 1], max-wait: 0}}\n", `f:1:30: "2/s queue 1" has a queue`},
 		{"routes: {'get /x': []}\n", `f:1:10: route "get /x" matches nothing: methods are written in upper case`},
-		{"connections: concurrency 5 queue 9\n", `f:1:14: "concurrency 5 queue 9" has a queue, in which no connection waits`},
+		{"connections: concurrency 5 queue 9\n", `f:1:14: "concurrency 5 queue 9" has a queue, but connections do not wait`},
 		{"policies: {a: {limit: 1/s, key: 'header:host'}}\n", `f:1:33: key is "header:host", whose value can be spelled in many ways; use key: host`},
 		{"policies: {a: {limit: 1/s, key: [ip, 'header:Cookie']}}\n", `use key: cookie:NAME`},
 		{"policies: {a: {limit: 1/s, key: 'header:X.Key'}}\n", `f:1:33: key is header:X.key, but headers with other characters than letters, digits and hyphens are dropped`},
@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: 1/s, shadow: dark}\n", `f:1:30: shadow is "dark", want true or false`},
 		{"global: {upload: 1/s, shadow: true}\n", `f:1:31: shadow is about limits on requests, and global has none: add limit, such as limit: 100/s`},
 		{"policies: {a: {download: 1/s, cost: 5}}\n", `f:1:37: cost is about limits on requests, and policy "a" has none`},
-		{"policies: {a: {limit: 1/s, overrides: {a: 1/s}}}\n", `f:1:39: overrides are for some keys, and the policy has none: add key, such as key: ip`},
+		{"policies: {a: {limit: 1/s, overrides: {a: 1/s}}}\n", `f:1:39: overrides requires key; add one, such as key: ip`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: 5/s}}\n", `f:1:48: overrides is "5/s", want keys and values`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {acme: 1/s}}}\n", `f:1:49: overrides has "acme", want an address or a network such as 10.0.0.0/8`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {'2001:db8::1': 1/s}}}\n", `f:1:49: overrides has "2001:db8::1", but to key ip all of 2001:db8::/64 is one client: write "2001:db8::/64"`},
@@ -152,14 +152,14 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: 5/x}}}\n", `f:1:60: "5/x": unknown time`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: }}}\n", `f:1:49: overrides: "192.0.2.1" has no limit, want one such as 1000/s, or unlimited`},
 		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: {x: 1/s}}}}\n", `f:1:49: overrides: "192.0.2.1" has keys of its own, and key has no part for them`},
-		{"policies: {a: {key: host, limit: 1/s, overrides: {a b: 1/s}}}\n", `f:1:51: overrides: "a b" is no host`},
+		{"policies: {a: {key: host, limit: 1/s, overrides: {a b: 1/s}}}\n", `f:1:51: overrides: "a b" is not a host`},
 		{"policies: {a: {key: path:1, limit: 1/s, overrides: {a/b: 1/s}}}\n", `f:1:53: overrides: "a/b" is not one segment of a path`},
 		{"policies: {a: {key: pattern, limit: 1/s, overrides: {/b: 1/s}}}\nroutes: {/a: a}\n", `f:1:54: overrides: no route has the pattern "/b"`},
 		{"policies: {a: {key: [ip, path:1], limit: 1/s, overrides: {10.0.0.0/8: {a: {b: 1/s}}}}}\n", `f:1:72: overrides: "a" has keys of its own`},
-		{"global: {limit: concurrency 5 fair-share, flow: ip}\n", "f:1:49: flow is about requests that wait but the policy has no max-wait; add one"},
-		{"global: {limit: concurrency 5 queue 9, flow: ip, max-wait: 1s}\n", "f:1:46: flow is for limits with fair-share"},
-		{"global: {limit: 1/s queue 9 fair-share, weights: {a: 2}, max-wait: 1s}\n", "f:1:50: weights are those of flows, and the policy has none: add flow"},
-		{"global: {limit: 1/s queue 9 fair-share, flow: [ip, host], weights: {a: 2}, max-wait: 1s}\n", "weights are for a flow of one part, and this one has 2"},
+		{"global: {limit: concurrency 5 fair-share, flow: ip}\n", "f:1:49: flow requires max-wait, because only requests that wait have an order; add one"},
+		{"global: {limit: concurrency 5 queue 9, flow: ip, max-wait: 1s}\n", "f:1:46: flow requires a limit with fair-share"},
+		{"global: {limit: 1/s queue 9 fair-share, weights: {a: 2}, max-wait: 1s}\n", "f:1:50: weights requires flow; add one"},
+		{"global: {limit: 1/s queue 9 fair-share, flow: [ip, host], weights: {a: 2}, max-wait: 1s}\n", "weights requires a flow of one part, and this one has 2"},
 		{"global: {limit: 1/s queue 9 fair-share, flow: host, weights: {a: 0}, max-wait: 1s}\n", `the weight of "a" is "0", want a number from 1 to 1048576`},
 		{"global: {limit: 1/s queue 9 fair-share, flow: host, weights: {a: 2, A: 3}, max-wait: 1s}\n", `weights: "A" is here twice`},
 		{"global: {limit: 1/s queue 9 fair-share, flow: ip, weights: {a: 2}, max-wait: 1s}\n", `weights: "a" is not the address of a client`},
@@ -176,7 +176,7 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, a]}\n", "twice"},
 		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, none]}\n", "cannot be combined with policies"},
 		{"routes: {'/{a}/b': [], '/c/{d}': []}\n", "conflicts"},
-		{"redis-budget: 0\n", "f:1:15: redis-budget is 0, want a time, or none of it for 50ms"},
+		{"redis-budget: 0\n", "f:1:15: redis-budget is 0, want a duration such as 200ms; omit it for 50ms"},
 		{"listen: *nosuch\n", "f:1:9: error loading config file: unknown anchor 'nosuch' referenced"},
 		{"listen: ':1'\n---\nlisten: ':2'\n", "second document"},
 	} {
@@ -187,7 +187,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestWarnings: what has no effect is no fault, and is said.
+// TestWarnings: a setting without effect is reported, but is not an error.
 func TestWarnings(t *testing.T) {
 	const policies = "policies:\n  used: {limit: 1/s}\n  open: {limit: 1/s, fail-open: true}\n"
 	for _, test := range []struct {
@@ -231,7 +231,7 @@ func TestBackends(t *testing.T) {
 		{":1", "ftp://h", "to is %q, want a URL"},
 		{":1", "http://h?x", "to is %q, want a URL"},
 		{":1", ":1", "to is %q, want a URL"},
-		{":1", "http://user:secret@h", "to has a user, whom the proxy could not log in"},
+		{":1", "http://user:secret@h", "to has a user name, but the proxy does not log in to backends"},
 	} {
 		c, err := config.Parse("f", []byte("listen: '"+test.listen+"'\nto: '"+test.to+"'\n"))
 		require.NoError(t, err)

@@ -14,10 +14,10 @@ const maxWeight = 1 << 20
 func (p *Policy) readWeights(n yamlconf.Node, key string) {
 	switch {
 	case !p.has("flow"):
-		n.Fault("weights are those of flows, and the policy has none: add flow, such as flow: header:X-Api-Key")
+		n.Fault("weights requires flow; add one, such as flow: header:X-Api-Key")
 		return
 	case len(p.Flow) > 1:
-		n.Fault("weights are for a flow of one part, and this one has %d", len(p.Flow))
+		n.Fault("weights requires a flow of one part, and this one has %d", len(p.Flow))
 		return
 	case len(p.Flow) == 0: // it has a fault
 		return
@@ -46,8 +46,8 @@ func (p *Policy) checkFlow(fault faultFunc) {
 	switch at := p.at["flow"]; {
 	case !p.has("flow") || len(p.all()) == 0:
 	case !fair:
-		fault(at, "flow is for limits with fair-share, and the policy has none: add it to a limit, such as concurrency 50 queue 200 fair-share")
+		fault(at, "flow requires a limit with fair-share, such as concurrency 50 queue 200 fair-share")
 	case p.MaxWait == 0:
-		fault(at, "flow is about requests that wait but the policy has no max-wait; add one, such as max-wait: 10s")
+		fault(at, "flow requires max-wait, because only requests that wait have an order; add one, such as max-wait: 10s")
 	}
 }

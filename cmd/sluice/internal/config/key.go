@@ -102,7 +102,7 @@ func (p KeyPart) String() string {
 	return string(p.Kind) + ":" + p.Name
 }
 
-// Values returns the values that someone has written for the parts of the key.
+// Values returns the values of the parts of a key, as an operator writes them.
 func (k Key) Values(texts []string) ([]Value, error) {
 	switch {
 	case len(k) == 0:
@@ -120,7 +120,7 @@ func (k Key) Values(texts []string) ([]Value, error) {
 	return values, nil
 }
 
-// value returns the value that someone has written. An address of IPv6 stands for its client's network.
+// value returns the value that an operator has written. An address of IPv6 stands for its client's network.
 func (p KeyPart) value(text string) (Value, error) {
 	switch p.Kind {
 	case KeyIP:
@@ -135,7 +135,7 @@ func (p KeyPart) value(text string) (Value, error) {
 	case KeyHost:
 		host, ok := hostname.Of(text)
 		if !ok {
-			return Value{}, fmt.Errorf("%q is no host", text)
+			return Value{}, fmt.Errorf("%q is not a host", text)
 		}
 		return Value{Text: host}, nil
 	case KeyPattern:

@@ -22,14 +22,14 @@ type width struct {
 	bits int
 }
 
-// Override is limits in place of a policy's, for keys that begin with some values. Each of those keys has limiters of its
+// Override is limits in place of a policy's, for keys that start with some values. Each of those keys has limiters of its
 // own.
 type Override struct {
 	Name   string // tells it from the policy's others
 	At     yamlconf.Place
 	Limits []Limit
 
-	begin []Value // a Network that is no client's stands for all clients in it
+	start []Value // a Network of more than one client stands for all clients in it
 }
 
 // Find returns the index of the override for a key, or false: an exact one, or otherwise the one with the narrowest network.
@@ -57,7 +57,7 @@ func (o *Overrides) Find(key []Value) (int, bool) {
 	return 0, false
 }
 
-// find returns the index of the override for a key, or for the longest beginning of it that has one.
+// find returns the index of the override for a key, or for the longest start of it that has one.
 func (o *Overrides) find(key []Value) (int, bool) {
 	for n := len(key); n > 0; n-- {
 		if i, ok := o.byName[join(key[:n])]; ok {
@@ -74,7 +74,7 @@ func isWide(n netip.Prefix) bool { return n.IsValid() && !isClient(n) }
 func (p *Policy) readOverrides(n yamlconf.Node, _ string) {
 	if len(p.Key) == 0 {
 		if !p.has("key") { // else it has a fault
-			n.Fault("overrides are for some keys, and the policy has none: add key, such as key: ip")
+			n.Fault("overrides requires key; add one, such as key: ip")
 		}
 		return
 	}
@@ -82,7 +82,7 @@ func (p *Policy) readOverrides(n yamlconf.Node, _ string) {
 	o.byName = make(map[string]int)
 	o.read(p.Key, nil, n)
 	for _, one := range o.All {
-		for _, v := range one.begin {
+		for _, v := range one.start {
 			w := width{v.Network.Addr().Is6(), v.Network.Bits()}
 			if isWide(v.Network) && !slices.Contains(o.widths, w) {
 				o.widths = append(o.widths, w)
@@ -92,14 +92,14 @@ func (p *Policy) readOverrides(n yamlconf.Node, _ string) {
 	slices.SortFunc(o.widths, func(a, b width) int { return b.bits - a.bits })
 }
 
-// read reads overrides for keys that begin with some values. A value that is a mapping is about the part after those.
-func (o *Overrides) read(key Key, begin []Value, n yamlconf.Node) {
+// read reads overrides for keys that start with some values. A value that is a mapping is about the part after those.
+func (o *Overrides) read(key Key, start []Value, n yamlconf.Node) {
 	for _, pair := range n.Pairs("overrides") {
-		v, ok := key[len(begin)].readValue(pair)
+		v, ok := key[len(start)].readValue(pair)
 		if !ok {
 			continue
 		}
-		values := append(slices.Clone(begin), v)
+		values := append(slices.Clone(start), v)
 		if pair.Value.IsMapping() {
 			if len(values) == len(key) {
 				pair.At.Fault("overrides: %q has keys of its own, and key has no part for them", pair.Key)
@@ -108,7 +108,7 @@ func (o *Overrides) read(key Key, begin []Value, n yamlconf.Node) {
 			o.read(key, values, pair.Value)
 			continue
 		}
-		made := Override{Name: join(values), At: pair.At.Place(), begin: values}
+		made := Override{Name: join(values), At: pair.At.Place(), start: values}
 		each(limits(&made.Limits))(pair.Value, "overrides")
 		if len(pair.Value.Items()) == 0 {
 			pair.At.Fault("overrides: %q has no limit, want one such as 1000/s, or unlimited", pair.Key)
@@ -149,7 +149,7 @@ func (p KeyPart) readValue(pair yamlconf.Pair) (Value, bool) {
 // checkPatterns finds overrides for patterns that no route has.
 func (o *Overrides) checkPatterns(fault faultFunc, key Key, mux *route.Mux) {
 	for _, one := range o.All {
-		for i, v := range one.begin {
+		for i, v := range one.start {
 			if key[i].Kind == KeyPattern && !mux.Has(v.Text) {
 				fault(one.At, "overrides: no route has the pattern %q", v.Text)
 			}

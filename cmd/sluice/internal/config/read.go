@@ -109,7 +109,7 @@ func (c *Config) readRedisBudget(n yamlconf.Node, key string) {
 	c.RedisBudget = -1
 	timeout(&c.RedisBudget)(n, key)
 	if c.RedisBudget == 0 {
-		n.Fault("redis-budget is 0, want a time, or none of it for 50ms")
+		n.Fault("redis-budget is 0, want a duration such as 200ms; omit it for 50ms")
 	}
 }
 
@@ -266,7 +266,7 @@ func connections(to **spec.Limit) reader {
 			*to = &l.Limit
 		}
 		if l.Queue > 0 {
-			n.Fault("%q has a queue, in which no connection waits", l)
+			n.Fault("%q has a queue, but connections do not wait; remove the queue", l)
 		}
 	}
 }

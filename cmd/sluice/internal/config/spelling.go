@@ -23,8 +23,8 @@ func (p KeyPart) Read(text string) (Value, error) {
 	return Text(text), err
 }
 
-// credentials returns the value of an Authorization header with its scheme in lower case and one space behind it. What is not
-// a list of parameters, as Digest has it, is one word.
+// credentials returns the value of an Authorization header with its scheme in lower case and one space after it. Credentials that
+// are not a list of parameters, as for Digest, are one word.
 func credentials(text string) (string, error) {
 	if strings.ContainsFunc(text, func(c rune) bool { return c > '~' }) {
 		return "", errors.New("credentials have a character that is not ASCII") // some are spaces to some servers

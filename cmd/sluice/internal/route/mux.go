@@ -82,8 +82,8 @@ func Pattern(pattern string) (string, error) {
 	if slash < 0 {
 		return pattern, register(new(http.ServeMux), pattern, http.NotFoundHandler())
 	}
-	begin := strings.LastIndexAny(pattern[:slash], " \t") + 1
-	method, name, escaped := strings.TrimSpace(pattern[:begin]), pattern[begin:slash], pattern[slash:]
+	start := strings.LastIndexAny(pattern[:slash], " \t") + 1
+	method, name, escaped := strings.TrimSpace(pattern[:start]), pattern[start:slash], pattern[slash:]
 	host, ok := hostname.Of(name)
 	clean := path.Clean(escaped)
 	switch {
@@ -98,7 +98,7 @@ func Pattern(pattern string) (string, error) {
 	case clean != escaped && clean+"/" != escaped:
 		return "", fmt.Errorf("%q matches nothing: write its path as %q", pattern, clean)
 	}
-	canonical := pattern[:begin] + host + escaped
+	canonical := pattern[:start] + host + escaped
 	only := new(http.ServeMux)
 	if err := register(only, canonical, new(destination)); err != nil {
 		return "", err

@@ -67,7 +67,7 @@ func (f *liveLimiter) refresh() {
 	f.terms.Store(terms)
 }
 
-// reset returns f to its initial state. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
+// reset resets the limiter. It reports false for a concurrency limiter, whose permits stay held.
 func (f *liveLimiter) reset() bool {
 	r, ok := f.limiter.(core.Resetter)
 	if ok {

@@ -20,7 +20,7 @@ import (
 const (
 	logQueue     = 4 << 20         // bytes of lines that wait to be written
 	logStall     = 2 * time.Second // how long a write may take until it is reported
-	logCloseTime = time.Second     // for what is still to be written on shutdown
+	logCloseTime = time.Second     // for writing what is queued on shutdown
 	firstReport  = time.Second     // after which lost lines are reported
 	nextReport   = 10 * time.Second
 )
@@ -109,11 +109,11 @@ func (l *accessLog) writeAll(lines []byte) {
 		l.reopenIfAsked()
 		err := l.ensureOpen()
 		if err == nil {
-			l.begin(l.to, lines)
+			l.note(l.to, lines)
 			var n int
 			n, err = l.to.Write(lines)
 			lines = lines[n:]
-			l.begin(nil, nil)
+			l.note(nil, nil)
 		}
 		switch {
 		case err == nil:
@@ -175,8 +175,8 @@ func (l *accessLog) reopen() {
 	_ = l.lines.TrySend(nil) // run may be waiting for a line
 }
 
-// begin notes what is being written, and to which file; nil if nothing is.
-func (l *accessLog) begin(to *os.File, lines []byte) {
+// note records which lines are being written, and to which file. Both are nil between writes.
+func (l *accessLog) note(to *os.File, lines []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pollable, l.writing = to, bytes.Count(lines, []byte("\n"))

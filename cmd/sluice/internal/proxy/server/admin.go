@@ -24,7 +24,7 @@ func (p *Proxy) admin() http.Handler {
 		"PUT /limits/{name}":        p.put,
 		"POST /limits/{name}/reset": p.reset,
 	} {
-		mux.HandleFunc(pattern, service.Guard(p.state.Load().config.Admin, writes(handle))) // no page in someone's browser gets there
+		mux.HandleFunc(pattern, service.Guard(p.state.Load().config.Admin, writes(handle))) // not for pages in browsers
 	}
 	return mux
 }

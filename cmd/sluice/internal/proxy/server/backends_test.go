@@ -26,7 +26,7 @@ func TestBackendComesBack(t *testing.T) {
 		_, body := p.asks("GET", "/")
 		answers[body]++
 	}
-	assert.Equal(t, map[string]int{"hello": 5, "second:": 5}, answers, "in turns")
+	assert.Equal(t, map[string]int{"hello": 5, "second:": 5}, answers, "round-robin")
 	address := first.Listener.Addr().String()
 	first.Close()
 	_, _ = p.asks("GET", "/") // a POST on a connection that has just been closed is not sent again

@@ -46,7 +46,7 @@ func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// exchangeOf returns the exchange of a request's context, or, for what is no request of a client, an empty one.
+// exchangeOf returns the exchange of a request's context, or an empty one if the context is not that of a client's request.
 func exchangeOf(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x

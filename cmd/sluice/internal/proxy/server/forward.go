@@ -225,7 +225,7 @@ func (b *body) within(deadline time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
-		_ = b.control.SetReadDeadline(deadline) // where there are none, there is nothing to be done
+		_ = b.control.SetReadDeadline(deadline) // an error: the connection has no deadlines
 	}
 	return !b.ended
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOddAnswers: what a backend does not say of its response is not guessed, and what is no status is 502.
+// TestOddAnswers: the proxy does not guess the type of a response, and an invalid status is a 502.
 func TestOddAnswers(t *testing.T) {
 	var status string
 	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -84,7 +84,7 @@ routes: {/: rate, /small: small, /free/: []}
 	lease := p.limiter(1).TryAcquire(1)
 	status, _, a = p.calls(c, "/small")
 	assert.Equal(t, "14", status)
-	assert.NotContains(t, a.Header, "Grpc-Status-Details-Bin", "nobody knows when a permit is released")
+	assert.NotContains(t, a.Header, "Grpc-Status-Details-Bin", "the time of the next release is unknown")
 	lease.Release()
 	p.becomes("to: h2c://127.0.0.1:1\nmax-body: 3\n")
 	status, _, _ = p.calls(c, "/free/")

@@ -10,23 +10,23 @@ import (
 
 // FuzzLoad: whatever the file, there is a proxy, or each line that is said has a place.
 func FuzzLoad(f *testing.F) {
-	const begin = "listen: 127.0.0.1:0\nto: http://127.0.0.1:9000\n"
+	const start = "listen: 127.0.0.1:0\nto: http://127.0.0.1:9000\n"
 	for _, text := range []string{
-		begin,
-		begin + "global: {limit: concurrency 500 queue 200 newest-first, status: 503, max-wait: 2s}\n",
-		begin + "policies: {api: {key: ip, limit: 100/s burst 200}, b: {key: 'header:A', limits: [10/h, concurrency 1], download: 2MiB/s}}\nroutes: {/: [api, b]}\n",
-		begin + "redis: redis://127.0.0.1:1/0\npolicies: {a: {key: host, limit: sliding 5/1m segments 5}, b: {key: pattern, limit: fixed 1/d, upload: 9EiB/s}}\n",
-		begin + "redis: 'redis://127.0.0.1:1/x?y=z'\nglobal: {limit: concurrency 9223372036854775807}\n",
-		begin + "global: {key: host, limit: 9223372036854775807/ns burst 9223372036854775807}\n",
-		begin + "tls: {cert: /dev/null, key: /dev/null}\n",
-		begin + "policies: {a: {key: [ip, 'header:A', path:2], limits: [9/s, sliding 9/1m], cost: 3, settle: X-Cost, shadow: true, overrides: {10.0.0.0/8: {a: {b: unlimited}}, 192.0.2.1: 5/s}}}\nroutes: {/a: a, /: []}\n",
-		begin + "policies: {a: {key: pattern, limit: 1/s, overrides: {/a: concurrency 9007199254740993}}}\nroutes: {/a: a}\nredis: redis://127.0.0.1:1/0\n",
+		start,
+		start + "global: {limit: concurrency 500 queue 200 newest-first, status: 503, max-wait: 2s}\n",
+		start + "policies: {api: {key: ip, limit: 100/s burst 200}, b: {key: 'header:A', limits: [10/h, concurrency 1], download: 2MiB/s}}\nroutes: {/: [api, b]}\n",
+		start + "redis: redis://127.0.0.1:1/0\npolicies: {a: {key: host, limit: sliding 5/1m segments 5}, b: {key: pattern, limit: fixed 1/d, upload: 9EiB/s}}\n",
+		start + "redis: 'redis://127.0.0.1:1/x?y=z'\nglobal: {limit: concurrency 9223372036854775807}\n",
+		start + "global: {key: host, limit: 9223372036854775807/ns burst 9223372036854775807}\n",
+		start + "tls: {cert: /dev/null, key: /dev/null}\n",
+		start + "policies: {a: {key: [ip, 'header:A', path:2], limits: [9/s, sliding 9/1m], cost: 3, settle: X-Cost, shadow: true, overrides: {10.0.0.0/8: {a: {b: unlimited}}, 192.0.2.1: 5/s}}}\nroutes: {/a: a, /: []}\n",
+		start + "policies: {a: {key: pattern, limit: 1/s, overrides: {/a: concurrency 9007199254740993}}}\nroutes: {/a: a}\nredis: redis://127.0.0.1:1/0\n",
 	} {
 		f.Add(text)
 	}
 	place := regexp.MustCompile(`^limits\.yaml:[1-9][0-9]*:[1-9][0-9]*: .`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if strings.Contains(text, "/dev/") && text != begin+"tls: {cert: /dev/null, key: /dev/null}\n" || strings.Contains(text, "/proc") {
+		if strings.Contains(text, "/dev/") && text != start+"tls: {cert: /dev/null, key: /dev/null}\n" || strings.Contains(text, "/proc") {
 			t.Skip("files that may not end")
 		}
 		t.Chdir(t.TempDir())

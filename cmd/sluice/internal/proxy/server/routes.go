@@ -158,7 +158,7 @@ func answerItself(w http.ResponseWriter, r *http.Request) {
 	exchangeOf(r.Context()).answer.ServeHTTP(w, r)
 }
 
-// answerStar responds to a request for *, which is none of a backend's paths: OPTIONS asks whether there is a server.
+// answerStar responds to a request for *, which is not a path: OPTIONS asks whether there is a server.
 func answerStar(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusOK)

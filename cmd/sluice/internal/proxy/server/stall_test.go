@@ -35,9 +35,9 @@ func admitting(t *testing.T, c net.Conn) listener {
 func TestStalledWrites(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		pause time.Duration // between what is taken and what is not
+		pause time.Duration // between the write that the client reads and the one that it does not
 	}{
-		{"at once", 0},
+		{"immediately", 0},
 		{"when the deadline is long over", 10 * stallTime},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -105,7 +105,7 @@ func (w *web) Shutdown(ctx context.Context) error {
 	}
 }
 
-const discardTime = 5 * time.Millisecond // for what has come of a body that no one reads
+const discardTime = 5 * time.Millisecond // for reading the rest of a body that has arrived
 
 // discard reads what is left of a request's body, if it has come: net/http does so under full duplex only when it is too
 // late for the next request. If the end is not there the connection is closed after the response.

@@ -35,9 +35,9 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText, 
 	return l.Addr().String(), said, p
 }
 
-// TestBodyThatNobodyReads: a connection continues after a response that did not wait for the request's body, if the body is
+// TestUnreadBody: a connection continues after a response that did not wait for the request's body, if the body is
 // there.
-func TestBodyThatNobodyReads(t *testing.T) {
+func TestUnreadBody(t *testing.T) {
 	address, said, _ := webOf(t, hello)
 	for _, body := range []string{"Content-Length: 3\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"} {
 		c := dial(t, address)
@@ -51,9 +51,9 @@ func TestBodyThatNobodyReads(t *testing.T) {
 	assert.Empty(t, said.String())
 }
 
-// TestBodyThatIsNotThere: after the response to a request whose body has not come, or is malformed, the connection is
+// TestMissingBody: after the response to a request whose body has not come, or is malformed, the connection is
 // closed: what still comes is no request.
-func TestBodyThatIsNotThere(t *testing.T) {
+func TestMissingBody(t *testing.T) {
 	served := make(chan string, 10)
 	address, said, p := webOf(t, func(w http.ResponseWriter, r *http.Request) {
 		served <- r.URL.Path

@@ -65,7 +65,7 @@ type exchange struct {
 	client   bool     // the next part of the request is waited for
 }
 
-// await notes whether one of the two is waited for, and begins the timer anew.
+// await notes whether one of the two is waited for, and restarts the timer.
 func (x *exchange) await(whom *bool, waiting bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -212,18 +212,18 @@ func reads(t *testing.T, by http.RoundTripper, body io.Reader, pause time.Durati
 // TestSlowUpload: while the client is waited for, what the backend sends starts no deadline.
 func TestSlowUpload(t *testing.T) {
 	const slow = 3 * silence
-	begin := strings.Repeat("at once ", 1<<10) // so that it is not kept back for the rest
+	first := strings.Repeat("together ", 1<<10) // long enough to be sent without the rest
 	synctest.Test(t, func(t *testing.T) {
 		f := &far{t: t, play: func(c net.Conn, r *bufio.Reader) {
 			takes(r)
-			_, _ = io.ReadFull(r, make([]byte, len(begin)))
+			_, _ = io.ReadFull(r, make([]byte, len(first)))
 			says(c, time.Second, "HTTP/1.1 102 Processing\r\n\r\n") // while the rest is waited for
 			_, _ = io.ReadFull(r, make([]byte, len("part")))
 			says(c, silence-1, ok+"done")
 		}}
-		body := io.MultiReader(strings.NewReader(begin), &slowly{1, slow})
+		body := io.MultiReader(strings.NewReader(first), &slowly{1, slow})
 		start := time.Now()
-		got, err := reads(t, f.transport(), &upload{body, int64(len(begin) + len("part"))}, 0)
+		got, err := reads(t, f.transport(), &upload{body, int64(len(first) + len("part"))}, 0)
 		require.NoError(t, err)
 		assert.Equal(t, "done", got)
 		assert.Equal(t, slow+silence-1, time.Since(start))
