@@ -72,12 +72,20 @@ func viewOf(c limitertest.Config, mutate func(m *mutant)) func() core.Limiter {
 }
 
 // faulty returns a maker of semaphores with a fault.
-func faulty(set func(*semaphore)) func() core.Limiter {
-	return func() core.Limiter {
-		s := newSemaphore(limit, queue)
-		set(s)
-		return s
-	}
+func faulty(faults ledgerFaults) func() core.Limiter {
+	return func() core.Limiter { return newSemaphore(queue, faults) }
+}
+
+// tries is mutated with another TryAcquire.
+func tries(c limitertest.Config, try func(m *mutant, n int) core.Lease) func() core.Limiter {
+	return mutated(c, func(m *mutant) { m.try = func(n int) core.Lease { return try(m, n) } })
+}
+
+// asks is mutated with another Acquire.
+func asks(c limitertest.Config, acquire func(ctx context.Context, m *mutant, n int) (core.Lease, error)) func() core.Limiter {
+	return mutated(c, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) { return acquire(ctx, m, n) }
+	})
 }
 
 // plain returns a maker of good limiters, that are not what the config claims.
@@ -86,92 +94,70 @@ func plain(room int, order core.QueueOrder) func() core.Limiter {
 }
 
 var brokenLimiters = []broken{
-	{"checks come in order", "grants though the context is done", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if l := m.TryAcquire(n); l.Acquired() {
-				return l, nil
-			}
-			return m.Limiter.Acquire(ctx, n)
+	{"checks come in order", "grants though the context is done", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if l := m.TryAcquire(n); l.Acquired() {
+			return l, nil
 		}
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"checks come in order", "looks at the limit before the context", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if n > limit {
-				return core.Fail(core.ErrPermitsExceedLimit), core.ErrPermitsExceedLimit
-			}
-			return m.Limiter.Acquire(ctx, n)
+	{"checks come in order", "looks at the limit before the context", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if n > limit {
+			return core.Fail(core.ErrPermitsExceedLimit), core.ErrPermitsExceedLimit
 		}
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"checks come in order", "mints permits from negative counts", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(max(n, 0)) }
-	})},
-	{"checks come in order", "returns the context's cause", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if err := context.Cause(ctx); err != nil && n >= 0 {
-				return core.Fail(err), err
-			}
-			return m.Limiter.Acquire(ctx, n)
+	{"checks come in order", "mints permits from negative counts", slots, tries(slots, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(max(n, 0)) })},
+	{"checks come in order", "returns the context's cause", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if err := context.Cause(ctx); err != nil && n >= 0 {
+			return core.Fail(err), err
 		}
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"more than the limit is refused for good", "takes it for a rejection", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			if n > limit {
-				return core.Reject()
-			}
-			return m.Limiter.TryAcquire(n)
+	{"more than the limit is refused for good", "takes it for a rejection", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		if n > limit {
+			return core.Reject()
 		}
+		return m.Limiter.TryAcquire(n)
 	})},
-	{"more than the limit is refused for good", "has its numbers wrong", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			if n > limit {
-				return core.Fail(&core.ExceedsLimitError{Permits: n - 1, Limit: limit})
-			}
-			return m.Limiter.TryAcquire(n)
+	{"more than the limit is refused for good", "has its numbers wrong", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		if n > limit {
+			return core.Fail(&core.ExceedsLimitError{Permits: n - 1, Limit: limit})
 		}
+		return m.Limiter.TryAcquire(n)
 	})},
-	{"more than the limit is refused for good", "waits for it", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if n > limit {
-				<-ctx.Done()
-				return core.Fail(ctx.Err()), ctx.Err()
-			}
-			return m.Limiter.Acquire(ctx, n)
+	{"more than the limit is refused for good", "waits for it", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if n > limit {
+			<-ctx.Done()
+			return core.Fail(ctx.Err()), ctx.Err()
 		}
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"a zero-permit request takes nothing", "always grants it", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			if n == 0 {
-				return core.Grant(0, nil)
-			}
-			return m.Limiter.TryAcquire(n)
+	{"a zero-permit request takes nothing", "always grants it", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		if n == 0 {
+			return core.Grant(0, nil)
 		}
+		return m.Limiter.TryAcquire(n)
 	})},
-	{"a zero-permit request takes nothing", "takes one for it", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			if n == 0 {
-				m.Limiter.TryAcquire(1)
-			}
-			return m.Limiter.TryAcquire(n)
+	{"a zero-permit request takes nothing", "takes one for it", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		if n == 0 {
+			m.Limiter.TryAcquire(1)
 		}
+		return m.Limiter.TryAcquire(n)
 	})},
-	{"a zero-permit request ignores the queue", "refuses probes while a request waits", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			if n == 0 && m.Statistics().Queued > 0 {
-				return core.Reject()
-			}
-			return m.Limiter.TryAcquire(n)
+	{"a zero-permit request ignores the queue", "refuses probes while a request waits", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		if n == 0 && m.Statistics().Queued > 0 {
+			return core.Reject()
 		}
+		return m.Limiter.TryAcquire(n)
 	})},
-	{"a zero-permit request waits outside the queue limit", "rejects probes that would wait", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if n == 0 && m.Available() == 0 {
-				l := m.TryAcquire(0)
-				return l, l.Err()
-			}
-			return m.Limiter.Acquire(ctx, n)
+	{"a zero-permit request waits outside the queue limit", "rejects probes that would wait", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if n == 0 && m.Available() == 0 {
+			l := m.TryAcquire(0)
+			return l, l.Err()
 		}
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"zero-permit requests are served after the queue", "serves them before", slots, faulty(func(s *semaphore) { s.probesFirst = true })},
+	{"zero-permit requests are served after the queue", "serves them before", slots, faulty(ledgerFaults{probesFirst: true})},
 
 	{"without a queue nobody waits", "waits", noQueue, plain(1, core.OldestFirst)},
 	{"the queue counts permits", "has room for one more", slots, plain(queue+1, core.OldestFirst)},
@@ -190,56 +176,46 @@ var brokenLimiters = []broken{
 	{"flows get their shares", "serves the oldest first", fairSlots, plain(6*limit, core.OldestFirst)},
 	{"flows get their shares", "serves the newest first", fairSlots, plain(6*limit, core.NewestFirst)},
 	{"flows get their shares", "serves the oldest first", fairTokens, func() core.Limiter { return bucket(6*limit, core.OldestFirst, false) }},
-	{"flows get their shares", "ignores the weight", fairSlots, mutated(fairSlots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			f, _ := core.FlowFromContext(ctx)
-			f.Weight = 0
-			return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
-		}
+	{"flows get their shares", "ignores the weight", fairSlots, asks(fairSlots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		f, _ := core.FlowFromContext(ctx)
+		f.Weight = 0
+		return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
 	})},
-	{"a higher priority is served first", "ignores it", fairSlots, mutated(fairSlots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			f, _ := core.FlowFromContext(ctx)
-			f.Priority = 0
-			return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
-		}
+	{"a higher priority is served first", "ignores it", fairSlots, asks(fairSlots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		f, _ := core.FlowFromContext(ctx)
+		f.Priority = 0
+		return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
 	})},
-	{"serving stops at the first that does not fit", "serves whoever fits", slots, faulty(func(s *semaphore) { s.greedy = true })},
+	{"serving stops at the first that does not fit", "serves whoever fits", slots, faulty(ledgerFaults{greedy: true})},
 
-	{"a done context ends the wait", "wraps its error", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			l, err := m.Limiter.Acquire(ctx, n)
-			if ctx.Err() != nil {
-				err = fmt.Errorf("waiting: %w", err)
-				return core.Fail(err), err
-			}
-			return l, err
+	{"a done context ends the wait", "wraps its error", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		l, err := m.Limiter.Acquire(ctx, n)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("waiting: %w", err)
+			return core.Fail(err), err
 		}
+		return l, err
 	})},
-	{"a done context ends the wait", "goes on waiting", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if ctx.Err() != nil {
-				return m.Limiter.Acquire(ctx, n)
-			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
-			defer cancel()
+	{"a done context ends the wait", "goes on waiting", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if ctx.Err() != nil {
 			return m.Limiter.Acquire(ctx, n)
 		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
+		defer cancel()
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"cancelling makes room in the queue", "counts who is gone", slots, faulty(func(s *semaphore) { s.keepsRoom = true })},
-	{"cancelling serves a waiter that now fits", "serves at the next release", slots, faulty(func(s *semaphore) { s.forgets = true })},
-	{"a cancelled waiter keeps nothing", "grants to who is gone", slots, faulty(func(s *semaphore) { s.keepsPermits = true })},
-	{"either the grant or the cancellation wins", "loses the permits", slots, faulty(func(s *semaphore) { s.losesGrants = true })},
+	{"cancelling makes room in the queue", "counts who is gone", slots, faulty(ledgerFaults{keepsRoom: true})},
+	{"cancelling serves a waiter that now fits", "serves at the next release", slots, faulty(ledgerFaults{forgets: true})},
+	{"a cancelled waiter keeps nothing", "grants to who is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
+	{"either the grant or the cancellation wins", "loses the permits", slots, faulty(ledgerFaults{losesGrants: true})},
 
 	{"retry after is exact", "is a nanosecond late", tokens, retryAfterOff(tokens, 1)},
 	{"retry after is exact", "is a nanosecond early", tokens, retryAfterOff(tokens, -1)},
-	{"retry after is exact", "is silent", tokens, mutated(tokens, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			if l := m.Limiter.TryAcquire(n); l.Acquired() || n < 0 || n > limit {
-				return l
-			}
-			return core.Reject()
+	{"retry after is exact", "is silent", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
+		if l := m.Limiter.TryAcquire(n); l.Acquired() || n < 0 || n > limit {
+			return l
 		}
+		return core.Reject()
 	})},
 	{"retry after counts the queue ahead", "ignores the queue", tokens, mutated(tokens, func(m *mutant) {
 		m.try = func(n int) core.Lease {
@@ -258,47 +234,39 @@ var brokenLimiters = []broken{
 			return l, err
 		}
 	})},
-	{"retry after counts the queue ahead", "counts it, newest first", newestTok, mutated(newestTok, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if d, ok := core.RetryAfter.From(l); ok {
-				return l.With(core.RetryAfter.With(d + time.Duration(m.Statistics().Queued)))
-			}
-			return l
+	{"retry after counts the queue ahead", "counts it, newest first", newestTok, tries(newestTok, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if d, ok := core.RetryAfter.From(l); ok {
+			return l.With(core.RetryAfter.With(d + time.Duration(m.Statistics().Queued)))
 		}
+		return l
 	})},
-	{"retry after is set only where time helps", "guesses", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if !l.Acquired() {
-				return l.With(core.RetryAfter.With(time.Second))
-			}
-			return l
+	{"retry after is set only where time helps", "guesses", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if !l.Acquired() {
+			return l.With(core.RetryAfter.With(time.Second))
 		}
+		return l
 	})},
-	{"a hopeless deadline is rejected at once", "sleeps in vain", tokens, mutated(tokens, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			if ctx.Err() != nil {
-				return m.Limiter.Acquire(ctx, n)
-			}
-			blind, cancel := context.WithCancel(context.WithoutCancel(ctx))
-			defer cancel()
-			defer context.AfterFunc(ctx, cancel)()
-			l, err := m.Limiter.Acquire(blind, n)
-			if ctx.Err() != nil {
-				return core.Fail(ctx.Err()), ctx.Err()
-			}
-			return l, err
+	{"a hopeless deadline is rejected at once", "sleeps in vain", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		if ctx.Err() != nil {
+			return m.Limiter.Acquire(ctx, n)
 		}
+		blind, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		l, err := m.Limiter.Acquire(blind, n)
+		if ctx.Err() != nil {
+			return core.Fail(ctx.Err()), ctx.Err()
+		}
+		return l, err
 	})},
-	{"a waiter is served on time", "wakes him late", tokens, mutated(tokens, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			l, err := m.Limiter.Acquire(ctx, n)
-			if n > 0 && err == nil {
-				time.Sleep(1 * time.Nanosecond)
-			}
-			return l, err
+	{"a waiter is served on time", "wakes him late", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		l, err := m.Limiter.Acquire(ctx, n)
+		if n > 0 && err == nil {
+			time.Sleep(1 * time.Nanosecond)
 		}
+		return l, err
 	})},
 	{"automatic replenishment", "needs TryReplenish", tokens, func() core.Limiter { return bucket(queue, core.OldestFirst, true) }},
 	{"automatic replenishment", "is too slow", tokens, func() core.Limiter { return fixed(queue, core.OldestFirst, false) }},
@@ -336,14 +304,12 @@ var brokenLimiters = []broken{
 		return m
 	}},
 
-	{"a lease is released once", "never", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if !l.Acquired() {
-				return l
-			}
-			return core.Grant(n, nil)
+	{"a lease is released once", "never", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if !l.Acquired() {
+			return l
 		}
+		return core.Grant(n, nil)
 	})},
 	{"available is what can be taken", "gives back one more", uncounted, mutated(slots, func(m *mutant) {
 		var held []core.Lease
@@ -384,14 +350,12 @@ var brokenLimiters = []broken{
 			return l
 		}
 	})},
-	{"a release gives a rate limiter nothing back", "does", tokens, mutated(tokens, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if !l.Acquired() {
-				return l
-			}
-			return core.Grant(n, func() { m.Refund(l) })
+	{"a release gives a rate limiter nothing back", "does", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if !l.Acquired() {
+			return l
 		}
+		return core.Grant(n, func() { m.Refund(l) })
 	})},
 	{"a refund undoes the grant", "does not", tokens, mutated(tokens, func(m *mutant) {
 		m.refund = func(core.Lease) {}
@@ -443,14 +407,12 @@ var brokenLimiters = []broken{
 			m.Limiter.(interface{ GiveBack(permits int) }).GiveBack(l.Permits())
 		}
 	})},
-	{"a switch takes its waiters out", "ignores the end of a context", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			return m.Limiter.Acquire(ctx, n)
-		}
+	{"a switch takes its waiters out", "ignores the end of a context", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"a switch takes its waiters out", "grants to who is gone", slots, faulty(func(s *semaphore) { s.keepsPermits = true })},
+	{"a switch takes its waiters out", "grants to who is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
 	{"a switch keeps its waiters in order", "looks for the end of a context once a second", slots, viewOf(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			for range 30 {
@@ -467,62 +429,44 @@ var brokenLimiters = []broken{
 		}
 	})},
 
-	{"metadata is well-formed", "has a number where a time belongs", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			return m.Limiter.TryAcquire(n).With(core.NewMetadataKey[int]("RESET_AFTER").With(7))
+	{"metadata is well-formed", "has a number where a time belongs", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		return m.Limiter.TryAcquire(n).With(core.NewMetadataKey[int]("RESET_AFTER").With(7))
+	})},
+	{"metadata is well-formed", "has a limit that is none", slots, tries(slots, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.PermitLimit.With(0)) })},
+	{"metadata is well-formed", "has a window of no length", tokens, tries(tokens, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(0)) })},
+	{"the window is the same on every lease", "is not", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
+		return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute + time.Duration(max(n, 0))))
+	})},
+	{"the window is the same on every lease", "has one where time does not help", slots, tries(slots, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute)) })},
+	{"reason phrases are those of core", "has one word for all", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		l, err := m.Limiter.Acquire(ctx, n)
+		if errors.Is(err, core.ErrRejected) {
+			l = core.Reject(core.ReasonPhrase.With("permits exhausted"))
+			err = l.Err()
 		}
+		return l, err
 	})},
-	{"metadata is well-formed", "has a limit that is none", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.PermitLimit.With(0)) }
-	})},
-	{"metadata is well-formed", "has a window of no length", tokens, mutated(tokens, func(m *mutant) {
-		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(0)) }
-	})},
-	{"the window is the same on every lease", "is not", tokens, mutated(tokens, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute + time.Duration(max(n, 0))))
+	{"reason phrases are those of core", "takes an eviction for a full queue", newestSlots, asks(newestSlots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		l, err := m.Limiter.Acquire(ctx, n)
+		if errors.Is(err, core.ErrRejected) {
+			l = core.Reject(core.ReasonPhrase.With("queue limit reached"))
+			err = l.Err()
 		}
+		return l, err
 	})},
-	{"the window is the same on every lease", "has one where time does not help", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute)) }
-	})},
-	{"reason phrases are those of core", "has one word for all", slots, mutated(slots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			l, err := m.Limiter.Acquire(ctx, n)
-			if errors.Is(err, core.ErrRejected) {
-				l = core.Reject(core.ReasonPhrase.With("permits exhausted"))
-				err = l.Err()
-			}
-			return l, err
+	{"errors agree with their leases", "has one of its own", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if !l.Acquired() {
+			return core.Fail(errors.New("no"))
 		}
+		return l
 	})},
-	{"reason phrases are those of core", "takes an eviction for a full queue", newestSlots, mutated(newestSlots, func(m *mutant) {
-		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			l, err := m.Limiter.Acquire(ctx, n)
-			if errors.Is(err, core.ErrRejected) {
-				l = core.Reject(core.ReasonPhrase.With("queue limit reached"))
-				err = l.Err()
-			}
-			return l, err
-		}
-	})},
-	{"errors agree with their leases", "has one of its own", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if !l.Acquired() {
-				return core.Fail(errors.New("no"))
-			}
+	{"errors agree with their leases", "says another reason", slots, tries(slots, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if !errors.Is(l.Err(), core.ErrRejected) {
 			return l
 		}
-	})},
-	{"errors agree with their leases", "says another reason", slots, mutated(slots, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if !errors.Is(l.Err(), core.ErrRejected) {
-				return l
-			}
-			return core.Fail(l.Err()).With(core.ReasonPhrase.With("because"))
-		}
+		return core.Fail(l.Err()).With(core.ReasonPhrase.With("because"))
 	})},
 	{"statistics add up", "counts no probes", slots, mutated(slots, func(m *mutant) {
 		probes := uint64(0)
@@ -579,7 +523,7 @@ var brokenLimiters = []broken{
 		}
 		return nil
 	}), plainMutant},
-	{"a clock that goes back delays nobody", "waits for it to catch up", roaming, func() core.Limiter { return newQuota(limit, time.Minute) }},
+	{"a clock that goes back delays nobody", "waits for it to catch up", roaming, func() core.Limiter { return newQuota(time.Minute, 0) }},
 
 	{"close refuses from then on", "does nothing", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
 	{"close refuses from then on", "is angry the second time", slots, mutated(slots, func(m *mutant) {
@@ -619,14 +563,12 @@ func noPlace(c limitertest.Config) func() core.Limiter {
 
 // retryAfterOff makes tries that are off by d.
 func retryAfterOff(c limitertest.Config, off time.Duration) func() core.Limiter {
-	return mutated(c, func(m *mutant) {
-		m.try = func(n int) core.Lease {
-			l := m.Limiter.TryAcquire(n)
-			if d, ok := core.RetryAfter.From(l); ok {
-				return l.With(core.RetryAfter.With(d + off))
-			}
-			return l
+	return tries(c, func(m *mutant, n int) core.Lease {
+		l := m.Limiter.TryAcquire(n)
+		if d, ok := core.RetryAfter.From(l); ok {
+			return l.With(core.RetryAfter.With(d + off))
 		}
+		return l
 	})
 }
 

@@ -209,11 +209,7 @@ func TestALimiterThatShedsIsJudged(t *testing.T) {
 
 // A server's clock may count in microseconds.
 func TestACoarseClockConforms(t *testing.T) {
-	coarse := func() core.Limiter {
-		q := newQuota(limit, time.Minute)
-		q.grain = time.Microsecond
-		return q
-	}
+	coarse := func() core.Limiter { return newQuota(time.Minute, time.Microsecond) }
 	c := limitertest.Config{New: coarse, Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute, Grain: time.Microsecond}
 	limitertest.Run(t, c)
 	c.Grain = 0
@@ -223,7 +219,7 @@ func TestACoarseClockConforms(t *testing.T) {
 // A view of a limiter that counts nothing has the methods, and says nothing.
 func TestWhatALimiterLacksIsNotLookedAt(t *testing.T) {
 	c := limitertest.Config{
-		New:   func() core.Limiter { return core.WithReason(newQuota(limit, time.Minute), "spent") },
+		New:   func() core.Limiter { return core.WithReason(newQuota(time.Minute, 0), "spent") },
 		Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute,
 	}
 	require.NotEmpty(t, limitertest.Judge(t, c, "statistics add up").Faults)

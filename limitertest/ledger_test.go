@@ -3,6 +3,7 @@ package limitertest_test
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -16,6 +17,8 @@ import (
 // one number, the permits that are out, and does plain arithmetic on it. More may be out
 // than the limit; that is a debt. Its queue serves the oldest first. Its faults break rules.
 type ledger struct {
+	base       time.Time
+	grain      time.Duration // of its clock; 0: it is exact
 	queueLimit int
 	back       comesBack
 	faults     ledgerFaults
@@ -60,6 +63,13 @@ type ledgerFaults struct {
 	resetWakesNone  bool // a Reset wakes no waiter
 	resetForgetsAll bool // a Reset clears the counts
 	resetKeepsOld   bool // after a Reset old leases still return permits
+
+	greedy       bool // whoever fits is served, wherever it stands
+	probesFirst  bool // zero-permit requests are served before the queue
+	keepsRoom    bool // a canceled waiter stays in the queue's count
+	forgets      bool // a canceled waiter lets no waiter pass
+	keepsPermits bool // a canceled waiter is served all the same
+	losesGrants  bool // a waiter that was served when canceled gives nothing back
 }
 
 // grant is what a ledger knows of a lease.
@@ -82,14 +92,41 @@ type applicant struct {
 }
 
 func newLedger(back comesBack, queueLimit int, faults ledgerFaults) *ledger {
-	l := &ledger{limit: limit, queueLimit: queueLimit, back: back, faults: faults}
-	l.next = time.Now().Add(back.period)
+	l := &ledger{base: time.Now(), limit: limit, queueLimit: queueLimit, back: back, faults: faults}
+	l.next = l.base.Add(back.period)
 	return l
+}
+
+// newSemaphore returns a ledger of permits that come back by a release, with no more methods than a limiter needs,
+// and its statistics.
+func newSemaphore(queueLimit int, faults ledgerFaults) core.Limiter {
+	l := newLedger(byRelease, queueLimit, faults)
+	return struct {
+		core.Limiter
+		core.Reporter
+		io.Closer
+	}{l, l, l}
+}
+
+// newQuota returns a ledger of a window, without a queue and with no more methods than a limiter needs.
+func newQuota(period, grain time.Duration) core.Limiter {
+	l := newLedger(comesBack{period: period, all: true}, 0, ledgerFaults{})
+	l.grain = grain
+	return struct{ core.Limiter }{l}
+}
+
+// now reads the clock, with its grain.
+func (l *ledger) now() time.Time {
+	since := time.Since(l.base)
+	if l.grain > 0 {
+		since = since.Truncate(l.grain)
+	}
+	return l.base.Add(since)
 }
 
 // advanceLocked brings back what is due.
 func (l *ledger) advanceLocked() {
-	for l.back.period > 0 && (l.out > 0 || l.back.all) && !time.Now().Before(l.next) {
+	for l.back.period > 0 && (l.out > 0 || l.back.all) && !l.now().Before(l.next) {
 		l.out--
 		if l.back.all {
 			l.out = 0
@@ -101,7 +138,7 @@ func (l *ledger) advanceLocked() {
 // addLocked moves what is out.
 func (l *ledger) addLocked(n int) {
 	if l.out == 0 && !l.back.all {
-		l.next = time.Now().Add(l.back.period)
+		l.next = l.now().Add(l.back.period)
 	}
 	if n > math.MaxInt-l.out && !l.faults.overflows {
 		n = math.MaxInt - l.out
@@ -115,7 +152,7 @@ func (l *ledger) availableLocked() int { return max(l.limit-l.out, 0) }
 
 // retryAfterLocked returns when a request for n could be served, ahead permits before it.
 func (l *ledger) retryAfterLocked(n, ahead int) time.Duration {
-	wait := time.Until(l.next)
+	wait := l.next.Sub(l.now())
 	if l.back.all {
 		return wait
 	}
@@ -160,7 +197,7 @@ func (l *ledger) decideLocked(n int) (core.Lease, bool) {
 func (l *ledger) grantLocked(n int) core.Lease {
 	l.stats.Granted++
 	l.addLocked(n)
-	return l.leaseLocked(n, time.Now(), nil)
+	return l.leaseLocked(n, l.now(), nil)
 }
 
 // leaseLocked returns a lease of permits that are out.
@@ -238,12 +275,19 @@ func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.queue, a); i >= 0 {
+		if l.faults.keepsPermits {
+			return core.Fail(ctx.Err()), ctx.Err()
+		}
 		l.queue = slices.Delete(l.queue, i, i+1)
-		l.stats.Queued -= a.permits
-		l.serveLocked()
+		if !l.faults.keepsRoom {
+			l.stats.Queued -= a.permits
+		}
+		if !l.faults.forgets {
+			l.serveLocked()
+		}
 		return core.Fail(ctx.Err()), ctx.Err()
 	}
-	if g, ok := granted.From(a.lease); ok {
+	if g, ok := granted.From(a.lease); ok && !l.faults.losesGrants {
 		l.stats.Granted--
 		g.spent = true
 		l.addLocked(-g.permits)
@@ -256,23 +300,32 @@ func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error)
 // when more comes back.
 func (l *ledger) serveLocked() {
 	l.advanceLocked()
-	probes := slices.DeleteFunc(slices.Clone(l.queue), func(a *applicant) bool { return a.permits > 0 })
-	queue := slices.DeleteFunc(slices.Clone(l.queue), func(a *applicant) bool { return a.permits == 0 })
-	grant := func(from []*applicant) []*applicant {
-		for len(from) > 0 && max(from[0].permits, 1) <= l.availableLocked() {
-			from[0].lease = l.grantLocked(from[0].permits)
-			l.stats.Queued -= from[0].permits
-			close(from[0].decided)
-			from = from[1:]
-		}
-		return from
+	serve := func(probes bool) {
+		blocked := false
+		l.queue = slices.DeleteFunc(l.queue, func(a *applicant) bool {
+			if (a.permits == 0) != probes || blocked {
+				return false
+			}
+			if max(a.permits, 1) > l.availableLocked() {
+				blocked = !l.faults.greedy
+				return false
+			}
+			a.lease = l.grantLocked(a.permits)
+			l.stats.Queued -= a.permits
+			close(a.decided)
+			return true
+		})
 	}
-	l.queue = append(grant(queue), grant(probes)...)
+	if l.faults.probesFirst {
+		serve(true)
+	}
+	serve(false)
+	serve(true)
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	if l.back.period > 0 && len(l.queue) > 0 {
-		l.timer = time.AfterFunc(time.Until(l.next), func() {
+		l.timer = time.AfterFunc(l.next.Sub(l.now()), func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.serveLocked()
@@ -333,7 +386,7 @@ func (l *ledger) takeLocked(n int) {
 // grant, or in its window; later nothing.
 func (l *ledger) giveBackLocked(n int, g *grant) {
 	sameWindow := l.back.all && !g.at.Before(l.next.Add(-l.back.period))
-	certain := l.back.period == 0 || g.resets == l.resets && (sameWindow || g.at.Equal(time.Now()))
+	certain := l.back.period == 0 || g.resets == l.resets && (sameWindow || g.at.Equal(l.now()))
 	if !certain && !l.faults.givesLate {
 		return
 	}

@@ -114,20 +114,14 @@ func TestBuiltInLimitersConform(t *testing.T) {
 	eachLimiter(t, []int{0, 1, 3, limit, queue, math.MaxInt}, func(t *testing.T, c limitertest.Config) { limitertest.Run(t, c) })
 }
 
-func TestLimitOfOneConforms(t *testing.T) {
-	limitertest.Run(t, limitertest.Config{Limit: 1, QueueLimit: 3, New: func() core.Limiter {
-		return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 3}))
-	}})
-}
-
-func TestHugeLimitConforms(t *testing.T) {
-	limitertest.Run(t, limitertest.Config{Limit: math.MaxInt - 1, QueueLimit: math.MaxInt, New: func() core.Limiter {
-		return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt - 1, QueueLimit: math.MaxInt}))
-	}})
-}
-
-func TestFastLimitersConform(t *testing.T) {
+func TestLimitsAtTheEdgeConform(t *testing.T) {
 	for name, c := range map[string]limitertest.Config{
+		"a limit of one": {Limit: 1, QueueLimit: 3, New: func() core.Limiter {
+			return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 3}))
+		}},
+		"a huge limit": {Limit: math.MaxInt - 1, QueueLimit: math.MaxInt, New: func() core.Limiter {
+			return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt - 1, QueueLimit: math.MaxInt}))
+		}},
 		"a token each nanosecond": {Limit: limit, QueueLimit: 9, Refill: limit, New: func() core.Limiter {
 			return must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1, QueueLimit: 9}))
 		}},
@@ -167,14 +161,6 @@ func TestCalendarsConform(t *testing.T) {
 	}
 }
 
-func TestWithReasonConforms(t *testing.T) {
-	eachLimiter(t, []int{3, queue}, func(t *testing.T, c limitertest.Config) {
-		inner := c.New
-		c.New = func() core.Limiter { return core.WithReason(inner(), "not today") }
-		limitertest.Run(t, c)
-	})
-}
-
 func TestUnlimitedConforms(t *testing.T) {
 	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
 		"bare":       func(l core.Limiter) core.Limiter { return l },
@@ -189,13 +175,22 @@ func TestUnlimitedConforms(t *testing.T) {
 	}
 }
 
-func TestChainOfOneConforms(t *testing.T) {
-	eachLimiter(t, []int{3, queue}, func(t *testing.T, c limitertest.Config) {
-		inner := c.New
-		c.New = func() core.Limiter { return must(core.Chain(inner())) }
-		c.Update = nil
-		limitertest.Run(t, c)
-	})
+func TestViewsOfOneLimiterConform(t *testing.T) {
+	for name, view := range map[string]func(core.Limiter) core.Limiter{
+		"reason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "not today") },
+		"chain":  func(l core.Limiter) core.Limiter { return must(core.Chain(l)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachLimiter(t, []int{3, queue}, func(t *testing.T, c limitertest.Config) {
+				inner := c.New
+				c.New = func() core.Limiter { return view(inner()) }
+				if name == "chain" {
+					c.Update = nil
+				}
+				limitertest.Run(t, c)
+			})
+		})
+	}
 }
 
 func TestChainOfBothKindsConforms(t *testing.T) {
@@ -248,19 +243,19 @@ func TestCustomLimitersConform(t *testing.T) {
 	t.Run("semaphore", func(t *testing.T) {
 		for _, queue := range []int{0, 1, 3, 2*limit + 1} {
 			limitertest.Run(t, limitertest.Config{
-				New: func() core.Limiter { return newSemaphore(limit, queue) }, Limit: limit, QueueLimit: queue,
+				New: func() core.Limiter { return newSemaphore(queue, ledgerFaults{}) }, Limit: limit, QueueLimit: queue,
 			})
 		}
 	})
 	t.Run("quota", func(t *testing.T) {
 		limitertest.Run(t, limitertest.Config{
-			New: func() core.Limiter { return newQuota(limit, time.Minute) }, Limit: limit, Refill: time.Minute,
+			New: func() core.Limiter { return newQuota(time.Minute, 0) }, Limit: limit, Refill: time.Minute,
 		})
 	})
 	t.Run("chain", func(t *testing.T) {
 		limitertest.Run(t, limitertest.Config{
 			New: func() core.Limiter {
-				return must(core.Chain(newSemaphore(limit, 7), newQuota(limit, time.Minute)))
+				return must(core.Chain(newSemaphore(7, ledgerFaults{}), newQuota(time.Minute, 0)))
 			},
 			Limit: limit, QueueLimit: 7, Refill: time.Minute, Holds: true,
 			Lacks: limitertest.Settler | limitertest.Resetter,

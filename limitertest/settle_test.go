@@ -33,12 +33,8 @@ func updateLedger(l core.Limiter, limit int) error {
 }
 
 // ledgers returns a maker of ledgers, with faults or without.
-func ledgers(back comesBack, set ...func(*ledgerFaults)) func() core.Limiter {
+func ledgers(back comesBack, faults ledgerFaults) func() core.Limiter {
 	return func() core.Limiter {
-		var faults ledgerFaults
-		for _, f := range set {
-			f(&faults)
-		}
 		l := newLedger(back, queue, faults)
 		if back.period > 0 {
 			return rateLedger{l}
@@ -58,7 +54,7 @@ func TestLedgersConform(t *testing.T) {
 		"window": {byWindow, ledgerOfWindows},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.claim.New = ledgers(c.back)
+			c.claim.New = ledgers(c.back, ledgerFaults{})
 			c.claim.Skip = slices.Concat(c.claim.Skip, []string{
 				"a hopeless deadline is rejected at once", // a ledger lets everybody wait
 				"counts only grow",                        // and takes back the count of a grant that came too late
@@ -70,36 +66,36 @@ func TestLedgersConform(t *testing.T) {
 
 func TestALedgerInRealTimeConforms(t *testing.T) {
 	limitertest.Run(t, limitertest.Config{
-		New: ledgers(byRelease), Limit: limit, QueueLimit: queue, Update: updateLedger, RealTime: true,
+		New: ledgers(byRelease, ledgerFaults{}), Limit: limit, QueueLimit: queue, Update: updateLedger, RealTime: true,
 	})
 }
 
 // Ledgers with one fault each.
 var brokenSettlers = []broken{
-	{"a settled lease replaces the first", "returns the first", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.keepsNumber = true })},
-	{"a settled lease replaces the first", "loses its metadata", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.losesMetadata = true })},
-	{"settling for less gives back the difference", "gives back nothing", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesNothing = true })},
-	{"a late settlement gives nothing back twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesLate = true })},
-	{"a late refund gives nothing back twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.givesLate = true })},
-	{"a refund after the release gives nothing back twice", "gives it back again", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesTwice = true })},
-	{"settling for less serves a waiter", "serves nobody", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.servesNobody = true })},
-	{"settling for more takes at once", "waits until there is more", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.waitsForMore = true })},
-	{"settling for more takes at once", "takes nothing", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesNothing = true })},
-	{"settling adds up", "forgives what is not there", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.forgivesDebt = true })},
-	{"settling adds up", "forgives what is not there", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.forgivesDebt = true })},
-	{"a debt is paid before a waiter is served", "serves a waiter", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.servesInDebt = true })},
-	{"retry after counts the debt", "counts from empty", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.concealsDebt = true })},
-	{"settling adds up", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.forgivesDebt = true })},
-	{"a debt does not overflow", "wraps around", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.overflows = true })},
-	{"settling counts in no statistic", "counts as a grant", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.counts = true })},
-	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesTwice = true })},
-	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.looksFirst = true })},
-	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesAnybodys = true })},
-	{"a lease can be settled after close", "does nothing", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.endsWithClose = true })},
-	{"an update keeps a debt", "forgets it", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.updatePaysDebt = true })},
-	{"an update keeps a debt", "forgets it", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.updatePaysDebt = true })},
-	{"a reset makes a rate limiter as new", "leaves the debt", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.resetKeepsDebt = true })},
-	{"a reset makes a rate limiter as new", "clears the counts", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.resetForgetsAll = true })},
-	{"a reset makes a rate limiter as new", "remembers old leases", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.resetKeepsOld = true })},
-	{"a reset serves a waiter", "wakes nobody", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.resetWakesNone = true })},
+	{"a settled lease replaces the first", "returns the first", ledgerOfSlots, ledgers(byRelease, ledgerFaults{keepsNumber: true})},
+	{"a settled lease replaces the first", "loses its metadata", ledgerOfSlots, ledgers(byRelease, ledgerFaults{losesMetadata: true})},
+	{"settling for less gives back the difference", "gives back nothing", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesNothing: true})},
+	{"a late settlement gives nothing back twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesLate: true})},
+	{"a late refund gives nothing back twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, ledgerFaults{givesLate: true})},
+	{"a refund after the release gives nothing back twice", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
+	{"settling for less serves a waiter", "serves nobody", ledgerOfTokens, ledgers(byTokens, ledgerFaults{servesNobody: true})},
+	{"settling for more takes at once", "waits until there is more", ledgerOfTokens, ledgers(byTokens, ledgerFaults{waitsForMore: true})},
+	{"settling for more takes at once", "takes nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesNothing: true})},
+	{"settling adds up", "forgives what is not there", ledgerOfSlots, ledgers(byRelease, ledgerFaults{forgivesDebt: true})},
+	{"settling adds up", "forgives what is not there", ledgerOfWindows, ledgers(byWindow, ledgerFaults{forgivesDebt: true})},
+	{"a debt is paid before a waiter is served", "serves a waiter", ledgerOfSlots, ledgers(byRelease, ledgerFaults{servesInDebt: true})},
+	{"retry after counts the debt", "counts from empty", ledgerOfTokens, ledgers(byTokens, ledgerFaults{concealsDebt: true})},
+	{"settling adds up", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, ledgerFaults{forgivesDebt: true})},
+	{"a debt does not overflow", "wraps around", ledgerOfSlots, ledgers(byRelease, ledgerFaults{overflows: true})},
+	{"settling counts in no statistic", "counts as a grant", ledgerOfSlots, ledgers(byRelease, ledgerFaults{counts: true})},
+	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
+	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, ledgerFaults{looksFirst: true})},
+	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesAnybodys: true})},
+	{"a lease can be settled after close", "does nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{endsWithClose: true})},
+	{"an update keeps a debt", "forgets it", ledgerOfSlots, ledgers(byRelease, ledgerFaults{updatePaysDebt: true})},
+	{"an update keeps a debt", "forgets it", ledgerOfTokens, ledgers(byTokens, ledgerFaults{updatePaysDebt: true})},
+	{"a reset makes a rate limiter as new", "leaves the debt", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetKeepsDebt: true})},
+	{"a reset makes a rate limiter as new", "clears the counts", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetForgetsAll: true})},
+	{"a reset makes a rate limiter as new", "remembers old leases", ledgerOfWindows, ledgers(byWindow, ledgerFaults{resetKeepsOld: true})},
+	{"a reset serves a waiter", "wakes nobody", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetWakesNone: true})},
 }
