@@ -139,32 +139,26 @@ func TestADropDuringATrial(t *testing.T) {
 // TestReasons follows a Gradient through its phases: of a server with a latency of 1 ms it tries half of
 // the limit, and grows until requests queue.
 func TestReasons(t *testing.T) {
-	for name, config := range map[string]interface{ New() adaptive.Algorithm }{
-		"gradient": adaptive.Gradient{},
-	} {
-		t.Run(name, func(t *testing.T) {
-			const capacity = 100
-			a := config.New()
-			limit, before := 20, ""
-			var reasons []string
-			for range 200 {
-				mean := time.Duration(max(limit, capacity)) * time.Millisecond / capacity
-				limit = int(a.Next(limit, adaptive.Window{N: max(limit, 20), Mean: mean, InFlight: float64(limit)}))
-				reason, baseline := a.(explainer).Explain()
-				if reason != before {
-					reasons, before = append(reasons, reason), reason
-				}
-				if reason == "growing" || reason == "overloaded" {
-					require.Equal(t, time.Millisecond, baseline)
-				}
-			}
-			require.Equal(t, []string{"trial", "trial over", "growing", "overloaded"}, reasons[:4])
-			limit = int(a.Next(limit, adaptive.Window{Dropped: 1}))
-			reason, _ := a.(explainer).Explain()
-			require.Equal(t, "dropped", reason)
-			require.InEpsilon(t, capacity, limit, 0.2)
-		})
+	const capacity = 100
+	a := adaptive.Gradient{}.New()
+	limit, before := 20, ""
+	var reasons []string
+	for range 200 {
+		mean := time.Duration(max(limit, capacity)) * time.Millisecond / capacity
+		limit = int(a.Next(limit, adaptive.Window{N: max(limit, 20), Mean: mean, InFlight: float64(limit)}))
+		reason, baseline := a.(explainer).Explain()
+		if reason != before {
+			reasons, before = append(reasons, reason), reason
+		}
+		if reason == "growing" || reason == "overloaded" {
+			require.Equal(t, time.Millisecond, baseline)
+		}
 	}
+	require.Equal(t, []string{"trial", "trial over", "growing", "overloaded"}, reasons[:4])
+	limit = int(a.Next(limit, adaptive.Window{Dropped: 1}))
+	reason, _ := a.(explainer).Explain()
+	require.Equal(t, "dropped", reason)
+	require.InEpsilon(t, capacity, limit, 0.2)
 }
 
 // The limiter sees how long each lease was held; its algorithm only sees means.
@@ -211,46 +205,44 @@ func TestConcurrencyFindsTheCapacity(t *testing.T) {
 		t.Skip("slow; TestStressConcurrency is for races")
 	}
 	const c, clients = 100, 400
-	for _, f := range finders {
-		for _, initial := range []int{20, 1000} {
-			t.Run(fmt.Sprintf("%T from %d", f, initial), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l := newConcurrency(t, adaptive.Options{Initial: initial, QueueLimit: clients, Algorithm: f.(adaptive.Algorithm)})
-					slots := make(chan struct{}, c)
-					ctx := t.Context()
-					end := time.Now().Add(5 * time.Second) // at 10,000 a second: 500 samples per slot
-					for i := range clients {
-						r := rand.New(rand.NewPCG(uint64(i), 7))
-						go func() {
-							for time.Now().Before(end) {
-								lease, err := l.Acquire(ctx, 1)
-								if err != nil {
-									t.Error(err)
-									return
-								}
-								slots <- struct{}{}
-								time.Sleep(time.Duration(r.ExpFloat64() * float64(10*ms)))
-								<-slots
-								lease.Release()
+	for _, initial := range []int{20, 1000} {
+		t.Run(fmt.Sprint("from ", initial), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newConcurrency(t, adaptive.Options{Initial: initial, QueueLimit: clients})
+				slots := make(chan struct{}, c)
+				ctx := t.Context()
+				end := time.Now().Add(5 * time.Second) // at 10,000 a second: 500 samples per slot
+				for i := range clients {
+					r := rand.New(rand.NewPCG(uint64(i), 7))
+					go func() {
+						for time.Now().Before(end) {
+							lease, err := l.Acquire(ctx, 1)
+							if err != nil {
+								t.Error(err)
+								return
 							}
-						}()
-					}
-					// The limit is halved during a trial: what it is on the
-					// whole in the last second counts, not at one instant.
-					const looks = 1000
-					time.Sleep(time.Until(end) - time.Second)
-					sum := 0
-					for range looks {
-						sum += l.Limit()
-						time.Sleep(time.Second / looks)
-					}
-					assert.InDelta(t, c, float64(sum)/looks, 0.2*c)
-					synctest.Wait()
-					time.Sleep(time.Second)
-					require.Equal(t, l.Limit(), l.Available())
-				})
+							slots <- struct{}{}
+							time.Sleep(time.Duration(r.ExpFloat64() * float64(10*ms)))
+							<-slots
+							lease.Release()
+						}
+					}()
+				}
+				// The limit is halved during a trial: what it is on the
+				// whole in the last second counts, not at one instant.
+				const looks = 1000
+				time.Sleep(time.Until(end) - time.Second)
+				sum := 0
+				for range looks {
+					sum += l.Limit()
+					time.Sleep(time.Second / looks)
+				}
+				assert.InDelta(t, c, float64(sum)/looks, 0.2*c)
+				synctest.Wait()
+				time.Sleep(time.Second)
+				require.Equal(t, l.Limit(), l.Available())
 			})
-		}
+		})
 	}
 }
 

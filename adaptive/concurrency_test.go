@@ -82,6 +82,7 @@ func TestConcurrencyKeepsTheRules(t *testing.T) {
 		"no queue":     {Name: "adaptive"},
 		"oldest first": {QueueLimit: 8},
 		"newest first": {QueueLimit: 8, QueueOrder: core.NewestFirst},
+		"fair share":   {QueueLimit: 30, QueueOrder: core.FairShare},
 		"aimd":         {QueueLimit: 8, Algorithm: adaptive.AIMD{}},
 		"unbounded":    {QueueLimit: math.MaxInt, Algorithm: wants(math.NaN())},
 	} {
@@ -246,22 +247,6 @@ func TestLeasesOfBeforeALargeChange(t *testing.T) {
 		require.Len(t, windows, 1)
 		assert.Equal(t, want, windows[0])
 	})
-}
-
-// A chain that unwinds teaches nothing.
-func TestChainUnwinds(t *testing.T) {
-	a := wants(math.NaN())
-	l := newConcurrency(t, adaptive.Options{Algorithm: a})
-	full, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	require.NoError(t, err)
-	defer full.TryAcquire(1).Release()
-	c, err := core.Chain(l, full)
-	require.NoError(t, err)
-	for range 100 {
-		require.False(t, c.TryAcquire(1).Acquired())
-	}
-	assert.Empty(t, a.take())
-	assert.Equal(t, 20, l.Available())
 }
 
 func TestWhatAnAlgorithmMayWant(t *testing.T) {

@@ -80,6 +80,7 @@ func TestShedKeepsTheRules(t *testing.T) {
 		"no queue":     {Name: "shed"},
 		"oldest first": {QueueLimit: 5},
 		"newest first": {QueueLimit: 5, QueueOrder: core.NewestFirst},
+		"fair share":   {QueueLimit: 5, QueueOrder: core.FairShare},
 		"unbounded":    {QueueLimit: math.MaxInt},
 	} {
 		t.Run(name, func(t *testing.T) {
