@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -11,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
@@ -21,118 +22,77 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-func TestLeaseIsHeldUntilTheHandlerEnds(t *testing.T) {
-	ways := map[string]func(){
-		"return": func() {},
-		"panic":  func() { panic("odd") },
-		"Goexit": func() { runtime.Goexit() },
-	}
-	for name, end := range ways {
-		for _, place := range []string{"recovery outside", "recovery inside"} {
-			bubble(t, name+", "+place, func(t *testing.T) {
-				conc := concurrency(t, 1, 0)
-				l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
-				recovers := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
-					returned := false
-					defer func() {
-						if recover() != nil || !returned {
-							err = status.Error(codes.Internal, "recovered")
-						}
-					}()
-					resp, err := h(ctx, req)
-					returned = true
-					return resp, err
-				})
-				options := append([]grpc.ServerOption{recovers}, l.ServerOptions()...)
-				if place == "recovery inside" {
-					options = append(l.ServerOptions(), recovers)
+// The leases are held while the handler runs, and released however it ends, wherever an interceptor recovers.
+func TestLeasesAreHeldUntilTheHandlerEnds(t *testing.T) {
+	for name, end := range map[string]func(){"return": func() {}, "panic": func() { panic("odd") }, "Goexit": runtime.Goexit} {
+		for _, outside := range []bool{true, false} {
+			bubble(t, fmt.Sprintf("%s, recovery outside: %v", name, outside), func(t *testing.T) {
+				calls, messages := concurrency(t, 1, 0), concurrency(t, 1, 0)
+				l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(calls), Receive: grpclimit.Shared(messages)}))
+				o := append(recovering(), l.ServerOptions()...)
+				if !outside {
+					o = append(l.ServerOptions(), recovering()...)
 				}
 				held := -1
 				c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-					held = 1 - conc.Available()
+					held = 1 - calls.Available()
 					end()
 					return &pb.SimpleResponse{}, nil
-				}}, options)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				}, duplex: func(s pb.TestService_FullDuplexCallServer) error {
+					_, _ = s.Recv()
+					held = 2 - calls.Available() - messages.Available()
+					end()
+					return nil
+				}}, o)
+				released := func(want int) {
+					t.Helper()
+					synctest.Wait()
+					require.Equal(t, want, held)
+					require.Equal(t, 1, calls.Available())
+					require.Equal(t, 1, messages.Available())
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Goexit ends the server's goroutine
 				defer cancel()
 				_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
-				synctest.Wait()
 				require.Equal(t, name == "return", err == nil)
-				require.Equal(t, 1, held)
-				require.Equal(t, 1, conc.Available())
+				released(1)
+				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				s, err := c.FullDuplexCall(ctx)
+				require.NoError(t, err)
+				require.NoError(t, s.Send(payload(1)))
+				_, err = s.Recv()
+				require.Equal(t, name == "return", errors.Is(err, io.EOF))
+				released(2)
 			})
 		}
 	}
 }
 
 func TestWaiting(t *testing.T) {
-	// blocked returns a server whose only permit is held, and what gives it back.
-	blocked := func(t *testing.T, wait time.Duration) (pb.TestServiceClient, *core.ConcurrencyLimiter, core.Lease) {
-		conc := concurrency(t, 1, 10)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: wait}))
-		held := conc.TryAcquire(1)
-		return serve(t, new(service), l.ServerOptions()), conc, held
+	for name, c := range map[string]struct {
+		maxWait, freed, took time.Duration
+		want                 codes.Code
+	}{
+		"until MaxWait": {time.Second, time.Hour, time.Second, codes.Unavailable},
+		"granted":       {-1, time.Minute, time.Minute, codes.OK},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			conc := concurrency(t, 1, 10)
+			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: c.maxWait}))
+			time.AfterFunc(c.freed, conc.TryAcquire(1).Release)
+			start := time.Now()
+			_, err := serve(t, new(service), l.ServerOptions()).UnaryCall(t.Context(), &pb.SimpleRequest{})
+			code(t, c.want, err)
+			require.Equal(t, c.took, time.Since(start))
+			require.Zero(t, conc.Statistics().Queued)
+			time.Sleep(c.freed)
+			require.Equal(t, 1, conc.Available())
+		})
 	}
-	bubble(t, "no request waits", func(t *testing.T) {
-		c, _, held := blocked(t, 0)
-		defer held.Release()
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.Unavailable, err)
-	})
-	bubble(t, "until MaxWait", func(t *testing.T) {
-		c, conc, held := blocked(t, time.Second)
-		defer held.Release()
-		start := time.Now()
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.Unavailable, err)
-		require.Equal(t, time.Second, time.Since(start))
-		require.Zero(t, conc.Statistics().Queued)
-	})
-	bubble(t, "granted", func(t *testing.T) {
-		c, conc, held := blocked(t, -1)
-		time.AfterFunc(time.Minute, held.Release)
-		start := time.Now()
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		require.Equal(t, time.Minute, time.Since(start))
-		synctest.Wait()
-		require.Equal(t, 1, conc.Available())
-	})
-	bubble(t, "a client that leaves", func(t *testing.T) {
-		c, conc, held := blocked(t, -1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
-		code(t, codes.DeadlineExceeded, err)
-		synctest.Wait()
-		require.Zero(t, conc.Statistics().Queued)
-		held.Release()
-		require.Equal(t, 1, conc.Available())
-	})
 }
 
 func TestRefundAndSettle(t *testing.T) {
-	bubble(t, "only failures count", func(t *testing.T) {
-		b := bucket(t, 1, 2)
-		l := limits(t, one(grpclimit.Policy{
-			Limiter: grpclimit.Shared(b), Refund: func(_ *grpclimit.Call, err error) bool { return err == nil },
-		}))
-		var answer error
-		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			return &pb.SimpleResponse{}, answer
-		}}, l.ServerOptions())
-		for range 5 {
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			require.NoError(t, err)
-		}
-		answer = status.Error(codes.Unauthenticated, "no")
-		for range 2 {
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			code(t, codes.Unauthenticated, err)
-		}
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
-	})
 	bubble(t, "a client that leaves counts", func(t *testing.T) {
 		b := bucket(t, 1, 2)
 		l := limits(t, one(grpclimit.Policy{
@@ -193,22 +153,6 @@ func (r refuser) Acquire(context.Context, int) (core.Lease, error) {
 	return core.Fail(r.err), r.err
 }
 func (r refuser) Available() int { return 0 }
-
-func TestShadow(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Shadow: true, MaxWait: -1})
-		var seen results
-		o.Observer = &seen
-		l := limits(t, o)
-		c := serve(t, new(service), l.ServerOptions())
-		for range 3 {
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			require.NoError(t, err)
-		}
-		require.Equal(t, []httplimit.Result{httplimit.Acquired, httplimit.Shadowed, httplimit.Shadowed}, seen.all)
-		require.Zero(t, seen.active)
-	})
-}
 
 // The limiters of messages are those of their policy: in shadow they do not limit, and with FailOpen their failures
 // let messages pass. A rejection of bytes is one of a rate, even if the limiter does not say so.

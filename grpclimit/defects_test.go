@@ -16,7 +16,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
-	"github.com/sluice-go/sluice/httplimit"
 )
 
 // A handler may return while another goroutine of its still receives.
@@ -115,35 +114,6 @@ func TestAnInterceptorInsideRejects(t *testing.T) {
 	})
 }
 
-// A client whose deadline comes while its call is queued has left: that is no rejection.
-func TestADeadlineInTheQueueIsACancellation(t *testing.T) {
-	for _, canceled := range []bool{true, false} {
-		bubble(t, "", func(t *testing.T) {
-			conc := concurrency(t, 1, 5)
-			held := conc.TryAcquire(1)
-			o := one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: -1})
-			var seen results
-			o.Observer = &seen
-			o.OnRejected = func(context.Context, *grpclimit.Rejection) error { panic("it was not rejected") }
-			c := serve(t, new(service), limits(t, o).ServerOptions())
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			want := codes.DeadlineExceeded
-			if canceled {
-				want = codes.Canceled
-				time.AfterFunc(time.Millisecond, cancel)
-			}
-			_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
-			code(t, want, err)
-			synctest.Wait()
-			require.Equal(t, []httplimit.Result{httplimit.RequestCanceled}, seen.all)
-			require.Zero(t, seen.queued)
-			held.Release()
-			require.Equal(t, 1, conc.Available())
-		})
-	}
-}
-
 // Skip may say another thing in Tap, which does not know the message.
 func TestACallThatIsSkippedAfterTap(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -185,24 +155,15 @@ func TestTwoTaps(t *testing.T) {
 	})
 }
 
+type nilLimiter struct{ grpclimit.Limiter }
+
 // A nil pointer is no limiter, whatever its type.
 func TestNilPointersAreNoLimiters(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		var none *limiterByHand
+		var none *nilLimiter
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 5)), ReceiveBytes: none, Receive: none, Send: none, SendBytes: grpclimit.Shared(queued(t, 1000, 1000))}))
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
 		require.NoError(t, err)
 	})
-}
-
-// limiterByHand is a Limiter that a user has written.
-type limiterByHand struct{ limiter core.Limiter }
-
-func (l *limiterByHand) TryAcquire(_ *grpclimit.Call, permits int) core.Lease {
-	return l.limiter.TryAcquire(permits)
-}
-
-func (l *limiterByHand) Acquire(ctx context.Context, _ *grpclimit.Call, permits int) (core.Lease, error) {
-	return l.limiter.Acquire(ctx, permits)
 }

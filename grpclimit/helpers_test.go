@@ -42,36 +42,62 @@ func (s *service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) err
 // serve starts a server in memory, and returns a client of it. Both end with the test.
 func serve(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
-	return serveOn(t, s, server, func(conn net.Conn) net.Conn { return conn }, client...)
+	l := bufconn.Listen(1 << 16)
+	client = append(client, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	register := func(srv *grpc.Server) { pb.RegisterTestServiceServer(srv, s) }
+	return pb.NewTestServiceClient(serveOn(t, l, "passthrough:///memory", register, server, client...))
 }
 
-// serveOn is serve whose client's connections are what wrap returns.
-func serveOn(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, wrap func(net.Conn) net.Conn, client ...grpc.DialOption) pb.TestServiceClient {
+// overTCP starts a server on the loopback, and returns a connection to it. Both end with the test.
+func overTCP(t *testing.T, register func(*grpc.Server), server []grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
-	l := bufconn.Listen(1 << 16)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return serveOn(t, l, l.Addr().String(), register, server)
+}
+
+func serveOn(t *testing.T, l net.Listener, target string, register func(*grpc.Server), server []grpc.ServerOption, client ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	srv := grpc.NewServer(server...)
-	pb.RegisterTestServiceServer(srv, s)
+	register(srv)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = srv.Serve(l)
 	}()
-	client = append(client, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			conn, err := l.DialContext(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return wrap(conn), nil
-		}))
-	cc, err := grpc.NewClient("passthrough:///memory", client...)
+	cc, err := grpc.NewClient(target, append(client, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = cc.Close()
 		srv.Stop()
 		<-done
 	})
-	return pb.NewTestServiceClient(cc)
+	return cc
+}
+
+// recovering returns interceptors for handlers that panic or call runtime.Goexit.
+func recovering() []grpc.ServerOption {
+	recovers := func(returned *bool, err *error) {
+		if recover() != nil || !*returned {
+			*err = status.Error(codes.Internal, "recovered")
+		}
+	}
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+			returned := false
+			defer recovers(&returned, &err)
+			resp, err = h(ctx, req)
+			returned = true
+			return resp, err
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+			returned := false
+			defer recovers(&returned, &err)
+			err = h(srv, ss)
+			returned = true
+			return err
+		}),
+	}
 }
 
 // bubble runs a test in a synctest bubble.

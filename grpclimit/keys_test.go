@@ -40,10 +40,6 @@ func TestByMetadata(t *testing.T) {
 	require.Len(t, long, len("sha256:")+64)
 }
 
-func TestByMethod(t *testing.T) {
-	require.Equal(t, "/a.B/C", grpclimit.ByMethod(&grpclimit.Call{FullMethod: "/a.B/C"}))
-}
-
 func TestByIdentity(t *testing.T) {
 	certificate := func(c x509.Certificate) tls.ConnectionState {
 		return tls.ConnectionState{PeerCertificates: []*x509.Certificate{&c}}

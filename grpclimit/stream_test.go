@@ -125,18 +125,6 @@ func TestReceive(t *testing.T) {
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
 	})
-	bubble(t, "a rejection ends the stream", func(t *testing.T) {
-		none, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-		require.NoError(t, err)
-		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(none)}))
-		c := serve(t, &service{duplex: drain}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, s.Send(payload(1)))
-		require.NoError(t, s.Send(payload(1)))
-		_, err = s.Recv()
-		code(t, codes.ResourceExhausted, err)
-	})
 }
 
 func TestSend(t *testing.T) {
@@ -202,18 +190,6 @@ func TestAPermitThatComesAfterTheHandlerIsGivenBack(t *testing.T) {
 		close(goOn)
 		code(t, codes.Canceled, <-received)
 		require.Equal(t, 1, conc.Available())
-	})
-}
-
-// A limit on bytes is a limit on a rate, whatever the limiter says of itself.
-func TestTheCodeOfARejectionForBytes(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		bytes := concurrency(t, 1000, 0)
-		defer bytes.TryAcquire(1000).Release()
-		l := limits(t, one(grpclimit.Policy{ReceiveBytes: grpclimit.Shared(bytes)}))
-		c := serve(t, new(service), l.ServerOptions())
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
-		code(t, codes.ResourceExhausted, err)
 	})
 }
 

@@ -106,26 +106,8 @@ func TestStress(t *testing.T) {
 			}
 		}
 		l := limits(t, options())
-		recovers := []grpc.ServerOption{
-			grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
-				defer func() {
-					if recover() != nil {
-						err = errRecovered
-					}
-				}()
-				return h(ctx, req)
-			}),
-			grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
-				defer func() {
-					if recover() != nil {
-						err = errRecovered
-					}
-				}()
-				return h(srv, ss)
-			}),
-		}
 		s, client := new(odd), client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(concurrency(t, 40, 1000)), HonorRetryAfter: true, MaxRetryAfter: 5 * time.Millisecond})
-		c := serve(t, s, append(append(recovers, l.ServerOptions()...), grpc.InTapHandle(l.Tap())), client.DialOptions()...)
+		c := serve(t, s, append(append(recovering(), l.ServerOptions()...), grpc.InTapHandle(l.Tap())), client.DialOptions()...)
 		var all sync.WaitGroup
 		for range 60 {
 			all.Go(func() {
@@ -164,5 +146,3 @@ func TestStress(t *testing.T) {
 		require.Greater(t, seen.decided.Load(), int64(1000))
 	})
 }
-
-var errRecovered = status.Error(codes.Internal, "recovered")

@@ -66,15 +66,6 @@ func TestTap(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, conc.Available())
 	})
-	bubble(t, "for one wrapper", func(t *testing.T) {
-		b := bucket(t, 1, 5)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b)}))
-		twice := append(l.ServerOptions(), l.ServerOptions()...)
-		c := serve(t, new(service), append(twice, grpc.InTapHandle(l.Tap())))
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		require.Equal(t, 3, b.Available(), "one for Tap and the outer interceptor, one for the inner")
-	})
 	bubble(t, "of a call that has ended", func(t *testing.T) {
 		conc := concurrency(t, 1, 0)
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))

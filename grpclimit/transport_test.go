@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	pb "google.golang.org/grpc/interop/grpc_testing"
@@ -25,28 +22,6 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 )
-
-// overTCP starts a server on the loopback, and returns a connection to it. Both end with the test.
-func overTCP(t *testing.T, register func(*grpc.Server), server []grpc.ServerOption, client ...grpc.DialOption) *grpc.ClientConn {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	srv := grpc.NewServer(server...)
-	register(srv)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
-	cc, err := grpc.NewClient(l.Addr().String(), append(client, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = cc.Close()
-		srv.Stop()
-		<-done
-	})
-	return cc
-}
 
 // kinds are calls of all four kinds, each with two messages where there can be several. They
 // return the error of the call.
@@ -177,15 +152,18 @@ func TestAllKindsOverTCP(t *testing.T) {
 	}
 }
 
-// Each kind of call whose client leaves, or has no time left, while the call is queued.
+// A client that leaves, or has no time left, while its call of any kind is queued, was not rejected.
 func TestAllKindsLeaveTheQueue(t *testing.T) {
 	for name, call := range kinds {
 		for _, canceled := range []bool{true, false} {
 			bubble(t, name, func(t *testing.T) {
 				conc := concurrency(t, 1, 5)
 				held := conc.TryAcquire(1)
-				l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: time.Hour}))
-				c := serve(t, echo{}, l.ServerOptions())
+				o := one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: time.Hour})
+				var seen results
+				o.Observer = &seen
+				o.OnRejected = func(context.Context, *grpclimit.Rejection) error { panic("it was not rejected") }
+				c := serve(t, echo{}, limits(t, o).ServerOptions())
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				want, took := codes.DeadlineExceeded, time.Minute
@@ -198,52 +176,10 @@ func TestAllKindsLeaveTheQueue(t *testing.T) {
 				require.Equal(t, took, time.Since(start))
 				synctest.Wait()
 				require.Zero(t, conc.Statistics().Queued)
+				require.Zero(t, seen.queued)
+				require.Equal(t, []httplimit.Result{httplimit.RequestCanceled}, seen.all)
 				held.Release()
 				require.Equal(t, 1, conc.Available())
-			})
-		}
-	}
-}
-
-// A stream's handler that panics, under each place of an interceptor that recovers.
-func TestAStreamThatPanics(t *testing.T) {
-	recovers := grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
-		returned := false
-		defer func() {
-			if recover() != nil || !returned {
-				err = errors.New("recovered")
-			}
-		}()
-		err = h(srv, ss)
-		returned = true
-		return err
-	})
-	for name, end := range map[string]func(){"panic": func() { panic("odd") }, "Goexit": runtime.Goexit} {
-		for _, outside := range []bool{true, false} {
-			bubble(t, name, func(t *testing.T) {
-				conc, messages := concurrency(t, 1, 0), concurrency(t, 1, 0)
-				o := append(limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), Receive: grpclimit.Shared(messages)})).ServerOptions(), recovers)
-				if outside {
-					o[0], o[1], o[2] = o[2], o[0], o[1]
-				}
-				held := -1
-				c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
-					_, _ = s.Recv()
-					held = 2 - conc.Available() - messages.Available()
-					end()
-					return nil
-				}}, o)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Goexit ends the server's goroutine
-				defer cancel()
-				s, err := c.FullDuplexCall(ctx)
-				require.NoError(t, err)
-				require.NoError(t, s.Send(payload(1)))
-				_, err = s.Recv()
-				require.Error(t, err)
-				synctest.Wait()
-				require.Equal(t, 2, held)
-				require.Equal(t, 1, conc.Available())
-				require.Equal(t, 1, messages.Available())
 			})
 		}
 	}
