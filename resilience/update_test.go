@@ -76,50 +76,26 @@ func TestUpdateReplaces(t *testing.T) {
 	})
 }
 
-func TestReplacedWhileWaitersLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := made(resilience.Concurrency(1, 1))
-		free := occupied(s)
-		ctx, cancel := context.WithCancel(t.Context())
-		var err error
-		go func() { err = s.Do(ctx, never(t)) }()
-		synctest.Wait()
-		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
-		cancel()
-		free()
-		synctest.Wait()
-		assert.Equal(t, context.Canceled, err)
-		require.NoError(t, s.Close())
-	})
-}
-
+// Close ends the waits of the current limiter, and of those that it has replaced.
 func TestCloseEndsWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := made(resilience.Concurrency(1, 2))
-		free := occupied(s)
-		waits := start(s)
-		require.NoError(t, s.Close())
-		require.NoError(t, s.Close())
-		synctest.Wait()
-		assert.False(t, waits.ran)
-		assert.Equal(t, core.ErrClosed, waits.err)
-		assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
-		assert.Equal(t, core.ErrClosed, s.Update(resilience.Options{}))
-		free()
-	})
-}
-
-func TestCloseEndsWaitsInReplacedLimiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := made(resilience.Concurrency(1, 1))
-		free := occupied(s)
-		waits := start(s)
-		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
-		require.NoError(t, s.Close())
-		synctest.Wait()
-		assert.Equal(t, core.ErrClosed, waits.err)
-		free()
-	})
+	for _, replaced := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := made(resilience.Concurrency(1, 2))
+			free := occupied(s)
+			waits := start(s)
+			if replaced {
+				require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
+			}
+			require.NoError(t, s.Close())
+			require.NoError(t, s.Close())
+			synctest.Wait()
+			assert.False(t, waits.ran)
+			assert.Equal(t, core.ErrClosed, waits.err)
+			assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
+			assert.Equal(t, core.ErrClosed, s.Update(resilience.Options{}))
+			free()
+		})
+	}
 }
 
 func TestCloseLeavesTheCallersLimiter(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -111,28 +110,14 @@ func TestMetadataIsKept(t *testing.T) {
 	for name, pair := range map[string]func() core.Limiter{
 		"concurrency": func() core.Limiter { return concurrency(t, 5, 0) },
 		"bucket":      func() core.Limiter { return bucket(t, rate) },
-		"window": func() core.Limiter {
-			l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour})
-			require.NoError(t, err)
-			return l
-		},
-		"sliding": func() core.Limiter {
-			l, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 3})
-			require.NoError(t, err)
-			return l
-		},
-		"huge":      func() core.Limiter { return concurrency(t, math.MaxInt, 0) },
-		"chain":     func() core.Limiter { return chain(t, foreign{core.Unlimited()}, bucket(t, rate)) },
-		"views":     func() core.Limiter { return core.WithReason(bucket(t, rate), "no") },
-		"foreign":   func() core.Limiter { return foreign{bucket(t, rate)} },
-		"unlimited": core.Unlimited,
+		"chain":       func() core.Limiter { return chain(t, foreign{core.Unlimited()}, bucket(t, rate)) },
+		"foreign":     func() core.Limiter { return foreign{bucket(t, rate)} },
 		"adaptive": func() core.Limiter {
 			l, err := adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5})
 			require.NoError(t, err)
 			return l
 		},
-		"nothing": func() core.Limiter { return granting() },
-		"own":     func() core.Limiter { return granting(mine.With("x"), core.Remaining.With(3), core.RetryAfter.With(1)) },
+		"own": func() core.Limiter { return granting(mine.With("x"), core.Remaining.With(3), core.RetryAfter.With(1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

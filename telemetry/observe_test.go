@@ -2,7 +2,6 @@ package telemetry_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"time"
 
@@ -171,31 +170,6 @@ func observeHTTP(o httplimit.Observer) {
 	for _, r := range []httplimit.Result{httplimit.GlobalLimiter, httplimit.RequestCanceled, httplimit.Failed, 9} {
 		o.Decided(ctx, "all", r, 0)
 	}
-}
-
-func TestHTTPObservesRequests(t *testing.T) {
-	s := newSDK()
-	o, err := telemetry.HTTP(s.Options)
-	require.NoError(t, err)
-	full := concurrency(t, 1, 0)
-	full.TryAcquire(1)
-	limits, err := httplimit.New(httplimit.Options{
-		Global:   &httplimit.Policy{Name: "all", Limiter: partition.Shared[*http.Request](concurrency(t, 1, 0))},
-		Policies: []httplimit.Policy{{Name: "new", Shadow: true, Limiter: partition.Shared[*http.Request](full)}},
-		Observer: o,
-	})
-	require.NoError(t, err)
-	var during map[string]point
-	serve(t, limits.Handler(limits.Policy("new")(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) {
-		during, _, _ = s.read() //nolint:contextcheck // the test's own
-	}))))
-	require.Equal(t, point{value: 1}, during["sluice.http.active_request_leases{sluice.http.policy=all}"])
-	points, _ := s.collect(t)
-	require.Equal(t, point{}, points["sluice.http.active_request_leases{sluice.http.policy=all}"])
-	require.Equal(t, point{value: 1}, points["sluice.http.requests{sluice.http.policy=all,sluice.http.result=acquired}"])
-	require.Equal(t, uint64(1), points["sluice.http.request_lease.duration{sluice.http.policy=all}"].count)
-	require.Equal(t, point{value: 1}, points["sluice.http.requests{sluice.http.policy=new,sluice.http.result=shadowed}"])
-	require.NotContains(t, points, "sluice.http.active_request_leases{sluice.http.policy=new}", "it holds nothing")
 }
 
 func TestEvents(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/resilience"
 	"github.com/sluice-go/sluice/telemetry"
 	"github.com/sluice-go/sluice/telemetry/prometheus"
@@ -48,13 +49,13 @@ func scrape(t *testing.T, r *client.Registry) (families map[string]*dto.MetricFa
 	return families
 }
 
-// exported returns a scrape of all metrics by way of OpenTelemetry's exporter.
-func exported(t *testing.T) map[string]*dto.MetricFamily {
+// exported returns a scrape of the metrics that use makes, by way of OpenTelemetry's exporter.
+func exported(t *testing.T, use func(telemetry.Options)) map[string]*dto.MetricFamily {
 	t.Helper()
 	r := client.NewRegistry()
 	e, err := exporter.New(exporter.WithRegisterer(r), exporter.WithoutScopeInfo())
 	require.NoError(t, err)
-	useAll(t, telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))})
+	use(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))})
 	return scrape(t, r)
 }
 
@@ -86,52 +87,38 @@ func shape(f *dto.MetricFamily) string {
 	return strings.Join(append([]string{strings.ToLower(f.GetType().String())}, names(labels)...), " ")
 }
 
-func TestScrapeOfOpenTelemetry(t *testing.T) {
-	got := make(map[string]string)
-	for name, f := range exported(t) {
-		got[name] = shape(f)
-	}
-	require.Equal(t, map[string]string{
-		"sluice_limiter_permits_limit":               "gauge sluice_limiter_name",
-		"sluice_limiter_permits_available":           "gauge sluice_limiter_name",
-		"sluice_limiter_permits_queued":              "gauge sluice_limiter_name",
-		"sluice_limiter_leases_total":                "counter sluice_limiter_name sluice_result",
-		"sluice_limiter_permits_settled_total":       "counter sluice_direction sluice_limiter_name",
-		"sluice_limiter_queue_duration_seconds":      "histogram sluice_limiter_name sluice_result",
-		"sluice_limiter_lease_duration_seconds":      "histogram sluice_limiter_name sluice_result",
-		"sluice_partition_live":                      "gauge sluice_limiter_name",
-		"sluice_partition_created_total":             "counter sluice_limiter_name",
-		"sluice_partition_dropped_total":             "counter sluice_limiter_name",
-		"sluice_partition_overflowed_total":          "counter sluice_limiter_name",
-		"sluice_http_active_request_leases":          "gauge sluice_http_policy",
-		"sluice_http_queued_requests":                "gauge sluice_http_policy",
-		"sluice_http_request_time_in_queue_seconds":  "histogram sluice_http_policy sluice_http_result",
-		"sluice_http_request_lease_duration_seconds": "histogram sluice_http_policy",
-		"sluice_http_requests_total":                 "counter sluice_http_policy sluice_http_result",
-		"sluice_resilience_events_total":             "counter event_name event_severity strategy_name",
-	}, got)
-}
-
-// TestOneSpelling: what package prometheus shows is what OpenTelemetry's exporter does, by
-// name, help, kind, labels and buckets.
+// What package prometheus shows is what OpenTelemetry's exporter does, by name, help, kind, labels and buckets.
 func TestOneSpelling(t *testing.T) {
-	r := client.NewPedanticRegistry()
-	h := prometheus.NewHTTP()
-	observeHTTP(h)
-	l := concurrency(t, 1, 0)
-	require.NoError(t, r.Register(prometheus.NewCollector(map[string]core.Reporter{"api": l})))
-	require.NoError(t, r.Register(h))
-	all := exported(t)
-	plain := scrape(t, r)
-	require.Len(t, plain, 9)
-	for name, f := range plain {
-		same := all[name]
-		require.NotNil(t, same, name)
-		require.Equal(t, shape(same), shape(f), name)
-		require.Equal(t, same.GetHelp(), f.GetHelp(), name)
-		if f.GetType() == dto.MetricType_HISTOGRAM {
-			require.Equal(t, bounds(same), bounds(f), name)
-		}
+	observe := func(o httplimit.Observer, err error) httplimit.Observer {
+		require.NoError(t, err)
+		observeHTTP(o)
+		return o
+	}
+	web, calls := prometheus.NewHTTP(), prometheus.NewGRPC()
+	for name, c := range map[string]struct {
+		collector client.Collector
+		use       func(telemetry.Options)
+	}{
+		"limiters": {prometheus.NewCollector(map[string]core.Reporter{"api": counts{}}), func(o telemetry.Options) {
+			_, err := telemetry.Observe(o, "api", counts{})
+			require.NoError(t, err)
+		}},
+		"HTTP": {web, func(o telemetry.Options) { observe(telemetry.HTTP(o)); observe(web, nil) }},
+		"gRPC": {calls, func(o telemetry.Options) { observe(telemetry.GRPC(o)); observe(calls, nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, plain := exported(t, c.use), client.NewPedanticRegistry()
+			require.NoError(t, plain.Register(c.collector))
+			got := scrape(t, plain)
+			require.Equal(t, names(want), names(got))
+			for name, f := range got {
+				require.Equal(t, shape(want[name]), shape(f), name)
+				require.Equal(t, want[name].GetHelp(), f.GetHelp(), name)
+				if f.GetType() == dto.MetricType_HISTOGRAM {
+					require.Equal(t, bounds(want[name]), bounds(f), name)
+				}
+			}
+		})
 	}
 }
 
@@ -155,7 +142,7 @@ func TestDashboard(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &dashboard))
 	require.NotEmpty(t, dashboard.Title)
 
-	families := exported(t)
+	families := exported(t, func(o telemetry.Options) { useAll(t, o) })
 	asked := make(map[string]bool)
 	name, label := regexp.MustCompile(`\bsluice_\w+`), regexp.MustCompile(`(\w+)\s*=~`)
 	for _, p := range dashboard.Panels {
@@ -199,24 +186,4 @@ func labelsOf(families map[string]*dto.MetricFamily) (all []string) {
 		all = append(all, strings.Fields(shape(f))[1:]...)
 	}
 	return all
-}
-
-// The metrics of gRPC have OpenTelemetry's names, labels and buckets, too.
-func TestOneSpellingOfGRPC(t *testing.T) {
-	r := client.NewRegistry()
-	e, err := exporter.New(exporter.WithRegisterer(r), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	require.NoError(t, err)
-	open, err := telemetry.GRPC(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))})
-	require.NoError(t, err)
-	observeHTTP(open)
-	plain, h := client.NewPedanticRegistry(), prometheus.NewGRPC()
-	require.NoError(t, plain.Register(h))
-	observeHTTP(h)
-	want := scrape(t, r)
-	for name, f := range scrape(t, plain) {
-		require.NotNil(t, want[name], name)
-		require.Equal(t, shape(want[name]), shape(f), name)
-		delete(want, name)
-	}
-	require.Empty(t, want)
 }

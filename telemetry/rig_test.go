@@ -1,8 +1,6 @@
 package telemetry_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +12,6 @@ import (
 	"github.com/sluice-go/sluice/resilience"
 	"github.com/sluice-go/sluice/telemetry"
 )
-
-func serve(t *testing.T, h http.Handler) {
-	t.Helper()
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
-}
 
 // everything returns an SDK in which each metric has a series.
 func everything(t *testing.T) sdkReader {

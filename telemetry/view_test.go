@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 )
 
@@ -65,43 +64,37 @@ func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 
 // A view has the interfaces that all of core's limiters have: what its limiter lacks does nothing.
 func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
-	l := concurrency(t, 3, 0)
+	l, rate := concurrency(t, 3, 0), bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	type closer struct {
 		core.Limiter
 		io.Closer
 	}
-	i := instrument(t, newSDK().Options, closer{l, l})
-	lease := i.TryAcquire(2)
-	require.Equal(t, core.Statistics{Available: 1}, i.(core.Reporter).Statistics())
-	_, idle := i.(core.Idler).IdleFor()
-	require.False(t, idle)
-	i.(core.Refunder).Refund(lease)
-	require.Equal(t, 3, l.Available())
-	require.NoError(t, i.(io.Closer).Close())
-	require.ErrorIs(t, i.TryAcquire(1).Err(), core.ErrClosed)
-
-	shed := instrument(t, newSDK().Options, shed(t))
-	require.Subset(t, abilities(shed), []string{"Reporter", "Closer"})
-	held := concurrency(t, 3, 0)
-	bare := instrument(t, newSDK().Options, foreign{held})
-	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Reporter"}, abilities(bare))
-	lease = bare.TryAcquire(2)
-	require.Equal(t, core.Statistics{Available: 1}, bare.(core.Reporter).Statistics())
-	_, idle = bare.(core.Idler).IdleFor()
-	require.False(t, idle)
-	bare.(core.Refunder).Refund(lease)
-	require.Equal(t, 3, bare.Available())
-	require.NoError(t, bare.(io.Closer).Close())
-	require.True(t, bare.TryAcquire(1).Acquired())
-	i = instrument(t, newSDK().Options, foreignRate{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
-	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Replenisher", "Reporter"}, abilities(i))
-	require.NoError(t, i.(io.Closer).Close())
 	type reporter struct {
 		core.Limiter
 		core.Reporter
 	}
-	i = instrument(t, newSDK().Options, reporter{l, l})
-	require.Equal(t, l.Statistics(), i.(core.Reporter).Statistics())
+	for name, c := range map[string]struct {
+		core.Limiter
+		is []string
+	}{
+		"bare":          {foreign{l}, []string{"Closer", "Idler", "Refunder", "Reporter"}},
+		"a Closer":      {closer{l, l}, []string{"Closer", "Idler", "Refunder", "Reporter"}},
+		"a Reporter":    {reporter{l, l}, []string{"Closer", "Idler", "Refunder", "Reporter"}},
+		"a Replenisher": {foreignRate{l, rate}, []string{"Closer", "Idler", "Refunder", "Replenisher", "Reporter"}},
+	} {
+		i := instrument(t, newSDK().Options, c.Limiter)
+		require.Equal(t, c.is, abilities(i), name)
+		lease := i.TryAcquire(2)
+		require.Equal(t, 1, i.(core.Reporter).Statistics().Available, name)
+		_, idle := i.(core.Idler).IdleFor()
+		require.False(t, idle, name)
+		i.(core.Refunder).Refund(lease)
+		require.Equal(t, 3, l.Available(), name)
+	}
+	require.NoError(t, instrument(t, newSDK().Options, foreign{l}).(io.Closer).Close())
+	require.True(t, l.TryAcquire(1).Acquired(), "nothing was closed")
+	require.NoError(t, instrument(t, newSDK().Options, closer{l, l}).(io.Closer).Close())
+	require.ErrorIs(t, l.TryAcquire(1).Err(), core.ErrClosed)
 }
 
 // foreignRate is a third-party limiter that replenishes and nothing else.
@@ -123,11 +116,4 @@ func TestAViewPassesOn(t *testing.T) {
 	require.Equal(t, rate.Statistics(), i.(core.Reporter).Statistics())
 	_, idle := i.(core.Idler).IdleFor()
 	require.True(t, idle)
-
-	a, err := adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5})
-	require.NoError(t, err)
-	i = instrument(t, newSDK().Options, a)
-	lease := i.TryAcquire(2)
-	i.(core.Refunder).Refund(lease)
-	require.Equal(t, 5, a.Available())
 }

@@ -252,20 +252,6 @@ func TestMaxWait(t *testing.T) {
 	}
 }
 
-func TestACanceledWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := concurrency(t, 1)
-		defer l.TryAcquire(1).Release()
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		p := newPolicy(l)
-		p.MaxWait = time.Minute
-		rejection := under(t, theOptions{}, p).Admit(ctx, "", policy.Wait)
-		require.Equal(t, policy.RequestCanceled, rejection.Result)
-		require.ErrorIs(t, rejection.Err, context.Canceled)
-	})
-}
-
 // A request that has ended asks no limiter for permits.
 func TestARequestThatHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
