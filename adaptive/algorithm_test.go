@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-// Whatever the samples are: the algorithms want a number, and a limit within bounds goes on
-// being one.
+// Whatever the samples are: the algorithms want a number, and a limit within bounds stays
+// within them.
 func FuzzAlgorithms(f *testing.F) {
 	f.Add(uint64(1), uint8(0), int64(time.Millisecond))
 	f.Add(uint64(2), uint8(1), int64(0))
@@ -124,10 +124,10 @@ func TestATrialThatFindsAQueue(t *testing.T) {
 	s := &server{t, adaptive.Gradient{}.New(), 20}
 	require.Equal(t, "trial", s.next(20*time.Millisecond, 0))
 	require.Equal(t, "queueing", s.next(10*time.Millisecond, 0))
-	require.Equal(t, 5, s.limit, "the next trial, of half of what is left")
+	require.Equal(t, 5, s.limit, "the next trial, of half of the rest")
 }
 
-// A drop lowers the limit and does not end the trial, nor does it spoil what is measured.
+// A drop lowers the limit and does not end the trial, nor does it spoil the measurement.
 func TestADropDuringATrial(t *testing.T) {
 	s := &server{t, adaptive.Gradient{}.New(), 20}
 	require.Equal(t, "trial", s.next(time.Millisecond, 0))

@@ -332,7 +332,7 @@ func TestDropsStopAtMin(t *testing.T) {
 }
 
 // More than the current limit waits until the limit has grown, or is rejected.
-func TestMoreThanTheLimitInForceWaits(t *testing.T) {
+func TestMoreThanTheCurrentLimitWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConcurrency(t, adaptive.Options{Max: 10, Initial: 4, QueueLimit: 8, Algorithm: wants(8)})
 		require.ErrorIs(t, l.TryAcquire(6).Err(), core.ErrRejected)
@@ -466,7 +466,7 @@ func TestCallbacksMayUseTheLimiter(t *testing.T) {
 	assert.Equal(t, []int{19, 18, 17, 16}, changes)
 }
 
-func TestLearningGoesOnAfterClose(t *testing.T) {
+func TestLearningContinuesAfterClose(t *testing.T) {
 	l := newConcurrency(t, adaptive.Options{Initial: 9, Algorithm: wants(5)})
 	window(l, 45+19, 9)
 	lease := l.TryAcquire(9)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// A quiet try grants as TryAcquire does, and what it does not grant leaves no trace.
+// A quiet try grants as TryAcquire does, and a rejection leaves no trace.
 func TestTryQuietly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newConcurrency(t, adaptive.Options{Min: 1, Max: 2, Initial: 2, Algorithm: adaptive.AIMD{}})
@@ -54,7 +54,7 @@ func TestTryQuietly(t *testing.T) {
 	})
 }
 
-// A caller that would wait tries quietly first: what is rejected then is not counted.
+// A caller that would wait tries quietly first. That rejection is not counted.
 func ExampleConcurrency_TryQuietly() {
 	l, err := adaptive.New(adaptive.Options{Min: 1, Max: 1, Initial: 1})
 	if err != nil {

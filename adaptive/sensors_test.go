@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/adaptive"
 )
 
-// busy keeps one processor busy for d.
+// busy keeps one CPU busy for d.
 func busy(d time.Duration) {
 	for start := time.Now(); time.Since(start) < d; {
 	}
@@ -25,7 +25,7 @@ func TestCPU(t *testing.T) {
 	sensor := adaptive.CPU()
 	busy(20 * time.Millisecond)
 	read := sensor()
-	assert.Greater(t, read, 0.0, "what was used shows, without a garbage collection")
+	assert.Greater(t, read, 0.0, "CPU time shows, without a garbage collection")
 	assert.LessOrEqual(t, read, 1.0)
 	for range 1000 {
 		if read := sensor(); !(read >= 0 && read <= 1) {
@@ -96,7 +96,7 @@ func TestSensorsAreSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// While goroutines wait for a processor for longer than 20 ms, one in a hundred of them, nothing is
+// While goroutines wait for a CPU for longer than 20 ms, one in a hundred of them, nothing is
 // admitted.
 func ExampleSchedulerLatency() {
 	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Above: 0.020})
@@ -122,7 +122,7 @@ func ExampleHeap() {
 }
 
 func ExampleNewShed() {
-	// Nothing is admitted while nine tenths of the processors are busy, until four fifths
+	// Nothing is admitted while nine tenths of the CPUs are busy, until four fifths
 	// are.
 	shed, err := adaptive.NewShed(adaptive.ShedOptions{
 		Name:   "cpu",

@@ -163,12 +163,12 @@ func TestShedOneReadsAtATime(t *testing.T) {
 		s, g := shedAt(t, adaptive.ShedOptions{})
 		g.then(func() { time.Sleep(time.Second) })
 		g.set(1)
-		var granted, refused atomic.Int32
+		var granted, rejected atomic.Int32
 		ask := func() {
 			if s.TryAcquire(1).Acquired() {
 				granted.Add(1)
 			} else {
-				refused.Add(1)
+				rejected.Add(1)
 			}
 		}
 		for range 3 {
@@ -182,18 +182,18 @@ func TestShedOneReadsAtATime(t *testing.T) {
 		assert.Equal(t, context.DeadlineExceeded, err, "a wait for the first reading ends with the context")
 		assert.Equal(t, time.Millisecond, time.Since(start))
 		synctest.Wait()
-		assert.Zero(t, refused.Load())
+		assert.Zero(t, rejected.Load())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.EqualValues(t, 3, refused.Load())
+		assert.EqualValues(t, 3, rejected.Load())
 		assert.Equal(t, 1, g.count())
 
 		g.set(0)
 		time.Sleep(time.Second)
 		go ask() // reads
 		synctest.Wait()
-		ask() // by the old reading, at once
-		assert.EqualValues(t, 4, refused.Load())
+		ask() // by the old reading, immediately
+		assert.EqualValues(t, 4, rejected.Load())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.EqualValues(t, 1, granted.Load())
@@ -220,7 +220,7 @@ func TestShedCloseDuringTheFirstReading(t *testing.T) {
 	})
 }
 
-func TestShedTimerReadsWhileSomebodyWaits(t *testing.T) {
+func TestShedTimerReadsWhileARequestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 10, Every: time.Second})
 		g.set(1)
@@ -360,7 +360,7 @@ func TestStressShed(t *testing.T) {
 			return float64(reads.Add(1) / 3 % 2)
 		},
 	})
-	var granted, refused, cancelled atomic.Uint64
+	var granted, rejected, canceled atomic.Uint64
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
@@ -373,9 +373,9 @@ func TestStressShed(t *testing.T) {
 				case err == nil:
 					granted.Add(1)
 				case errors.Is(err, core.ErrRejected):
-					refused.Add(1)
+					rejected.Add(1)
 				case errors.Is(err, context.Canceled):
-					cancelled.Add(1)
+					canceled.Add(1)
 				default:
 					t.Error(err)
 				}
@@ -385,9 +385,9 @@ func TestStressShed(t *testing.T) {
 	}
 	wg.Wait()
 	assert.Zero(t, overlaps.Load())
-	assert.EqualValues(t, goroutines*turns, granted.Load()+refused.Load()+cancelled.Load())
+	assert.EqualValues(t, goroutines*turns, granted.Load()+rejected.Load()+canceled.Load())
 	st := s.Statistics()
-	assert.Equal(t, []uint64{granted.Load(), refused.Load(), 0}, []uint64{st.Granted, st.Rejected, uint64(st.Queued)})
+	assert.Equal(t, []uint64{granted.Load(), rejected.Load(), 0}, []uint64{st.Granted, st.Rejected, uint64(st.Queued)})
 	require.NoError(t, s.Close())
 }
 

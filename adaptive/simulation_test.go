@@ -240,7 +240,7 @@ func TestFindsALargeCapacity(t *testing.T) {
 }
 
 // A step of the service time, as when a database behind the server becomes slow: the server still
-// works on as many at once, so the limit stays, or comes back.
+// works on as many at the same time, so the limit stays, or comes back.
 func TestAStepOfTheServiceTimeIsNoLoad(t *testing.T) {
 	for _, c := range []int{5, 20, 100} {
 		for name, factor := range map[string]float64{"slower": 100, "faster": 0.01} {
@@ -280,7 +280,7 @@ func TestLeavesAnIdleServerAlone(t *testing.T) {
 			}
 		}
 		result := tr.run()
-		assert.Less(t, late, 4000, "samples with a limit below what is asked for on average")
+		assert.Less(t, late, 4000, "samples with a limit below the average demand")
 		assert.Less(t, result.Rejected, result.Good/20)
 	})
 }

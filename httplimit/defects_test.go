@@ -21,7 +21,7 @@ import (
 
 // A middleware outside, such as one that records http.route, reads the pattern that a mux inside
 // has matched, also if a wrapper inside the mux rejects the request. So does Refund.
-func TestThePatternIsHandedBack(t *testing.T) {
+func TestOuterMiddlewareSeesThePattern(t *testing.T) {
 	full := atOnce(t, 1, 0)
 	defer full.TryAcquire(1).Release()
 	var pattern string // as Refund sees it
@@ -51,8 +51,8 @@ func TestThePatternIsHandedBack(t *testing.T) {
 	}
 }
 
-// A rejected request took nothing: what its wrapper gave back is left again.
-func TestQuotaFieldsOfARejectionCountWhatWasGivenBack(t *testing.T) {
+// A rejected request took nothing: the permits that its wrapper refunded are available again.
+func TestQuotaFieldsOfARejectionCountRefunds(t *testing.T) {
 	for name, c := range map[string]struct {
 		first       core.Limiter
 		limit, left string

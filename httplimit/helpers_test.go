@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// ok is a handler that has nothing to say.
+// ok is a handler that responds with a short body.
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 
 func all(l core.Limiter) httplimit.Limiter { return httplimit.Shared(l) }
@@ -94,7 +94,7 @@ func (b broken) Acquire(context.Context, *http.Request, int) (core.Lease, error)
 	return core.Fail(b.err), b.err
 }
 
-// journal is an Observer that writes down what it is notified of, or a limiter's events.
+// journal is an Observer that records its calls, or a limiter's events.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -135,7 +135,7 @@ func (j *journal) Released(_ context.Context, policy string, held time.Duration)
 	j.write("released %s %v", policy, held)
 }
 
-// noting is a limiter that writes down what it grants, and what becomes of it.
+// noting is a limiter that records its grants, releases and refunds.
 type noting struct {
 	name    string
 	journal *journal

@@ -193,8 +193,7 @@ func TestByIPOnAUnixSocket(t *testing.T) {
 	}
 }
 
-// What is an address to package netip is that address, with whatever port, and nothing else
-// is one.
+// A text that package netip parses is that address, with any port, and nothing else is one.
 func FuzzByIPOfThePeer(f *testing.F) {
 	for _, host := range []string{"1.2.3.4", "01.2.3.4", "1.2.3.256", "1.2.3", "::1", "::ffff:1.2.3.4", "fe80::1%a", "", "1.2.3.4.", "é"} {
 		f.Add(host, uint16(80))

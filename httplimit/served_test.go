@@ -205,8 +205,8 @@ func (w *probedWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// A client that may have gone gets a few bytes at once, and then every half second, which are paid
-// for like all others.
+// A client that may have gone gets a few bytes immediately, and then every half second. Their permits are
+// taken like all others.
 func TestAClientThatMayHaveGone(t *testing.T) {
 	for lost, want := range map[time.Duration]struct {
 		took time.Duration

@@ -472,7 +472,7 @@ func TestRetries(t *testing.T) {
 		{"503", 1, "", []func() *http.Response{func() *http.Response { return answer(503, "", "Retry-After", "1") }, fine}, 0, 200, 2, time.Second, 1100 * time.Millisecond},
 		{"another status", 1, "", []func() *http.Response{func() *http.Response { return answer(500, "", "Retry-After", "1") }, fine}, 0, 500, 1, 0, 0},
 		{"without Retry-After", 1, "", []func() *http.Response{tooMany("RateLimit", `"a";r=0;t=1`), fine}, 0, 429, 1, 0, 0},
-		{"at once", 1, "", []func() *http.Response{tooMany("Retry-After", "0"), fine}, 0, 200, 2, 0, 0},
+		{"immediately", 1, "", []func() *http.Response{tooMany("Retry-After", "0"), fine}, 0, 200, 2, 0, 0},
 		{"longer than MaxRetryAfter", 1, "", []func() *http.Response{tooMany("Retry-After", "61"), fine}, 0, 429, 1, 0, 0},
 		{"as long as MaxRetryAfter", 1, "", []func() *http.Response{tooMany("Retry-After", "60"), fine}, 0, 200, 2, 60 * time.Second, 66 * time.Second},
 		{"longer than the deadline", 1, "", []func() *http.Response{ten, fine}, 10*time.Second - 1, 429, 1, 0, 0},
@@ -546,7 +546,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-func TestRetriesAreCancelled(t *testing.T) {
+func TestRetriesAreCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atOnce(t, 1, 0)
 		client := transport(t, httplimit.TransportOptions{

@@ -85,7 +85,7 @@ func TestAThousandClientsVanish(t *testing.T) {
 	}
 }
 
-// onlyNow returns the statistics without what has happened before.
+// onlyNow returns the statistics without the counts of earlier requests.
 func onlyNow(s core.Statistics) core.Statistics {
 	s.Granted, s.Rejected = 0, 0
 	return s

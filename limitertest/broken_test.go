@@ -20,7 +20,7 @@ import (
 // broken is a limiter that breaks a rule, and what it claims to be.
 type broken struct {
 	rule   string
-	fault  string // what is wrong with it
+	fault  string // how it breaks the rule
 	config limitertest.Config
 	make   func() core.Limiter
 }
@@ -167,7 +167,7 @@ var brokenLimiters = []broken{
 	{"a full queue evicts the oldest", "rejects the newcomer", newestSlots, plain(queue, core.OldestFirst)},
 	{"more than the queue limit evicts nobody", "has a queue that it would fit into", shortQueue, plain(4, core.NewestFirst)},
 	{"nobody overtakes", "serves a newcomer that fits", slots, plain(queue, core.NewestFirst)},
-	{"a newcomer that fits goes first", "has him wait", newestSlots, plain(queue, core.OldestFirst)},
+	{"a newcomer that fits goes first", "makes it wait", newestSlots, plain(queue, core.OldestFirst)},
 	{"the queue is served in order", "serves the newest first", slots, plain(queue, core.NewestFirst)},
 	{"the queue is served in order", "serves the oldest first", newestSlots, plain(queue, core.OldestFirst)},
 	{"the queue is served in order", "serves the newest first", tokens, func() core.Limiter { return bucket(queue, core.NewestFirst, false) }},
@@ -196,7 +196,7 @@ var brokenLimiters = []broken{
 		}
 		return l, err
 	})},
-	{"a done context ends the wait", "goes on waiting", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+	{"a done context ends the wait", "continues to wait", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		if ctx.Err() != nil {
 			return m.Limiter.Acquire(ctx, n)
 		}
@@ -204,9 +204,9 @@ var brokenLimiters = []broken{
 		defer cancel()
 		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"cancelling makes room in the queue", "counts who is gone", slots, faulty(ledgerFaults{keepsRoom: true})},
+	{"cancelling makes room in the queue", "counts a caller that is gone", slots, faulty(ledgerFaults{keepsRoom: true})},
 	{"cancelling serves a waiter that now fits", "serves at the next release", slots, faulty(ledgerFaults{forgets: true})},
-	{"a cancelled waiter keeps nothing", "grants to who is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
+	{"a cancelled waiter keeps nothing", "grants to a caller that is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
 	{"either the grant or the cancellation wins", "loses the permits", slots, faulty(ledgerFaults{losesGrants: true})},
 
 	{"retry after is exact", "is a nanosecond late", tokens, retryAfterOff(tokens, 1)},
@@ -248,7 +248,7 @@ var brokenLimiters = []broken{
 		}
 		return l
 	})},
-	{"a hopeless deadline is rejected at once", "sleeps in vain", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+	{"a hopeless deadline is rejected at once", "sleeps for nothing", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		if ctx.Err() != nil {
 			return m.Limiter.Acquire(ctx, n)
 		}
@@ -261,7 +261,7 @@ var brokenLimiters = []broken{
 		}
 		return l, err
 	})},
-	{"a waiter is served on time", "wakes him late", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+	{"a waiter is served on time", "wakes it late", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		l, err := m.Limiter.Acquire(ctx, n)
 		if n > 0 && err == nil {
 			time.Sleep(1 * time.Nanosecond)
@@ -412,7 +412,7 @@ var brokenLimiters = []broken{
 		defer cancel()
 		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"a switch takes its waiters out", "grants to who is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
+	{"a switch takes its waiters out", "grants to a caller that is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
 	{"a switch keeps its waiters in order", "looks for the end of a context once a second", slots, viewOf(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			for range 30 {
@@ -516,7 +516,7 @@ var brokenLimiters = []broken{
 	{"a bad update changes nothing", "takes it for the least", updated(slots, func(m *mutant, n int) error {
 		return update(m.Limiter, max(n, 1))
 	}), plainMutant},
-	{"a bad update changes nothing", "goes on after Close", updated(slots, func(m *mutant, n int) error {
+	{"a bad update changes nothing", "continues after Close", updated(slots, func(m *mutant, n int) error {
 		_ = update(m.Limiter, n)
 		if n < 1 {
 			return errors.New("no")

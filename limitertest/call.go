@@ -31,7 +31,7 @@ func (c *call) expect(err error) { c.want = err }
 // acquires starts an Acquire and returns when it has returned, or waits.
 func (s *subject) acquires(n int) *call { return s.acquiresWithin(n, 0) }
 
-// waiter is acquires for a request that has to wait, or there is no point in going on.
+// waiter is acquires for a request that has to wait, or there is no point in continuing.
 func (s *subject) waiter(n int, when string) *call {
 	c := s.acquires(n)
 	c.mustWait(when)
@@ -68,7 +68,7 @@ func (s *subject) start(n int, limit time.Duration) *call {
 	return c
 }
 
-// acquiresNow is an Acquire that must return at once, on the rule's goroutine: in real time nothing else shows that.
+// acquiresNow is an Acquire that must return immediately, on the rule's goroutine: in real time nothing else shows that.
 func (s *subject) acquiresNow(ctx context.Context, n int, when string) *call {
 	c := &call{s: s, n: n, ended: make(chan struct{})}
 	start := time.Now()
@@ -115,7 +115,7 @@ func (c *call) String() string {
 	return "ended with: " + c.err.Error()
 }
 
-// mustWait wants the call to wait, or there is no point in going on.
+// mustWait wants the call to wait, or there is no point in continuing.
 func (c *call) mustWait(when string) {
 	if !c.waits() {
 		c.s.fatalf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
@@ -168,7 +168,7 @@ func (s *subject) matches(l core.Lease, err error, what string) {
 }
 
 // same reports whether the errors are one, or rejections that say the same: a lease made by
-// core.Reject makes its error anew.
+// core.Reject makes a new error each time.
 func same(a, b error) bool {
 	if errors.Is(a, b) && errors.Is(b, a) {
 		return true

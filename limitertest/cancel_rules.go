@@ -63,7 +63,7 @@ func grantOrCancel(s *subject) {
 			s.has(s.Limit, "after a cancellation won")
 		}
 		s.restock()
-		s.has(s.Limit, "after a grant and a cancellation at once")
+		s.has(s.Limit, "after a grant and a cancellation at the same time")
 		s.leases, s.calls = nil, nil
 	}
 }

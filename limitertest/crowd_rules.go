@@ -46,7 +46,7 @@ func manyAtOnce(s *subject) {
 	if got, want := len(leases), s.Limit/n; got != want {
 		s.errorf("%d goroutines took %d permits each, as long as there were: %d grants, want %d of %d permits", crowd, n, got, want, s.Limit)
 	}
-	s.has(s.Limit%n, "after many took what there was")
+	s.has(s.Limit%n, "after many callers took all permits")
 }
 
 // neverMoreHeld wants no more permits to be held than the limit, however requests and releases
@@ -74,11 +74,11 @@ func neverMoreHeld(s *subject) {
 	}
 	wg.Wait()
 	if m := most.Load(); m > int64(s.Limit) {
-		s.errorf("%d goroutines held %d permits at once, want %d at most", crowd, m, s.Limit)
+		s.errorf("%d goroutines held %d permits at the same time, want %d at most", crowd, m, s.Limit)
 	}
 	s.refill()
 	s.has(s.Limit, "after all leases were released")
-	s.queues(0, "after everybody went home")
+	s.queues(0, "after all callers have returned")
 }
 
 // releaseComesBefore wants a goroutine that holds all permits to see what their previous holder wrote.

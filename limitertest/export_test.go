@@ -14,7 +14,7 @@ func RuleNames() []string {
 	return names
 }
 
-// Verdict is what a rule made of a limiter.
+// Verdict is the result of a rule for a limiter.
 type Verdict struct {
 	Skipped string // why
 	Faults  []error
@@ -40,5 +40,5 @@ func Judge(t *testing.T, c Config, name string) (v Verdict) {
 	return v
 }
 
-// Validate returns what is wrong with a config.
+// Validate returns the errors of a config.
 func (c Config) Validate() error { return c.validate() }

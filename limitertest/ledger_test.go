@@ -46,7 +46,7 @@ type ledgerFaults struct {
 	losesMetadata   bool // Settle returns a lease without
 	givesNothing    bool // a settlement for less gives nothing back
 	givesLate       bool // a settlement for less counts the whole lease, whenever it comes
-	servesNobody    bool // a settlement for less wakes no waiter
+	wakesNoWaiter   bool // a settlement for less wakes no waiter
 	takesNothing    bool // a settlement for more takes nothing
 	forgivesDebt    bool // a settlement for more takes what is there and no more
 	waitsForMore    bool // a settlement for more waits for what comes next
@@ -55,8 +55,8 @@ type ledgerFaults struct {
 	concealsDebt    bool // RetryAfter does not count the debt
 	counts          bool // a settlement counts as a grant
 	takesTwice      bool // a spent lease is settled once more
-	looksFirst      bool // two settlements at once may both win
-	takesAnybodys   bool // the lease of another limiter is settled
+	looksFirst      bool // two settlements at the same time may both win
+	takesOthers     bool // the lease of another limiter is settled
 	endsWithClose   bool // after Close nothing is settled
 	updatePaysDebt  bool // an Update forgets a debt
 	resetKeepsDebt  bool // a Reset fills up an empty limiter, and leaves a debt
@@ -124,7 +124,7 @@ func (l *ledger) now() time.Time {
 	return l.base.Add(since)
 }
 
-// advanceLocked brings back what is due.
+// advanceLocked returns the permits that are due.
 func (l *ledger) advanceLocked() {
 	for l.back.period > 0 && (l.out > 0 || l.back.all) && !l.now().Before(l.next) {
 		l.out--
@@ -135,7 +135,7 @@ func (l *ledger) advanceLocked() {
 	}
 }
 
-// addLocked moves what is out.
+// addLocked changes the number of permits that are out.
 func (l *ledger) addLocked(n int) {
 	if l.out == 0 && !l.back.all {
 		l.next = l.now().Add(l.back.period)
@@ -337,7 +337,7 @@ func (l *ledger) Refund(lease core.Lease) { l.Settle(lease, 0) }
 
 func (l *ledger) Settle(lease core.Lease, n int) core.Lease {
 	g, ok := granted.From(lease)
-	if l.faults.takesAnybodys && lease.Acquired() && (!ok || g.of != l) {
+	if l.faults.takesOthers && lease.Acquired() && (!ok || g.of != l) {
 		g, ok = &grant{of: l, permits: lease.Permits()}, true
 	}
 	if !ok || g.of != l {
@@ -395,7 +395,7 @@ func (l *ledger) giveBackLocked(n int, g *grant) {
 		defer func(out int) { l.out = out }(l.out)
 		l.out = min(l.out, max(l.limit-n, 0))
 	}
-	if !l.faults.servesNobody {
+	if !l.faults.wakesNoWaiter {
 		l.serveLocked()
 	}
 }

@@ -9,7 +9,7 @@ import (
 // NoLeaks fails the test when it ends if a lease of one of the limiters has not been released,
 // or if a request still waits in a queue. It checks in a Cleanup: call NoLeaks at the start
 // of the test, or where the limiters are made, so that Cleanups registered later run first. The
-// test must wait for its own goroutines. A nil limiter fails the test at once.
+// test must wait for its own goroutines. A nil limiter fails the test immediately.
 //
 // What it compares depends on the limiter:
 //

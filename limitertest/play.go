@@ -13,7 +13,7 @@ import (
 )
 
 // A play is a random sequence of calls to a limiter. After each call the limiter and a model must
-// agree: which requests are granted, rejected or wait, what is available, and what the statistics
+// agree: which requests are granted, rejected or wait, how many permits are available, and what the statistics
 // count. The first difference ends the play and is an error of the rule that the call is about.
 type play struct {
 	*subject
@@ -405,7 +405,7 @@ func (p *play) settleTo(h *holding, n int) {
 	if !p.m.inDebt() {
 		return
 	}
-	switch p.random.IntN(3) { // what is rare and about debts
+	switch p.random.IntN(3) { // rare calls about debts
 	case 0:
 		p.settleTo(p.holdings[len(p.holdings)-1], wanted-1)
 	case 1:
@@ -572,7 +572,7 @@ func (p *play) releaseAll() {
 	p.m.held = 0
 }
 
-// catchUp reads from the limiter which waiters time has served, and what is available.
+// catchUp reads from the limiter which waiters time has served, and how many permits are available.
 func (p *play) catchUp() {
 	p.served()
 	if c := p.m.next(); p.Grain > 0 && c != nil && c.n <= p.l.Available() {
@@ -615,7 +615,7 @@ func (p *play) compare() {
 	p.compareCounts("statistics add up")
 }
 
-// compareWaiters wants them to agree about which requests wait, and what is available.
+// compareWaiters wants them to agree about which requests wait, and how many permits are available.
 func (p *play) compareWaiters() {
 	p.synchronize()
 	p.live = slices.DeleteFunc(p.live, func(c *call) bool {
@@ -629,7 +629,7 @@ func (p *play) compareWaiters() {
 	p.queues(p.m.queued(), "after that")
 }
 
-// compareCounts wants the statistics to count what was granted and rejected.
+// compareCounts wants the statistics to count the grants and the rejections.
 func (p *play) compareCounts(rule string) {
 	st, ok := p.counts()
 	if !ok {

@@ -45,7 +45,7 @@ func checksInOrder(s *subject) {
 	refuses(0, "with nothing available")
 }
 
-// fails wants an Acquire to return that very error, at once.
+// fails wants an Acquire to return that very error immediately.
 func (s *subject) fails(ctx context.Context, n int, want error, when string) {
 	s.acquiresNow(ctx, n, when).wantError(want, when)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// reserve calls Reserve, which must return at once.
+// reserve calls Reserve, which must return immediately.
 func (s *subject) reserve(n int) core.Lease {
 	start := time.Now()
 	l := s.l.(core.Reserver).Reserve(n)

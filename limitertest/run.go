@@ -58,7 +58,7 @@ type rule struct {
 	check      func(*subject)
 }
 
-// examination is what is known of the limiters once the plays have ended.
+// examination is the result of the plays.
 type examination struct {
 	*facts
 	played []ruleError

@@ -136,7 +136,7 @@ func TestLimitsAtTheEdgeConform(t *testing.T) {
 	}
 }
 
-// A bubble begins at midnight UTC on Saturday, 1 January 2000: a whole window is ahead of a new limiter there. Months
+// A bubble starts at midnight UTC on Saturday, 1 January 2000: a whole window is ahead of a new limiter there. Months
 // are not checked, as they differ in length. The limiter does not roam, since the wall clock decides.
 func TestCalendarsConform(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -214,7 +214,7 @@ func TestChainOfBothKindsConforms(t *testing.T) {
 						c.Refill = 30 * time.Second
 					}
 					if name == "slots last" {
-						// All who waited for the window ask for a slot at once, in any order.
+						// All who waited for the window ask for a slot at the same time, in any order.
 						c.Skip = []string{"the queue is served in order", "serving stops at the first that does not fit"}
 					}
 					limitertest.Run(t, c)

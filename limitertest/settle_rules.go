@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// settle calls Settle, whatever the lease, and wants it to return at once.
+// settle calls Settle, whatever the lease, and wants it to return immediately.
 func (s *subject) settle(l core.Lease, n int) core.Lease {
 	start := time.Now()
 	got := s.l.(core.Settler).Settle(l, n)
@@ -101,7 +101,7 @@ func settledOnce(s *subject) {
 	}
 }
 
-// settleOfOthers wants Settle to return what is no live grant of this limiter as it is.
+// settleOfOthers wants Settle to return unchanged any lease that is not a live grant of this limiter.
 func settleOfOthers(s *subject) {
 	k, a := s.Limit-s.Limit/2, s.takes(s.Limit-s.Limit/2)
 	if s.Limit > k {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/limitertest"
 )
 
-// How the permits of the references come back, and what is claimed of them.
+// How the permits of the references come back, and the claims about them.
 var (
 	byRelease = comesBack{}
 	byTokens  = comesBack{period: 6 * time.Second}
@@ -56,7 +56,7 @@ func TestLedgersConform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.claim.New = ledgers(c.back, ledgerFaults{})
 			c.claim.Skip = slices.Concat(c.claim.Skip, []string{
-				"a hopeless deadline is rejected at once", // a ledger lets everybody wait
+				"a hopeless deadline is rejected at once", // a ledger lets all requests wait
 				"counts only grow",                        // and takes back the count of a grant that came too late
 			})
 			limitertest.Run(t, c.claim)
@@ -78,7 +78,7 @@ var brokenSettlers = []broken{
 	{"a late settlement gives nothing back twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesLate: true})},
 	{"a late refund gives nothing back twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, ledgerFaults{givesLate: true})},
 	{"a refund after the release gives nothing back twice", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
-	{"settling for less serves a waiter", "serves nobody", ledgerOfTokens, ledgers(byTokens, ledgerFaults{servesNobody: true})},
+	{"settling for less serves a waiter", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{wakesNoWaiter: true})},
 	{"settling for more takes at once", "waits until there is more", ledgerOfTokens, ledgers(byTokens, ledgerFaults{waitsForMore: true})},
 	{"settling for more takes at once", "takes nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesNothing: true})},
 	{"settling adds up", "forgives what is not there", ledgerOfSlots, ledgers(byRelease, ledgerFaults{forgivesDebt: true})},
@@ -90,12 +90,12 @@ var brokenSettlers = []broken{
 	{"settling counts in no statistic", "counts as a grant", ledgerOfSlots, ledgers(byRelease, ledgerFaults{counts: true})},
 	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
 	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, ledgerFaults{looksFirst: true})},
-	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesAnybodys: true})},
+	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesOthers: true})},
 	{"a lease can be settled after close", "does nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{endsWithClose: true})},
 	{"an update keeps a debt", "forgets it", ledgerOfSlots, ledgers(byRelease, ledgerFaults{updatePaysDebt: true})},
 	{"an update keeps a debt", "forgets it", ledgerOfTokens, ledgers(byTokens, ledgerFaults{updatePaysDebt: true})},
 	{"a reset makes a rate limiter as new", "leaves the debt", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetKeepsDebt: true})},
 	{"a reset makes a rate limiter as new", "clears the counts", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetForgetsAll: true})},
 	{"a reset makes a rate limiter as new", "remembers old leases", ledgerOfWindows, ledgers(byWindow, ledgerFaults{resetKeepsOld: true})},
-	{"a reset serves a waiter", "wakes nobody", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetWakesNone: true})},
+	{"a reset serves a waiter", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetWakesNone: true})},
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// subject is a limiter under examination, what is known about it, and what has been taken from
+// subject is a limiter under examination, the facts about it, and the leases taken from
 // it. Rules are written with its methods, which are for the rule's goroutine.
 type subject struct {
 	*facts
@@ -60,7 +60,7 @@ func (s *subject) errorf(format string, args ...any) {
 	s.mu.Unlock()
 }
 
-// fatalf is errorf for an error after which the rule cannot go on.
+// fatalf is errorf for an error after which the rule cannot continue.
 func (s *subject) fatalf(format string, args ...any) {
 	s.errorf(format, args...)
 	runtime.Goexit()
@@ -130,8 +130,7 @@ func (s *subject) pass(d time.Duration) {
 	s.synchronize()
 }
 
-// refill lets pass the time after which all that was taken is back, and takes care that
-// it comes back.
+// refill lets time pass until all permits are back, and replenishes them if that is manual.
 func (s *subject) refill() {
 	if s.Gate != nil {
 		s.gate(true)
@@ -142,7 +141,7 @@ func (s *subject) refill() {
 	}
 }
 
-// replenish applies what is due.
+// replenish returns the permits that are due.
 func (s *subject) replenish() bool {
 	r, ok := s.l.(core.Replenisher)
 	if !ok {
@@ -153,7 +152,7 @@ func (s *subject) replenish() bool {
 	return back
 }
 
-// release gives back all current leases, but not those of waiters that this serves.
+// release releases all current leases, but not those of waiters that this serves.
 func (s *subject) release() {
 	leases := slices.Clone(s.leases)
 	for _, c := range s.calls {
@@ -169,7 +168,7 @@ func (s *subject) release() {
 	}
 }
 
-// restock has everything come back that was taken.
+// restock releases all leases and waits until all permits are back.
 func (s *subject) restock() {
 	s.release()
 	s.refill()
@@ -203,10 +202,10 @@ func (s *subject) spends() {
 	s.release()
 }
 
-// atOnce wants what began at an instant to have taken no time.
+// atOnce wants a call that started at an instant to have taken no time.
 func (s *subject) atOnce(start time.Time, format string, args ...any) {
 	if took := time.Since(start); took > 0 && !s.RealTime {
-		s.errorf("%s took %v, want it to return at once", fmt.Sprintf(format, args...), took)
+		s.errorf("%s took %v, want it to return immediately", fmt.Sprintf(format, args...), took)
 	}
 }
 
@@ -218,7 +217,7 @@ func (s *subject) gate(open bool) {
 	s.synchronize()
 }
 
-// refused expects a rejection, at once.
+// refused expects an immediate rejection.
 func (s *subject) refused(n int, when string) core.Lease {
 	l := s.l.TryAcquire(n)
 	s.leases = append(s.leases, l)

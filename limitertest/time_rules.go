@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// retryAfter returns what a rejection says of the time.
+// retryAfter returns the RetryAfter of a rejection.
 func (s *subject) retryAfter(l core.Lease, what string) time.Duration {
 	d, ok := core.RetryAfter.From(l)
 	if !ok || d <= 0 {
@@ -105,7 +105,7 @@ func (s *subject) retryAfterNewest() {
 	}
 }
 
-// hopelessDeadline wants a request that cannot be served by its deadline to be rejected at once, and
+// hopelessDeadline wants a request that cannot be served by its deadline to be rejected immediately, and
 // to evict no waiter.
 func hopelessDeadline(s *subject) {
 	s.spends()
@@ -151,7 +151,7 @@ func servedOnTime(s *subject) {
 	s.pass(s.Refill + 1)
 	c.wantGrant("when its permits are back")
 	if !c.waits() && (c.at.Before(due) || c.at.Sub(due) >= s.grain()) {
-		s.errorf("Acquire(%d) was granted %v after its permits came back, want at once", n, c.at.Sub(due))
+		s.errorf("Acquire(%d) was granted %v after its permits came back, want immediately", n, c.at.Sub(due))
 	}
 }
 
@@ -218,7 +218,7 @@ func idleEarnsNothing(s *subject) {
 	}
 	s.has(s.Limit, "after a long time")
 	s.empties()
-	s.refused(1, "after all was taken at once")
+	s.refused(1, "after all permits were taken together")
 	if s.Refill > 0 && !s.Manual { // and as that was a whole number of windows:
 		s.release()
 		s.pass(s.Refill - s.grain())

@@ -15,7 +15,7 @@ import (
 
 var errBoom, errTimeout = errors.New("boom"), errors.New("timeout")
 
-// cost says that a function cost 5 permits, or none if it failed, or what was taken if it timed
+// cost says that a function cost 5 permits, or none if it failed, or the permits that were taken if it timed
 // out.
 func cost(_ context.Context, err error) int {
 	switch {
@@ -31,7 +31,7 @@ func hourly(limit int) (*core.TokenBucket, error) {
 	return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 }
 
-// costing returns strategies that settle, each with what is left of its limit.
+// costing returns strategies that settle, each with a function that returns the available permits.
 func costing(t *testing.T) map[string]struct {
 	*resilience.Strategy
 	left func() int
@@ -70,7 +70,7 @@ func TestSettle(t *testing.T) {
 			require.Equal(t, 5, s.left(), "a failure is free")
 			_, err := resilience.Execute(ctx, s.Strategy, func(context.Context) (int, error) { return 1, errTimeout })
 			require.Equal(t, errTimeout, err)
-			require.Equal(t, 4, s.left(), "a timeout costs what was taken")
+			require.Equal(t, 4, s.left(), "a timeout costs the permits that were taken")
 			require.Panics(t, func() { _ = s.Do(ctx, func(context.Context) error { panic("boom") }) })
 			require.Equal(t, 3, s.left(), "no limiter was asked")
 

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/resilience"
 )
 
-// Whatever is updated, replaced and cancelled meanwhile: no more run at once than any of
+// Whatever is updated, replaced and canceled meanwhile: no more run at the same time than any of
 // the limits allows, no caller hangs or is told of a closed limiter, and all permits are
 // back in the end.
 func TestStressUpdates(t *testing.T) {
@@ -22,7 +22,7 @@ func TestStressUpdates(t *testing.T) {
 	shared, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: goroutines})
 	require.NoError(t, err)
 	s := made(resilience.Concurrency(most, goroutines))
-	var running, tooMany, ran, refused, cancelled atomic.Int64
+	var running, tooMany, ran, rejected, canceled atomic.Int64
 	f := func(context.Context) error {
 		if running.Add(1) > 2*most { // of the limiter before and the one after
 			tooMany.Add(1)
@@ -42,9 +42,9 @@ func TestStressUpdates(t *testing.T) {
 				switch err := s.Do(ctx, f); {
 				case err == nil:
 				case errors.Is(err, core.ErrRejected):
-					refused.Add(1)
+					rejected.Add(1)
 				case errors.Is(err, context.Canceled):
-					cancelled.Add(1)
+					canceled.Add(1)
 				default:
 					t.Error(err)
 				}
@@ -65,7 +65,7 @@ func TestStressUpdates(t *testing.T) {
 	})
 	wg.Wait()
 	assert.Zero(t, tooMany.Load())
-	assert.EqualValues(t, goroutines*turns, ran.Load()+refused.Load()+cancelled.Load())
+	assert.EqualValues(t, goroutines*turns, ran.Load()+rejected.Load()+canceled.Load())
 	assert.Equal(t, most, shared.Available())
 	require.NoError(t, s.Do(t.Context(), nothing))
 	require.NoError(t, s.Close())

@@ -167,12 +167,12 @@ func (i *instrumented) acquire(ctx context.Context, permits int,
 			return lease, nil
 		}
 	}
-	begin := i.now()
+	start := i.now()
 	lease, err := acquire(i.l, ctx, permits)
 	end := i.now()
 	lease, err = backdoor.Checked(i.l, lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits
-	if took := end - begin; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
+	if took := end - start; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
 		i.queue.Record(ctx, took.Seconds(), i.waited(ctx, err == nil)...)
 	}
 	if err != nil {
@@ -204,7 +204,7 @@ func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 		s = &span{i: i}
 		s.next = ways.Grants(s.finish)
 	}
-	s.begin, s.with = at, i.granted
+	s.start, s.with = at, i.granted
 	if _, ok := core.Shadowed.From(lease); ok {
 		s.with = i.shadowed
 	}
@@ -217,14 +217,14 @@ func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 // span is the time for which a lease is held. It serves one lease after another.
 type span struct {
 	i     *instrumented
-	begin time.Duration
+	start time.Duration
 	with  []metric.RecordOption
 	next  func() core.Lease // whose release calls finish
 }
 
 // finish is called once for each lease.
 func (s *span) finish() {
-	i, with, held := s.i, s.with, s.i.now()-s.begin
+	i, with, held := s.i, s.with, s.i.now()-s.start
 	i.spans.Put(s)
 	if !i.stopped.Load() {
 		i.lease.Record(context.Background(), held.Seconds(), with...) //nolint:forbidigo // a Release has no context

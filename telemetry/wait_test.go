@@ -32,7 +32,7 @@ func TestWhoWaitsIsTimed(t *testing.T) {
 		require.Equal(t, context.DeadlineExceeded, err)
 		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
 
-		// Who comes with a done context does not wait; who is not granted at once does, for no time. Without a
+		// Who comes with a done context does not wait; who is not granted immediately does, for no time. Without a
 		// quiet try, no caller can tell.
 		_, err = i.Acquire(ctx, 1)
 		require.Equal(t, context.DeadlineExceeded, err)

@@ -81,7 +81,7 @@ type level[V any] struct {
 	idle      heap[V] // flows without waiters whose tag the virtual time has not reached
 }
 
-// flow is what is known of a flow that has waiters, or whose tag is above its level's virtual time.
+// flow is the state of a flow that has waiters, or whose tag is above its level's virtual time.
 type flow[V any] struct {
 	level       *level[V]
 	key         string
@@ -289,7 +289,7 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 }
 
 // mayEvict returns false if it is certain that fewer permits than excess can be evicted for a newcomer of that
-// priority and load, its own flow's included. Otherwise Evictions would try that request by request, in vain.
+// priority and load, its own flow's included. Otherwise Evictions would try that request by request, for nothing.
 func (q *Queue[V]) mayEvict(priority int, mine tag, excess int) bool {
 	sum, want := tag{}, tag{lo: uint64(excess)}
 	for _, l := range slices.Backward(q.levels) {

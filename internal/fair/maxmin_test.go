@@ -14,7 +14,7 @@ import (
 // wish is what a flow wants, and its weight.
 type wish struct{ wants, weight float64 }
 
-// maxMin returns each flow's share of what is there: a flow that wants less than its share by weight
+// maxMin returns each flow's share of the permits: a flow that wants less than its share by weight
 // gets what it wants, and the others share what it leaves.
 func maxMin(there float64, wishes []wish) []float64 {
 	shares, open := make([]float64, len(wishes)), map[int]bool{}

@@ -77,7 +77,7 @@ func bucket(t *testing.T) *core.TokenBucket {
 	return l
 }
 
-// limiterFunc is a limiter that answers as it likes.
+// limiterFunc is a limiter by a function.
 type limiterFunc func(ctx context.Context, n int) (core.Lease, error)
 
 func (f limiterFunc) TryAcquire(n int) core.Lease { l, _ := f(nil, n); return l }
@@ -125,7 +125,7 @@ func TestPolicies(t *testing.T) {
 	two.Release()
 	one.Release()
 	three := &theAdmission{Snapshot: one.Snapshot}
-	require.Nil(t, three.Admit(t.Context(), "b", policy.Try, "p", "p", "nobody"))
+	require.Nil(t, three.Admit(t.Context(), "b", policy.Try, "p", "p", "unknown"))
 	require.Zero(t, first.Available())
 	three.Release()
 	require.Equal(t, 2, first.Available())
@@ -424,7 +424,7 @@ func TestLease(t *testing.T) {
 }
 
 // A panic in one end does not keep the others from theirs.
-func TestEndGoesOnAfterAPanic(t *testing.T) {
+func TestEndContinuesAfterAPanic(t *testing.T) {
 	l := concurrency(t, 3)
 	policies := []*thePolicy{newPolicy(l), newPolicy(l), newPolicy(l)}
 	policies[1].Own = "panics"
@@ -517,16 +517,16 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// Queued is called for each request that may wait and whose permits were not granted at once.
+// Queued is called for each request that may wait and whose permits were not granted immediately.
 func TestQueued(t *testing.T) {
 	for name, test := range map[string]struct {
 		limiter func(t *testing.T) core.Limiter
 		maxWait time.Duration
 		want    int // calls
 	}{
-		"granted at once":  {func(*testing.T) core.Limiter { return core.Unlimited() }, -1, 0},
-		"no request waits": {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, 0, 0},
-		"no room":          {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, -1, 2},
+		"granted immediately": {func(*testing.T) core.Limiter { return core.Unlimited() }, -1, 0},
+		"no request waits":    {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, 0, 0},
+		"no room":             {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, -1, 2},
 		"no quiet try": {func(*testing.T) core.Limiter {
 			return limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Grant(1, nil), nil })
 		}, -1, 2},
@@ -553,7 +553,7 @@ func taken(t *testing.T, queue int) core.Limiter {
 	return l
 }
 
-// A limiter that panics is a failure for the Observer, and what was granted before is returned.
+// A limiter that panics is a failure for the Observer, and earlier grants are refunded.
 func TestALimiterThatPanics(t *testing.T) {
 	for _, wait := range []time.Duration{0, -1} {
 		j, l := new(journal), concurrency(t, 1)

@@ -12,7 +12,7 @@
 // waits for as long as the limiter says. Each attempt takes a permit of its own, and none is
 // held between attempts. A retry policy inside the strategy runs all attempts under one permit.
 // A circuit breaker inside the strategy sees no rejections, because they are not the fault of
-// what it guards; outside, it counts them as failures.
+// the work that it protects; outside, it counts them as failures.
 //
 // # For users of Polly
 //

@@ -62,7 +62,7 @@ func (e *executor[R]) Apply(inner func(failsafe.Execution[R]) *common.PolicyResu
 }
 
 // RetryAfter is for the WithDelayFunc of a retry policy outside a strategy. It returns how long
-// the limiter asked to wait; or -1, which leaves the policy's own delay in force, if the attempt
+// the limiter asked to wait; or -1, which keeps the policy's own delay, if the attempt
 // was not rejected or the limiter did not say.
 func RetryAfter[R any](exec failsafe.ExecutionAttempt[R]) time.Duration {
 	var r *resilience.RejectedError

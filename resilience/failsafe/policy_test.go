@@ -120,7 +120,7 @@ func TestRetryInsideKeepsThePermit(t *testing.T) {
 	assert.Equal(t, 1, l.Available())
 }
 
-// A circuit breaker inside sees no refusals, only what it guards.
+// A circuit breaker inside sees no rejections, only the work that it protects.
 func TestCircuitBreakerInside(t *testing.T) {
 	s, l := concurrency(t, 1, 0)
 	breaker := circuitbreaker.NewBuilder[int]().WithFailureThreshold(2).WithDelay(time.Hour).Build()

@@ -46,7 +46,7 @@ func NewPartitions(partitions map[string]Partitions) prometheus.Collector {
 	return newCollector("partitions", metrics.Partitions, partitions, func(p Partitions) []int64 { return metrics.OfPartitions(p.Counts()) })
 }
 
-// collector is what is read at each scrape, in the order of the names.
+// collector reads its values at each scrape, in the order of the names.
 type collector []source
 
 // source is a limiter, or a map of them, with its metrics. Its name is a part of their descriptions, by

@@ -39,7 +39,7 @@ sluice_limiter_leases_total{sluice_limiter_name="log�in",sluice_result="reject
 # TYPE sluice_limiter_permits_available gauge
 sluice_limiter_permits_available{sluice_limiter_name="api"} 4
 sluice_limiter_permits_available{sluice_limiter_name="log�in"} 0
-# HELP sluice_limiter_permits_limit The permit limit in force.
+# HELP sluice_limiter_permits_limit The current permit limit.
 # TYPE sluice_limiter_permits_limit gauge
 sluice_limiter_permits_limit{sluice_limiter_name="api"} 10
 sluice_limiter_permits_limit{sluice_limiter_name="log�in"} 9.223372036854775807e+18

@@ -38,7 +38,7 @@ func ExampleNewCollector() {
 	// <nil>
 }
 
-// A limit for each key has one series of each count, however many keys there are.
+// A per-key limit has one series per count, however many keys there are.
 func ExampleNewPartitions() {
 	tenants, err := partition.New(partition.Options[string, string]{
 		Key: func(tenant string) string { return tenant },

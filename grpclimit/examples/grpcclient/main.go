@@ -56,7 +56,7 @@ func compare(name string, obey bool, calls, rate int) error {
 	}
 	defer conn.Close()
 
-	client, begun := pb.NewTestServiceClient(conn), time.Now()
+	client, start := pb.NewTestServiceClient(conn), time.Now()
 	attempts, rejected := 0, 0
 	for served := 0; served < calls; {
 		attempts++
@@ -70,7 +70,7 @@ func compare(name string, obey bool, calls, rate int) error {
 		}
 	}
 	fmt.Printf("%-7s %d calls with %d attempts, %d of them rejected, in %v\n",
-		name, calls, attempts, rejected, time.Since(begun).Round(10*time.Millisecond))
+		name, calls, attempts, rejected, time.Since(start).Round(10*time.Millisecond))
 	return nil
 }
 

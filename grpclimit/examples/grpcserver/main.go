@@ -1,4 +1,4 @@
-// Grpcserver is a gRPC server under limits: a rate for each client, a number of calls at once, and a
+// Grpcserver is a gRPC server under limits: a rate per client, a number of calls at once, and a
 // bandwidth for the messages of streams. With -selftest it calls itself, and prints what came of it.
 package main
 
@@ -37,7 +37,7 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:50051", "where to listen")
 	flag.IntVar(&s.rate, "rate", 10, "calls a second of one client")
 	flag.IntVar(&s.burst, "burst", 20, "calls that one client may make at once")
-	flag.IntVar(&s.atOnce, "at-once", 100, "calls of all clients under way")
+	flag.IntVar(&s.atOnce, "at-once", 100, "calls of all clients in flight")
 	flag.IntVar(&s.bytes, "bytes", 1_000_000, "bytes a second that all streams may send to the server")
 	selftest := flag.Bool("selftest", false, "listen on any port, call the server, and exit")
 	flag.Parse()
@@ -114,7 +114,7 @@ func call(ctx context.Context, conn *grpc.ClientConn) error {
 	fmt.Println("health checks pass")
 
 	time.Sleep(time.Second)
-	begun := time.Now()
+	start := time.Now()
 	stream, err := client.StreamingInputCall(ctx)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func call(ctx context.Context, conn *grpc.ClientConn) error {
 	if _, err := stream.CloseAndRecv(); err != nil {
 		return err
 	}
-	fmt.Printf("500 kB in %.1f s\n", time.Since(begun).Seconds())
+	fmt.Printf("500 kB in %.1f s\n", time.Since(start).Seconds())
 	return nil
 }
 

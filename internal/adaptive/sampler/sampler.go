@@ -41,7 +41,7 @@ type Sampler struct {
 	n, inFlight, sum, squares float64
 }
 
-// Add adds a lease, and reports whether the window is complete. inFlight is what was held at
+// Add adds a lease, and reports whether the window is complete. inFlight is the number of permits held at
 // the release, the lease's own permits included.
 func (s *Sampler) Add(inFlight int, granted, held time.Duration) bool {
 	if end := granted + held; end < s.changed {
@@ -77,7 +77,7 @@ func (s *Sampler) settle(inFlight int, old bool) {
 	}
 }
 
-// Take returns the samples so far as a window, and begins the next.
+// Take returns the samples so far as a window, and starts the next.
 func (s *Sampler) Take(dropped int) Window {
 	w := Window{Dropped: dropped}
 	if !s.settled || s.n == 0 {

@@ -8,7 +8,7 @@ import (
 // shared is a server whose processors are shared by all requests: each of n requests has C/n of a
 // processor, at most a whole one.
 type shared struct {
-	served time.Duration // processor time of a request that was there from the beginning
+	served time.Duration // CPU time of a request that was there from the start
 	ends   events        // of the requests, by the value of served
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/internal/adaptive/sampler"
 )
 
-// Config says what is simulated.
+// Config describes a simulation.
 type Config struct {
 	Algorithm adaptive.Algorithm // nil: there is no limit
 	Min, Max  int
@@ -34,7 +34,7 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Sample is what is measured of one answer.
+// Sample is the measurement of one response.
 type Sample struct {
 	InFlight int
 	Duration time.Duration

@@ -38,7 +38,7 @@ var leases = Metric{"sluice.limiter.leases", "{lease}", "Leases granted and reje
 
 // Limiter is what a limiter counts: the numbers that [OfLimiter] returns.
 var Limiter = []Column{
-	{Metric: Metric{"sluice.limiter.permits.limit", "{permit}", "The permit limit in force.", false}},
+	{Metric: Metric{"sluice.limiter.permits.limit", "{permit}", "The current permit limit.", false}},
 	{Metric: Metric{"sluice.limiter.permits.available", "{permit}", "Permits that could be taken now.", false}},
 	{Metric: Metric{"sluice.limiter.permits.queued", "{permit}", "Permits that are waited for.", false}},
 	{leases, "granted"},
@@ -80,7 +80,7 @@ var Events = Metric{"sluice.resilience.events", "{event}", "Events of resilience
 // Server is what the observer of a server's requests reports.
 type Server struct{ Active, Queued, InQueue, Held, Requests Metric }
 
-// OfServer returns the metrics that begin with space and count things, such as requests.
+// OfServer returns the metrics that start with space and count things, such as requests.
 func OfServer(space, thing string) Server {
 	unit, things := "{"+thing+"}", strings.ToUpper(thing[:1])+thing[1:]+"s"
 	return Server{
