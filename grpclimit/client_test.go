@@ -104,56 +104,56 @@ func TestClientHoldsItsLeaseUntilTheStreamEnds(t *testing.T) {
 	}
 }
 
-func TestObey(t *testing.T) {
-	// limitedServer returns a client of a server whose limit is one call a second.
-	limitedServer := func(t *testing.T, o grpclimit.ClientOptions) (pb.TestServiceClient, *int) {
+// A client backs off for as long as the server asks, in its status or its trailer. The longer of the two counts.
+func TestHonorRetryAfter(t *testing.T) {
+	for name, c := range map[string]struct {
+		code                 codes.Code
+		pushback, info, most time.Duration
+		want                 time.Duration
+	}{
+		"pushback alone":        {codes.Unavailable, 2 * time.Second, 0, 0, 2 * time.Second},
+		"RetryInfo alone":       {codes.ResourceExhausted, 0, 2 * time.Second, 0, 2 * time.Second},
+		"longer pushback":       {codes.Unavailable, 2 * time.Second, time.Second, 0, 2 * time.Second},
+		"longer RetryInfo":      {codes.Unavailable, time.Second, 2 * time.Second, 0, 2 * time.Second},
+		"at most MaxRetryAfter": {codes.Unavailable, 0, time.Hour, 500 * time.Millisecond, 500 * time.Millisecond},
+		"at most a minute":      {codes.Unavailable, 0, time.Hour, 0, time.Minute},
+		"no rejection":          {codes.InvalidArgument, 0, time.Hour, 0, 0},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			busy, err := status.New(c.code, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(c.info)})
+			require.NoError(t, err)
+			answer := busy.Err()
+			server := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(c.pushback.Milliseconds(), 10)))
+				return &pb.SimpleResponse{}, answer
+			}}
+			o := grpclimit.ClientOptions{HonorRetryAfter: true, MaxRetryAfter: c.most}
+			client := serve(t, server, nil, client(t, o).DialOptions()...)
+			_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			code(t, c.code, err)
+			answer = nil
+			start := time.Now()
+			_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			require.NoError(t, err)
+			heldFor(t, c.want, start)
+		})
+	}
+}
+
+func TestHonorRetryAfterOfALimitedServer(t *testing.T) {
+	// limitedServer returns a client of a server whose limit is one call a second, and how many calls have reached it.
+	limitedServer := func(t *testing.T) (pb.TestServiceClient, *int) {
 		calls := 0
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
 		count := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 			calls++
 			return h(ctx, req)
 		})
-		return serve(t, &service{duplex: drain}, append([]grpc.ServerOption{count}, l.ServerOptions()...), client(t, o).DialOptions()...), &calls
+		o := client(t, grpclimit.ClientOptions{HonorRetryAfter: true}).DialOptions()
+		return serve(t, &service{duplex: drain}, append([]grpc.ServerOption{count}, l.ServerOptions()...), o...), &calls
 	}
-	bubble(t, "waits", func(t *testing.T) {
-		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
-		start := time.Now()
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		heldFor(t, time.Second, start)
-		require.Equal(t, 3, *calls)
-	})
-	bubble(t, "at most MaxRetryAfter", func(t *testing.T) {
-		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true, MaxRetryAfter: 500 * time.Millisecond})
-		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		start := time.Now()
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err) // the server's, which has asked for more
-		heldFor(t, 500*time.Millisecond, start)
-		require.Equal(t, 3, *calls)
-	})
-	bubble(t, "a hint that is no rejection", func(t *testing.T) {
-		day, err := status.New(codes.InvalidArgument, "no such item").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(24 * time.Hour)})
-		require.NoError(t, err)
-		answer := day.Err()
-		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			return &pb.SimpleResponse{}, answer
-		}}, nil, client(t, grpclimit.ClientOptions{HonorRetryAfter: true}).DialOptions()...)
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.InvalidArgument, err)
-		answer = nil
-		start := time.Now()
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		require.Zero(t, time.Since(start))
-	})
 	bubble(t, "a deadline that is too soon", func(t *testing.T) {
-		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
+		c, calls := limitedServer(t)
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
@@ -170,7 +170,7 @@ func TestObey(t *testing.T) {
 		require.Equal(t, 2, *calls)
 	})
 	bubble(t, "another method, and a stream", func(t *testing.T) {
-		c, _ := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
+		c, _ := limitedServer(t)
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
 		s, err := c.FullDuplexCall(t.Context())
@@ -188,36 +188,6 @@ func TestObey(t *testing.T) {
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
 	})
-	// The longer of the two counts.
-	for name, c := range map[string]struct{ pushback, info, want time.Duration }{
-		"pushback alone":   {2 * time.Second, 0, 2 * time.Second},
-		"RetryInfo alone":  {0, 2 * time.Second, 2 * time.Second},
-		"longer pushback":  {2 * time.Second, time.Second, 2 * time.Second},
-		"longer RetryInfo": {time.Second, 2 * time.Second, 2 * time.Second},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			tell := true
-			service := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				if !tell {
-					return &pb.SimpleResponse{}, nil
-				}
-				_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(c.pushback.Milliseconds(), 10)))
-				busy, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(c.info)})
-				if err != nil {
-					return nil, err
-				}
-				return nil, busy.Err()
-			}}
-			client := serve(t, service, nil, client(t, grpclimit.ClientOptions{HonorRetryAfter: true}).DialOptions()...)
-			_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			code(t, codes.Unavailable, err)
-			tell = false
-			start := time.Now()
-			_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			require.NoError(t, err)
-			heldFor(t, c.want, start)
-		})
-	}
 }
 
 // heldFor asserts that a call was held back for d, and a tenth at most.

@@ -78,7 +78,7 @@ func serveOn(t *testing.T, l net.Listener, target string, register func(*grpc.Se
 // recovering returns interceptors for handlers that panic or call runtime.Goexit.
 func recovering() []grpc.ServerOption {
 	recovers := func(returned *bool, err *error) {
-		if recover() != nil || !*returned {
+		if recover() != nil || !*returned { //nolint:revive // it is called by defer
 			*err = status.Error(codes.Internal, "recovered")
 		}
 	}

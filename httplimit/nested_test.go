@@ -36,39 +36,28 @@ func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
 		return outer, l, l.Policy("part")(http.NotFoundHandler())
 	}
 	for name, c := range map[string]struct {
-		handler func(inner http.Handler) http.Handler
-		status  int
-		left    int
+		handle func(inner http.Handler, w http.ResponseWriter, r *http.Request)
+		status int
+		left   int
 	}{
-		"the response": {
-			func(inner http.Handler) http.Handler { return inner }, http.StatusTooManyRequests, 10,
-		},
-		"the response of a TimeoutHandler": {
-			func(inner http.Handler) http.Handler { return http.TimeoutHandler(inner, time.Minute, "late") }, http.StatusTooManyRequests, 10,
-		},
-		"an optional part": {
-			func(inner http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					part := httptest.NewRecorder()
-					inner.ServeHTTP(part, r)
-					assert.Equal(t, http.StatusTooManyRequests, part.Code)
-					w.WriteHeader(http.StatusOK)
-				})
-			}, http.StatusOK, 9,
-		},
-		"an optional part, and a header of its own": {
-			func(inner http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					inner.ServeHTTP(httptest.NewRecorder(), r)
-					w.Header().Set("Cache-Control", "no-store")
-				})
-			}, http.StatusOK, 9,
-		},
+		"the response": {http.Handler.ServeHTTP, http.StatusTooManyRequests, 10},
+		"the response of a TimeoutHandler": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+			http.TimeoutHandler(inner, time.Minute, "late").ServeHTTP(w, r)
+		}, http.StatusTooManyRequests, 10},
+		"an optional part": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+			part := httptest.NewRecorder()
+			inner.ServeHTTP(part, r)
+			assert.Equal(t, http.StatusTooManyRequests, part.Code)
+			w.WriteHeader(http.StatusOK)
+		}, http.StatusOK, 9},
+		"an optional part, and a header of its own": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+			inner.ServeHTTP(httptest.NewRecorder(), r)
+			w.Header().Set("Cache-Control", "no-store")
+		}, http.StatusOK, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outer, l, inner := limits()
-			w := httptest.NewRecorder()
-			l.Handler(c.handler(inner)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+			w := get(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handle(inner, w, r) })), "/")
 			require.Equal(t, c.status, w.Code)
 			require.Equal(t, c.left, outer.Available())
 		})

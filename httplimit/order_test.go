@@ -133,51 +133,35 @@ func TestLeaseFrom(t *testing.T) {
 	_, found := httplimit.LeaseFromContext(t.Context())
 	require.False(t, found)
 
-	outer, one, two := atOnce(t, 1, 0), atOnce(t, 10, 0), perMinute(t, 10)
-	for _, o := range []httplimit.Observer{nil, new(journal)} {
-		j := new(journal)
-		l := limits(t, httplimit.Options{
-			Observer: o,
-			Global:   &httplimit.Policy{Limiter: all(outer)},
-			Policies: []httplimit.Policy{
-				{Name: "o", Limiter: all(one), Permits: func(*http.Request) int { return 3 }},
-				{Name: "w", Limiter: all(two), Refund: func(*http.Request, int) bool {
-					j.write("refund?")
-					return true
-				}},
-			},
-		})
-		var late core.Lease
-		get(l.Handler(l.Policy("o", "w")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			assert.Equal(t, 7, one.Available())
-			assert.Equal(t, 9, two.Available())
-			lease, ok := httplimit.LeaseFromContext(r.Context())
-			assert.True(t, ok)
-			assert.True(t, lease.Acquired())
-			assert.Equal(t, 3, lease.Permits())
-			limit, _ := core.PermitLimit.From(lease)
-			assert.Equal(t, 10, limit)
-			remaining, _ := core.Remaining.From(lease)
-			assert.Equal(t, 7, remaining, "the first policy's value wins")
-			lease.Release()
-			free(t, one)
-			assert.Equal(t, 9, two.Available())
-			assert.Zero(t, outer.Available(), "a wrapper further outside keeps its lease")
-			again, _ := httplimit.LeaseFromContext(r.Context())
-			again.Release()
-			late = again
-			assert.Empty(t, j.read())
-		}))), "/")
-		require.Equal(t, "refund?", j.read(), "called after an early release, too")
-		free(t, outer)
-		free(t, one)
-		free(t, two)
+	outer, one, two, j := atOnce(t, 1, 0), atOnce(t, 10, 0), perMinute(t, 10), new(journal)
+	l := limits(t, httplimit.Options{
+		Global: &httplimit.Policy{Limiter: all(outer)},
+		Policies: []httplimit.Policy{
+			{Name: "o", Limiter: all(one), Permits: func(*http.Request) int { return 3 }},
+			{Name: "w", Limiter: all(two), Refund: func(*http.Request, int) bool {
+				j.write("refund?")
+				return true
+			}},
+		},
+	})
+	var late core.Lease
+	get(l.Handler(l.Policy("o", "w")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		late, found = httplimit.LeaseFromContext(r.Context())
+		assert.True(t, found)
+		assert.Equal(t, 3, late.Permits())
+		assert.Equal(t, 7, one.Available())
+		late.Release()
 		late.Release()
 		free(t, one)
-		if j, ok := o.(*journal); ok {
-			require.Equal(t, 3, strings.Count(strings.Join(j.lines, ";"), "-1"), "each lease is released once")
-		}
-	}
+		assert.Equal(t, 9, two.Available())
+		assert.Zero(t, outer.Available(), "a wrapper further outside keeps its lease")
+		assert.Empty(t, j.read())
+	}))), "/")
+	require.Equal(t, "refund?", j.read(), "called after an early release, too")
+	late.Release()
+	free(t, outer)
+	free(t, one)
+	free(t, two)
 }
 
 func TestUserCodeThatPanicsCostsNoLease(t *testing.T) {

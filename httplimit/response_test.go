@@ -244,7 +244,7 @@ func TestRefundOfARequestWhoseClientLeft(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		l := perMinute(t, 10)
 		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
+		t.Cleanup(leave)
 		h := limits(t, httplimit.Options{Global: &httplimit.Policy{
 			Limiter: all(l), Refund: func(_ *http.Request, status int) bool { return status < 400 },
 		}}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

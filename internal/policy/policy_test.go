@@ -414,6 +414,8 @@ func TestLease(t *testing.T) {
 	lease, ok := adm.Lease()
 	require.True(t, ok)
 	require.Equal(t, 3, lease.Permits())
+	remaining, _ := core.Remaining.From(lease)
+	require.Equal(t, 4, remaining, "the first policy's")
 	require.Equal(t, 2, j.active)
 	lease.Release()
 	require.Equal(t, 5, first.Available())
