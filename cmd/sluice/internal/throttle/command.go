@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -201,6 +202,7 @@ func (o options) run(ctx context.Context) error {
 	// Also SIGPIPE: then a write to a pipe without a reader fails, instead of ending the program in the middle.
 	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2)
 	defer signal.Stop(signals)
+	runtime.GOMAXPROCS(1) // one goroutine copies; with more, each of its waits would wake a thread that finds nothing to do
 	if o.schedule != nil {
 		go p.follow(ctx, o.schedule, time.Now)
 	}

@@ -123,17 +123,29 @@ func (j *job) copyFile(ctx context.Context, name string) error {
 		src = f
 	}
 	in, err := src.Stat()
-	if out, failed := j.sink.f.Stat(); err == nil && failed == nil && same(in, out) {
+	if err != nil {
+		return err
+	}
+	out, err := j.sink.f.Stat()
+	if err != nil {
+		return err
+	}
+	if same(in, out) {
 		j.failed = true
 		j.say(src.Name() + " is read and written; write to another file")
 		return nil
 	}
 	var from io.Reader = src
-	if err != nil || !in.Mode().IsRegular() {
+	if !in.Mode().IsRegular() {
 		from = source{src, j.pace} // the others are copied by the kernel, and do not make the copy wait
 	}
 	if j.lines {
 		return j.copyLines(ctx, from)
+	}
+	if !out.Mode().IsRegular() || !in.Mode().IsRegular() {
+		if err := j.direct(ctx, src, in.Mode()); err != nil {
+			return err
+		}
 	}
 	var limiter core.Limiter
 	if j.limit.Kind != spec.Unlimited || j.schedule != nil {
@@ -219,14 +231,9 @@ func (s *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom implements [io.ReaderFrom]: the kernel copies a file if it can.
+// ReadFrom implements [io.ReaderFrom]: the kernel copies a file to a file.
 func (s *sink) ReadFrom(r io.Reader) (int64, error) {
-	n, err := sendfile(s.f, r)
-	s.n.Add(n)
-	if n > 0 || err != nil {
-		return n, err
-	}
-	n, err = s.f.ReadFrom(r)
+	n, err := s.f.ReadFrom(r)
 	s.n.Add(n)
 	return n, err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"sync"
 	"time"
 
@@ -21,53 +19,96 @@ import (
 type pace struct {
 	mu         sync.Mutex // guards the fields below
 	limit      spec.Limit
-	changed    bool              // limit is not the first one
-	limiter    core.Limiter      // closed when one of another kind replaces it
+	limiter    core.Limiter
 	mean, peak *core.TokenBucket // that limiter chains; nil: it has windows, or is unlimited
+	changed    chan struct{}     // closed when limit changes
+	first      bool              // limit has been the same since the start
 }
 
 const (
+	largestTurn = 1 << 20
+
+	turnTime  = 8 * time.Millisecond  // what the copy moves at a time
 	startTime = 2 * time.Millisecond  // burst at the start
 	burstTime = 10 * time.Millisecond // burst later, and how much a slow source may catch up
 	owedTime  = time.Second           // what the copy may catch up
 )
 
 func newPace(l spec.Limit) (*pace, error) {
-	p := new(pace)
+	p := &pace{changed: make(chan struct{}), first: true}
 	err := p.replaceLocked(l)
 	return p, err
 }
 
-// Acquire implements [core.Limiter]. If the limiter is replaced meanwhile, the next one is asked.
+// Acquire implements [core.Limiter]. It asks again when the rate changes. Only the copy calls it, so it needs no queue.
 func (p *pace) Acquire(ctx context.Context, n int) (core.Lease, error) {
-	for {
-		l := p.current()
-		lease, err := l.Acquire(ctx, n)
-		if errors.Is(err, core.ErrClosed) && l != p.current() {
-			continue
+	for ctx.Err() == nil {
+		l, changed := p.current()
+		lease := l.TryAcquire(n)
+		wait, ok := core.RetryAfter.From(lease)
+		if lease.Acquired() || !ok {
+			return lease, lease.Err()
 		}
-		return lease, err
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		t.Stop()
 	}
+	return core.Fail(ctx.Err()), ctx.Err()
 }
 
 // TryAcquire implements [core.Limiter].
-func (p *pace) TryAcquire(n int) core.Lease { return p.current().TryAcquire(n) }
-
-// Available implements [core.Limiter].
-func (p *pace) Available() int { return p.current().Available() }
-
-// Statistics implements [core.Reporter].
-func (p *pace) Statistics() (s core.Statistics) {
-	if r, ok := p.current().(core.Reporter); ok {
-		s = r.Statistics()
-	}
-	return s
+func (p *pace) TryAcquire(n int) core.Lease {
+	l, _ := p.current()
+	return l.TryAcquire(n)
 }
 
-func (p *pace) current() core.Limiter {
+// Available implements [core.Limiter].
+func (p *pace) Available() int {
+	l, _ := p.current()
+	return l.Available()
+}
+
+// Settle implements [core.Settler].
+func (p *pace) Settle(lease core.Lease, n int) core.Lease {
+	l, _ := p.current()
+	if s, ok := l.(core.Settler); ok {
+		return s.Settle(lease, n)
+	}
+	return lease
+}
+
+func (p *pace) current() (core.Limiter, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.limiter
+	return p.limiter, p.changed
+}
+
+// turn returns how many bytes the copy moves at a time.
+func (p *pace) turn() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.limit.Kind {
+	case spec.Unlimited:
+		return largestTurn
+	case spec.TokenBucket:
+		return max(min(permitsIn(p.limit, turnTime), largestTurn), 1)
+	default:
+		return max(p.limit.Permits/8, 1) // of a window, whose permits come together
+	}
+}
+
+// take waits for the permits of a turn of at most n bytes.
+func (p *pace) take(ctx context.Context, n int) (core.Lease, error) {
+	for {
+		lease, err := p.Acquire(ctx, min(n, p.turn()))
+		if !errors.Is(err, core.ErrPermitsExceedLimit) { // otherwise the rate has just become lower
+			return lease, err
+		}
+	}
 }
 
 // set applies a rate: to the limiter that there is if it is of the same kind, so that nothing is granted twice.
@@ -78,7 +119,9 @@ func (p *pace) set(l spec.Limit) error {
 }
 
 func (p *pace) setLocked(l spec.Limit) (err error) {
-	p.changed = true
+	p.first = false
+	close(p.changed)
+	p.changed = make(chan struct{})
 	switch {
 	case l.Kind != p.limit.Kind:
 		return p.replaceLocked(l)
@@ -114,11 +157,6 @@ func (p *pace) replaceLocked(l spec.Limit) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, before := range []core.Limiter{p.limiter, p.mean, p.peak} {
-		if c, ok := before.(io.Closer); ok && p.limiter != nil && before != (*core.TokenBucket)(nil) {
-			_ = c.Close()
-		}
-	}
 	p.limit, p.limiter, p.mean, p.peak = l, next, mean, peak
 	return nil
 }
@@ -134,7 +172,6 @@ func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
 	if err := p.setLocked(l); err != nil {
 		return fmt.Sprintf("the rate stays: %v", err)
 	}
-	l.Queue = 0 // the user did not ask for one
 	return fmt.Sprintf("the rate is now %v", l)
 }
 
@@ -142,7 +179,7 @@ func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
 func (p *pace) only() (spec.Limit, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.limit, !p.changed
+	return p.limit, p.first
 }
 
 // paused drops what was left unused while the source made the copy wait, except for a burst.
@@ -190,7 +227,7 @@ func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
 func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
 	limit = max(limit, 1)
 	rate := rates.AtMost(min(max(rates.Within(permits, per, period), 1), limit), permits, per)
-	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period, QueueLimit: math.MaxInt}
+	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period}
 }
 
 // burst is how much may pass without a wait.

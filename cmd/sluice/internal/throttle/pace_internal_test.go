@@ -239,3 +239,22 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		<-over
 	})
 }
+
+// A turn that waits is larger than the limit of a rate that is far lower.
+func TestPaceBecomesLowerWhileATurnWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := spending(t, "10MB/s")
+		s.spend(time.Second)
+		granted := make(chan int)
+		go func() {
+			lease, err := s.take(t.Context(), 1<<20)
+			assert.NoError(t, err)
+			granted <- lease.Permits()
+		}()
+		synctest.Wait()
+		l, err := parseRate("100/s", "")
+		require.NoError(t, err)
+		require.NoError(t, s.set(l))
+		require.Equal(t, 1, <-granted)
+	})
+}

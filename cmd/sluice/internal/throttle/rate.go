@@ -35,9 +35,6 @@ func parseRate(text, burst string) (spec.Limit, error) {
 	if l.Kind == spec.Concurrency {
 		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
 	}
-	if l.Kind != spec.Unlimited {
-		l.Queue = math.MaxInt // the copy waits as long as it takes
-	}
 	return l, nil
 }
 
