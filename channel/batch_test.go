@@ -32,14 +32,6 @@ func TestSendBatch(t *testing.T) {
 			"wrapped":  of(channel.Options[int]{Limiter: wrapped{permits(t, room)}}),
 		}
 	}
-	t.Run("in order, without a wait if there is room", func(t *testing.T) {
-		for name, c := range kinds(t, 100) {
-			n, err := c.SendBatch(t.Context(), numbers(100))
-			require.NoError(t, err, name)
-			require.Equal(t, 100, n)
-			holds(t, c, numbers(100)...)
-		}
-	})
 	bubble(t, "waits for each", func(t *testing.T) {
 		for name, c := range kinds(t, 3) {
 			batch := start(func() (int, error) { return c.SendBatch(t.Context(), numbers(40)) })
@@ -127,36 +119,6 @@ func TestSendBatchStopsWhenItsContextEnds(t *testing.T) {
 	sent, err = c.SendBatch(ctx, items)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, sent)
-}
-
-func TestTryReceiveLease(t *testing.T) {
-	t.Run("the caller keeps the permits", func(t *testing.T) {
-		l := refusing(t, 5)
-		for name, limiter := range limiters(t, l) {
-			c := open(t, channel.Options[int]{Limiter: limiter, Permits: itself})
-			_, lease, ok := c.TryReceiveLease()
-			require.False(t, ok)
-			require.False(t, lease.Acquired())
-			sends(t, c, 3, 0)
-			v, lease, ok := c.TryReceiveLease()
-			require.True(t, ok)
-			require.Equal(t, 3, v)
-			require.True(t, lease.Acquired())
-			require.Equal(t, 3, lease.Permits())
-			require.Equal(t, 2, l.Available(), name)
-			refuses(t, c.TrySend(3), reasonOf(name))
-			v, none, ok := c.TryReceiveLease()
-			require.True(t, ok)
-			require.Zero(t, v)
-			require.True(t, none.Acquired())
-			require.Zero(t, none.Permits())
-			none.Release()
-			require.NoError(t, c.Close())
-			lease.With(core.ReasonPhrase.With("copy")).Release()
-			lease.Release()
-			require.Equal(t, 5, l.Available())
-		}
-	})
 }
 
 // reasonOf returns the reason of a refusal by that one of limiters.

@@ -97,25 +97,3 @@ func TestStressMailbox(t *testing.T) {
 		}
 	}
 }
-
-func TestRefusedOnceStrangersHoldAll(t *testing.T) {
-	counted := refusing(t, 3)
-	for name, l := range limiters(t, counted) {
-		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
-		sends(t, c, 1)
-		stranger := counted.TryAcquire(1)
-		_, lease, err := c.ReceiveLease(t.Context())
-		require.NoError(t, err)
-		sends(t, c, 2, 3) // in the one place that is left
-		require.Equal(t, []int{2}, *dropped)
-		receives(t, c, 3)
-		stranger2 := counted.TryAcquire(1)
-		refuses(t, c.TrySend(4), reasonOf(name))
-		lease.Release()
-		sends(t, c, 5)
-		stranger.Release()
-		stranger2.Release()
-		holds(t, c, 5)
-		require.Equal(t, 3, counted.Available())
-	}
-}

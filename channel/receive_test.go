@@ -94,32 +94,6 @@ func TestReceiveLease(t *testing.T) {
 }
 
 func TestReceiveBatch(t *testing.T) {
-	bubble(t, "as many as are there and fit", func(t *testing.T) {
-		for _, c := range []*channel.LimitedChannel[int]{bounded(t, 100), open(t, channel.Options[int]{Limiter: permits(t, 100)})} {
-			for i := range 50 {
-				sends(t, c, i)
-			}
-			dst := make([]int, 40)
-			n, err := c.ReceiveBatch(t.Context(), dst)
-			require.NoError(t, err)
-			require.Equal(t, 40, n)
-			require.True(t, slices.IsSorted(dst))
-			n, err = c.ReceiveBatch(t.Context(), dst)
-			require.NoError(t, err)
-			require.Equal(t, 10, n)
-			require.Equal(t, 49, dst[9])
-
-			n, err = c.ReceiveBatch(t.Context(), nil)
-			require.NoError(t, err)
-			require.Zero(t, n)
-
-			waiting := start(func() (int, error) { return c.ReceiveBatch(t.Context(), dst) })
-			waiting.waits(t)
-			sends(t, c, 7)
-			require.Equal(t, 1, waiting.ends(t, nil))
-			require.Equal(t, 7, dst[0])
-		}
-	})
 	bubble(t, "lets in all senders for whom it makes room", func(t *testing.T) {
 		c := bounded(t, 3)
 		sends(t, c, 1, 2, 3)

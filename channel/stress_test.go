@@ -282,33 +282,3 @@ func TestStressBounded(t *testing.T) {
 		require.Zero(t, c.Len())
 	}
 }
-
-// TestStressSharedBudget has two channels on one limiter.
-func TestStressSharedBudget(t *testing.T) {
-	const budget, each = 8, 5000
-	l := permits(t, budget)
-	var wg sync.WaitGroup
-	for range 2 {
-		c := open(t, channel.Options[int]{Limiter: l})
-		wg.Go(func() {
-			for i := range each {
-				assert.NoError(t, c.Send(t.Context(), i))
-			}
-			assert.NoError(t, c.Close())
-		})
-		wg.Go(func() {
-			next := 0
-			for v := range c.All(t.Context()) {
-				if v != next {
-					t.Errorf("got %d, want %d", v, next)
-				}
-				next++
-			}
-			if next != each {
-				t.Errorf("got %d items, want %d", next, each)
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, core.Statistics{Limit: budget, Available: budget, Granted: 2 * each}, l.Statistics())
-}
