@@ -165,7 +165,7 @@ func (p *pair) send(v int) {
 	}
 }
 
-// same requires of what was received that the model has it first.
+// same requires that the received item is the model's first.
 func (p *pair) same(got int, ok bool) {
 	select {
 	case v := <-p.m.items:

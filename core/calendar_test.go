@@ -181,8 +181,7 @@ func TestACalendarOfAnotherBubble(t *testing.T) {
 	})
 }
 
-// Windows of a day in UTC are those of 24 hours that are anchored at midnight, whatever is done to
-// them.
+// Windows of a day in UTC are those of 24 hours that are anchored at midnight, whatever operations follow.
 func TestADayIs24Hours(t *testing.T) {
 	for seed := range uint64(testkit.Rounds(200)) {
 		synctest.Test(t, func(t *testing.T) {

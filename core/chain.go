@@ -111,7 +111,7 @@ func quietly(l Limiter, permits int) Lease {
 	return k
 }
 
-// ask asks each limiter with try, and refunds what was taken if one rejects or panics.
+// ask asks each limiter with try, and refunds the permits taken so far if one rejects or panics.
 func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	j, whole := c.leases.begin(), false
 	defer func() {

@@ -139,7 +139,7 @@ func (p *heldPermits) idleLocked(e *engine) (d int64, idle bool) {
 }
 
 // release releases a lease that holds something: in the common case, a concurrency limiter's. The handle's
-// settings are read before the mutex is taken: whatever they are by then, their owner is the same.
+// settings are read before the mutex is taken: they may change until then, but not their owner.
 func (l Lease) release() {
 	h := l.h
 	if h.x != nil {

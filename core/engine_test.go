@@ -85,7 +85,7 @@ func TestResetAfterCloseAndOfNone(t *testing.T) {
 	}
 }
 
-// What is held of a concurrency limiter stays held, so it is no Resetter; a chain resets those
+// Permits that are held of a concurrency limiter stay held, so it is no Resetter; a chain resets those
 // that are.
 func TestResetOfAConcurrencyLimiter(t *testing.T) {
 	slots := concurrency(t, 5, 0)

@@ -161,7 +161,7 @@ func TestMoreThanTheLimitInNumbers(t *testing.T) {
 				require.Same(t, err, lease.Err())
 				exceeds(t, chain(t, l).TryAcquire(n).Err(), want)
 			}
-			// The limit of then, whatever it is now.
+			// The limit at the time of the request.
 			lease := l.TryAcquire(4)
 			require.False(t, lease.Acquired())
 			exceeds(t, lease.With(core.Remaining.With(1)).Err(), core.ExceedsLimitError{Permits: 4, Limit: 3})

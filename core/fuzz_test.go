@@ -264,7 +264,7 @@ func (g grid) anchorTime(old time.Time) time.Time {
 	return g.start.Add(time.Duration(g.anchor))
 }
 
-// moveTo moves the model to a grid. What is due comes back first, unless the limiter stays manual.
+// moveTo moves the model to a grid. Permits that are due come back first, unless the limiter stays manual.
 func (r *rig) moveTo(g grid, manual bool) {
 	if r.model.manual && !manual {
 		r.model.change(func() { r.model.acct.pass(r.model.now) })

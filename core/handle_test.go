@@ -51,8 +51,8 @@ func TestAnEndedLeaseKeepsItsMetadata(t *testing.T) {
 	says(third, "c", 7)
 }
 
-// A lease that is granted beside an Update has the limit under which it was granted, also after its end: what is left
-// is that limit without the lease.
+// A lease that is granted beside an Update has the limit under which it was granted, also after its end: Remaining
+// is that limit less the lease's permit.
 func TestALeaseBesideAnUpdateHasOneLimit(t *testing.T) {
 	l := concurrency(t, 10, 0)
 	var done atomic.Bool

@@ -21,7 +21,7 @@ func TestTheZeroLease(t *testing.T) {
 	l.With(core.ReasonPhrase.With("why")).Release()
 }
 
-// With on a refusal keeps what it was.
+// With keeps the error of a refusal.
 func TestWithKeepsTheError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1, 0)

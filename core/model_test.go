@@ -261,7 +261,7 @@ func (w *naiveWindow) pass(now int64) bool {
 }
 
 // move puts each taking where the segment that it was in began, or the limiter, or the oldest segment
-// that counts in the new grid. What is due stays due.
+// that counts in the new grid. Permits that are due stay due.
 func (w *naiveWindow) move(now, length, segments, anchor int64) {
 	moved := &naiveWindow{length: length, segments: segments, anchor: anchor}
 	same := w.length == length && w.segments == segments && (w.anchor-anchor)%length == 0

@@ -222,7 +222,7 @@ func (c *ChainedLimiter) Reserve(permits int) Lease {
 // Reserve is the limiter's, if it is a [Reserver].
 func (r *reasoned) Reserve(permits int) Lease { return r.explain(reserve(r.Limiter, permits)) }
 
-// Reserve is TryAcquire: what would have had to wait is [Shadowed].
+// Reserve is TryAcquire: a request that would have had to wait is granted and [Shadowed].
 func (s *shadow) Reserve(permits int) Lease {
 	l := s.TryAcquire(permits)
 	if !l.Acquired() {

@@ -259,7 +259,7 @@ func (r *rig) giveBack(n int) {
 	}
 }
 
-// chargeNothing settles a lease of zero permits up. What it is charged is as a grant of now, each time
+// chargeNothing settles a lease of zero permits up. The permits are charged as a grant of now, each time
 // that it is settled.
 func (r *rig) chargeNothing(l core.Lease, n int) {
 	r.say("settle nothing to %d", n)

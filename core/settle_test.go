@@ -41,7 +41,7 @@ func TestSettleToTheUtmost(t *testing.T) {
 }
 
 // Refunds in any order and at any time let through no more than a bucket with the same
-// ticks would have if what was returned had never been taken.
+// ticks would if the refunded permits had never been taken.
 func TestRefundsLetNothingMoreThrough(t *testing.T) {
 	type grant struct {
 		lease    core.Lease
@@ -157,7 +157,7 @@ func TestEachRefundOfARateLimitersLeaseCounts(t *testing.T) {
 }
 
 // settlers returns limiters of each kind, bare, in chains and behind views, with that limit
-// and room to wait. What is taken of the rates comes back a second later at the latest.
+// and room to wait. Permits of the rate limiters come back a second later at the latest.
 func settlers(tb testing.TB, limit, queue int) map[string]everything {
 	tb.Helper()
 	all := four(tb, limit, queue)
@@ -292,7 +292,7 @@ func TestSettleALeaseWithMetadata(t *testing.T) {
 	})
 }
 
-// What is not the limiter's, or no grant, comes back as it is.
+// Settle returns a lease of another limiter, or one that is no grant, unchanged.
 func TestSettleOfWhatIsNotHeld(t *testing.T) {
 	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
 		other := settlers(t, 5, 5)[name]

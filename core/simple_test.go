@@ -37,7 +37,7 @@ func TestGrant(t *testing.T) {
 	require.Equal(t, 1, runs)
 }
 
-// A release function may do what it likes, release the lease again included.
+// A release function may do anything, even release the lease again.
 func TestAReleaseFunctionThatReleases(t *testing.T) {
 	runs := 0
 	var l core.Lease
@@ -81,7 +81,7 @@ func TestFail(t *testing.T) {
 	require.False(t, core.Fail(nil).Acquired())
 }
 
-// Must returns what was made, and panics with the error itself, so that it can be matched.
+// Must returns the value, and panics with the error itself, so that it can be matched.
 func TestMust(t *testing.T) {
 	require.Equal(t, 7, core.Must(7, nil))
 	err := errors.New("no limit")

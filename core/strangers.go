@@ -155,7 +155,7 @@ func shadowedRoots(l Limiter) []root {
 	return all
 }
 
-// allRoots is roots, but also through limiters of others that say what they ask: by a method
+// allRoots is roots, but also through limiters of other packages that name the limiters they ask: by a method
 // Unwrap() Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this
 // package's may take from that one too.
 func allRoots(l Limiter, binding bool) []any {

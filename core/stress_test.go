@@ -52,7 +52,7 @@ func TestStressSettle(t *testing.T) {
 	}
 }
 
-// raceFor does one of the things that end a lease, and returns what it got by that.
+// raceFor does one of the things that end a lease, and counts a settlement that won.
 func raceFor(l everything, lease core.Lease, what int, wins *atomic.Int32) {
 	switch what {
 	case 0:
@@ -105,7 +105,7 @@ func (c *tally) saw(t *testing.T, n int, err error) bool {
 	return false
 }
 
-// end ends a lease in one of three ways; the count goes down first, so that it is never above what is really held.
+// end ends a lease in one of three ways; the count goes down first, so that it is never above the number of held permits.
 func (c *tally) end(l everything, lease core.Lease, how int) {
 	c.held.Add(-int64(lease.Permits()))
 	switch how {
@@ -124,7 +124,7 @@ func (c *tally) end(l everything, lease core.Lease, how int) {
 }
 
 // All operations together on a concurrency limiter and on a chain: grants race cancellations, updates and releases of many
-// copies, old ones among them. Nothing is lost, what is held never exceeds the limit, and the counts are exact.
+// copies, old ones among them. Nothing is lost, the held permits never exceed the limit, and the counts are exact.
 func TestStressEverything(t *testing.T) {
 	const limit = 4
 	options := core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 8}

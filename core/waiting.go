@@ -196,7 +196,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 	return l, nil
 }
 
-// abandon takes w out of the queue, or returns what it was granted.
+// abandon takes w out of the queue, or refunds its grant.
 func (e *engine) abandon(w *waiter) {
 	if !w.Value.received && !e.cancel(w) {
 		<-w.Value.ready

@@ -213,8 +213,8 @@ type Parts[L any] interface {
 	// limit and the window in the metadata are those of the latest lease, and once otherwise.
 	Join(permits int) L
 
-	// Rejoin is Join for parts that were split from lease: what it returns has the metadata of
-	// lease. Of 0 permits it holds nothing, and the parts are dropped.
+	// Rejoin is Join for parts that were split from lease: the new lease has the metadata of
+	// lease. If permits is 0, it holds nothing, and the parts are dropped.
 	Rejoin(lease L, permits int) L
 
 	// Drop forgets the parts. It releases none of them.
@@ -260,7 +260,7 @@ type Ways[L any] struct {
 	Embeds func(limiter any) bool
 
 	// Roots returns the limiters that limiter asks in the end, through chains and views of any package
-	// that say what they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an
+	// that name the limiters they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an
 	// [Asker]. For any other limiter it is the limiter itself. Whoever holds permits of one limiter and
 	// waits for those of another with a common root may wait for itself: compare roots with [Same].
 	Roots func(limiter any) []any

@@ -446,7 +446,7 @@ func made[L any](l *L, err error) *L {
 	return l
 }
 
-// fours are core's limiters, of four permits each; what is taken of a rate comes back within
+// fours are core's limiters, of four permits each; permits of a rate limiter come back within
 // so long, except of the manual ones.
 func fours(back time.Duration) map[string]func() closable {
 	return map[string]func() closable{
@@ -474,7 +474,7 @@ func fours(back time.Duration) map[string]func() closable {
 	}
 }
 
-// What is retired has been idle for so long by its own IdleFor, and grants nothing more.
+// A limiter is retired if it has been idle for so long by its own IdleFor. It grants nothing more.
 func TestRetire(t *testing.T) {
 	for name, limiter := range fours(time.Second) {
 		t.Run(name, func(t *testing.T) {
@@ -508,7 +508,7 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// known is a watched lease, and what is known of it beside it.
+// known is a watched lease with its expected end.
 type known struct {
 	core.Lease
 
@@ -625,7 +625,7 @@ func (g *ledger) step() {
 	case p < 94:
 		g.l.IdleFor() // from here on the instants of releases are kept again
 	case len(g.ended) > 0:
-		// Whatever has come of its ticket, a lease that has ended ends no other.
+		// Whatever its handle is used for by now, a lease that has ended ends no other.
 		old := g.ended[g.r.IntN(len(g.ended))]
 		old.Release()
 		g.w.End(old, backdoor.Dropped)
@@ -633,7 +633,7 @@ func (g *ledger) step() {
 	}
 }
 
-// The hook is told of each lease what is true: from when to when it was held, how many
+// The hook gets the true end of each lease: from when to when it was held, how many
 // permits were out, and how it ended.
 func TestEndsAreTrue(t *testing.T) {
 	for seed := range uint64(20) {
@@ -815,7 +815,7 @@ func TestWaitingPassesThroughOurs(t *testing.T) {
 	}
 }
 
-// A limiter of another package is asked once, and what it answers is the answer.
+// A limiter of another package is asked once, and its answer is the answer.
 func TestWaitingAsksOthersOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(t, 1, 0)

@@ -63,7 +63,7 @@ func (c Calendar) Location() *time.Location {
 	return c.loc
 }
 
-// Want returns what is wrong with the arguments of New, as what they should be; "" if nothing is.
+// Want returns the range of an invalid argument of New, for an error; "" if all are valid.
 func (c Calendar) Want() string {
 	switch {
 	case c.unit > Year || c.more < 0:

@@ -1,4 +1,4 @@
-// Package list has a doubly linked list whose nodes are fields of what is listed, so that listing something
+// Package list has a doubly linked list whose nodes are fields of its elements, so that adding an element
 // allocates nothing.
 package list
 

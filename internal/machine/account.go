@@ -1,7 +1,7 @@
 package machine
 
-// Account is what a limiter of one kind adds to the machine: what has been taken, and when it
-// comes back. It is plain arithmetic in integers. Nothing is taken from the zero value. The
+// Account is the part of the machine that depends on the kind of limiter: the permits that are taken, and when
+// they come back. It is plain arithmetic in integers. Nothing is taken from the zero value. The
 // accounts are [Permits], [Bucket] and [Segments]; their owner decides where they lie in
 // memory.
 //
@@ -12,7 +12,7 @@ type Account interface {
 	// old is nil at the start.
 	bind(old, t *Terms, now int64)
 
-	// advance applies what is due by now and reports whether permits came back.
+	// advance returns the permits that are due by now and reports whether there were any.
 	advance(t *Terms, now int64) bool
 
 	// available returns the permits that can be taken, never below 0.

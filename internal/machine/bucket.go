@@ -94,7 +94,7 @@ func (b *Bucket) bind(old, t *Terms, now int64) {
 		b.tick = now
 		return
 	case t.Manual() && b.missing > 0:
-		// What is due by now waits for Replenish.
+		// Tokens that are due by now wait for Replenish.
 		k := b.ticksBy(old, now)
 		b.overdue = b.tokensBy(old, k)
 		b.tick += k * old.Span

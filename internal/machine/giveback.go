@@ -1,7 +1,7 @@
 package machine
 
-// GiveBack returns n permits, at least 1, whichever grants took them, and at most what is missing. Of a
-// window they are those that come back first, so that no window grants more than its limit. Waiters that
+// GiveBack returns n permits, at least 1, whichever grants took them, but no more than are missing. A
+// window returns those that come back first, so that no window grants more than its limit. Waiters that
 // now fit are served.
 func (m *Machine[Value]) GiveBack(now int64, n int) {
 	switch a := m.account.(type) {

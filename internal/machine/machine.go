@@ -1,4 +1,4 @@
-// Package machine contains the decisions of a limiter without its clock: the account of what is
+// Package machine contains the decisions of a limiter without its clock: the account of the permits
 // taken, the queue, and the answer to each request, as a state machine of instants. It has no
 // lock, clock, timer or goroutine. The engine of core drives it under a mutex; a simulator
 // drives it in virtual time.
@@ -95,7 +95,7 @@ type Answer struct {
 // Rejected reports whether the outcome counts as a rejection.
 func (o Outcome) Rejected() bool { return o >= Exhausted && o <= TooSoon }
 
-// Advance applies what is due by now. Waiters are served at the instants at which their permits
+// Advance returns the permits that are due by now. Waiters are served at the instants at which their permits
 // came, in order, however late the call is. For a concurrency limiter, and under manual
 // replenishment, Advance does nothing.
 func (m *Machine[Value]) Advance(now int64) {
@@ -222,8 +222,8 @@ func (m *Machine[Value]) Release(now int64, n int) {
 	m.serve(now)
 }
 
-// Replenish applies what is due by now under manual replenishment, and reports whether permits
-// came back.
+// Replenish returns the permits that are due by now under manual replenishment, and reports whether there were
+// any.
 func (m *Machine[Value]) Replenish(now int64) bool {
 	if m.t.Kind == Concurrency || !m.t.Manual() || !m.account.advance(m.t, now) {
 		return false

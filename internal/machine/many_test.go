@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// What is done under the caller's lock does not grow with the number of waiters: among a hundred times as many it takes
+// The work under the caller's lock does not grow with the number of waiters: among a hundred times as many it takes
 // much less than a hundred times as long. The shortest of many rounds is compared, which a busy machine does not change.
 func TestManyWaitersCostNothing(t *testing.T) {
 	second := int64(time.Second)

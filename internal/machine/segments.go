@@ -6,11 +6,11 @@ import (
 	"sort"
 )
 
-// Segments is the account of the fixed and the sliding window: what was taken in each
+// Segments is the account of the fixed and the sliding window: the permits taken in each
 // segment that still counts. A fixed window is a sliding one of one segment.
 //
-// Segment i starts at From + i·Span/Step, rounded up to the nanosecond. What is taken in
-// segment i comes back when segment i+Step starts. Segments in which nothing was taken are
+// Segment i starts at From + i·Span/Step, rounded up to the nanosecond. The permits taken in
+// segment i come back when segment i+Step starts. Segments without taken permits are
 // not stored, so there may be as many as the window has nanoseconds.
 type Segments struct {
 	taken  int   // the sum of counts, at most math.MaxInt
@@ -183,8 +183,8 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 }
 
 // place returns the segment of a new grid to which the permits of a segment go at now: the
-// one that has its start, at the earliest the oldest that counts then. What is due but
-// waits for Replenish stays due.
+// one that has its start, at the earliest the oldest that counts then. Permits that are due but
+// wait for Replenish stay due.
 func place(old, t *Terms, index, now int64) int64 {
 	current := t.segment(now)
 	oldest := current - int64(t.Step) + 1
@@ -267,7 +267,7 @@ func (w *Segments) readyAt(t *Terms, now int64, n int) int64 { return w.servedAt
 // wait there for the other.
 func (w *Segments) uniformTo(*Terms) int { return 1 }
 
-// servedAt follows what is taken now through the queue: uniform waiters take each segment's
+// servedAt follows the taken permits through the queue: uniform waiters take each segment's
 // permits at the instant at which they come back, so these come back again one window
 // later, and so on. Permits that are free although requests wait, as they may be under FairShare,
 // are taken now.

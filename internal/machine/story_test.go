@@ -40,7 +40,7 @@ func (s *story) rateTerms() Terms {
 	return t
 }
 
-// player plays requests to a machine, and keeps what it granted.
+// player plays requests to a machine, and keeps its grants.
 type player struct {
 	m      *Machine[int]
 	now    int64
@@ -241,7 +241,7 @@ func checkLate(t *testing.T, s story) {
 }
 
 // However late a machine is told that time has passed, its grants are those of one that is told
-// at once: the same, at the same instants.
+// immediately: the same, at the same instants.
 func TestLatenessChangesNoGrant(t *testing.T) {
 	randomStories(testkit.Rounds(3000), func(s story) { checkLate(t, s) })
 }

@@ -153,7 +153,7 @@ func (w *Waiter[T]) Wait(mu sync.Locker) (T, Outcome) {
 	return w.Value, w.outcome // w is not for another call: its Wake may still come
 }
 
-// free keeps w for another call, and returns what it had.
+// free keeps w for another call, and returns its value and outcome.
 func (w *Waiter[T]) free() (value T, o Outcome) {
 	var none T
 	value, o = w.Value, w.outcome
