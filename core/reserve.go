@@ -73,7 +73,7 @@ func (e *engine) reserveSlow(n int) Lease {
 	case n == 0:
 		return e.probeLocked(now)
 	}
-	s, a := e.settings.Load(), e.m.Admit(now, n, machine.Never, fair.Flow{})
+	s, a := e.settings.Load(), e.m.Admit(now, n, machine.Never, fair.Flow{}, false)
 	if a.Outcome != machine.Waiting {
 		l := e.answerLocked(a, n)
 		if l.Acquired() && !s.Manual() {

@@ -124,12 +124,7 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 	if timeout < machine.Never-max(now, 0) { // now is below 0 if a calendar's clock was set back
 		deadline = now + timeout
 	}
-	var a machine.Answer
-	if q == beyond {
-		a = e.m.AdmitBeyond(now, n, deadline, flow)
-	} else {
-		a = e.m.Admit(now, n, deadline, flow)
-	}
+	a := e.m.Admit(now, n, deadline, flow, q == beyond)
 	if a.Outcome != machine.Waiting {
 		return nil, e.answerLocked(a, n)
 	}

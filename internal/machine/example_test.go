@@ -29,7 +29,7 @@ func Example() {
 
 	fmt.Println(m.Try(now, 2).Outcome == machine.Granted)
 	for _, name := range []string{"first", "second", "third"} {
-		switch a := m.Admit(now, 1, machine.Never, fair.Flow{}); {
+		switch a := m.Admit(now, 1, machine.Never, fair.Flow{}, false); {
 		case a.Outcome == machine.Waiting:
 			m.Enqueue(now, &machine.Waiter[request]{N: 1, Value: request{name}})
 		case a.Outcome.Rejected():

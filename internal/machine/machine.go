@@ -12,7 +12,7 @@
 //		// w.Answer says how and when; w.Value is the caller's
 //	}
 //	answer := m.Try(now, 1)               // a TryAcquire
-//	answer := m.Admit(now, 1, deadline, fair.Flow{}) // an Acquire: Granted, a rejection, or Waiting; then
+//	answer := m.Admit(now, 1, deadline, fair.Flow{}, false) // an Acquire: Granted, a rejection, or Waiting; then
 //	m.Enqueue(now, &machine.Waiter[request]{N: 1, Value: r})
 //	m.Cancel(now, w)                      // its context is done
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
@@ -141,18 +141,10 @@ func (m *Machine[Value]) LooksAtFlow(n int) bool {
 }
 
 // Admit decides a request that may wait until the deadline, which may be Never. If the answer
-// is Waiting, the caller calls Enqueue next. The flow is looked at as LooksAtFlow says.
-func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) Answer {
-	return m.admit(now, n, deadline, f, false)
-}
-
-// AdmitBeyond is Admit of a request that waits whatever QueueLimit is: it takes no room from
-// others, and is not evicted. If the answer is Waiting, the waiter's Beyond must be set.
-func (m *Machine[Value]) AdmitBeyond(now int64, n int, deadline int64, f fair.Flow) Answer {
-	return m.admit(now, n, deadline, f, true)
-}
-
-func (m *Machine[Value]) admit(now int64, n int, deadline int64, f fair.Flow, beyond bool) Answer {
+// is Waiting, the caller calls Enqueue next. The flow is looked at as LooksAtFlow says. A request that is
+// beyond waits whatever QueueLimit is: it takes no room from others, and is not evicted. Its waiter's Beyond
+// must be set.
+func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow, beyond bool) Answer {
 	switch {
 	case n > m.t.Most():
 		return m.answer(now, ExceedsLimit)

@@ -62,7 +62,7 @@ func amongWaiters(name string, terms machine.Terms, n int) map[string]time.Durat
 		m.Update(now, &t)
 	})
 	measure("a rejected request", func(int) {
-		m.Admit(now, 10, 0, fair.Flow{Key: "a"})
+		m.Admit(now, 10, 0, fair.Flow{Key: "a"}, false)
 	})
 	if terms.Kind != machine.Concurrency {
 		measure("a give-back", func(int) { m.GiveBack(now, 1) })
@@ -77,7 +77,7 @@ func amongWaiters(name string, terms machine.Terms, n int) map[string]time.Durat
 		t.Limit = t.QueueLimit
 		m.Release(0, -t.QueueLimit)
 		m.Update(now, &t)
-		measure("a rejected request of many permits", func(int) { m.Admit(now, t.QueueLimit*6/10, machine.Never, fair.Flow{Key: "c"}) })
+		measure("a rejected request of many permits", func(int) { m.Admit(now, t.QueueLimit*6/10, machine.Never, fair.Flow{Key: "c"}, false) })
 	}
 	return shortest
 }

@@ -30,7 +30,7 @@ type queue[Value any] struct {
 // taken it out.
 type Waiter[Value any] struct {
 	N        int    // permits; 0: it waits for any permit to be available, and takes none
-	Beyond   bool   // it waits whatever QueueLimit is: see AdmitBeyond
+	Beyond   bool   // it waits whatever QueueLimit is: see Admit
 	Reserved bool   // no goroutine waits for it: see Machine.Waiting
 	Answer   Answer // when the wait has ended
 	Value    Value  // the caller's

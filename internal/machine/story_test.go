@@ -97,7 +97,7 @@ func (p *player) try(n int) Answer {
 }
 
 func (p *player) admit(n int, deadline int64) Answer {
-	a := p.m.Admit(p.now, n, deadline, fair.Flow{})
+	a := p.m.Admit(p.now, n, deadline, fair.Flow{}, false)
 	if a.Outcome == Waiting {
 		w := &Waiter[int]{N: n, Value: p.ids}
 		p.queued[p.ids] = w

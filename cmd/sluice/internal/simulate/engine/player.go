@@ -152,7 +152,7 @@ func (p *Player) proceed(v *visit) {
 			}
 			continue
 		}
-		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, s.flow()); answer.Outcome {
+		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, s.flow(), false); answer.Outcome {
 		case machine.Granted:
 			p.pass(v, m)
 		case machine.Waiting:
