@@ -40,6 +40,20 @@ func TestSettleToTheUtmost(t *testing.T) {
 	})
 }
 
+// A window returns the permits that would come back first: then no window of time has more grants than the limit.
+func TestGiveBackOfTheOldestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		takes(t, l, 3)
+		l.GiveBack(4)
+		available(t, l, 6)
+		time.Sleep(2 * time.Second)
+		available(t, l, 7) // the one that was left of the first five
+	})
+}
+
 // Refunds in any order and at any time let through no more than a bucket with the same
 // ticks would if the refunded permits had never been taken.
 func TestRefundsLetNothingMoreThrough(t *testing.T) {
