@@ -2,8 +2,7 @@
 //
 // # Inside
 //
-// server.go has the service from start to shutdown, connections.go its connections, and metrics.go and admin.go what operators
-// see of the rules.
+// server.go has the service from start to shutdown, and metrics.go and admin.go what operators see of the rules.
 package serve
 
 import (

@@ -92,45 +92,40 @@ func (s *server) close() {
 // run serves until a signal comes, and for as long as grace after that.
 func (s *server) run(ctx context.Context) error {
 	var main *grpc.Server
-	var open *connections
 	r := service.Service{
 		Say: s.say, Files: s.files,
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
 			unreachable := s.warm()
-			main, open, err = s.start(ctx, failed)
+			main, err = s.start(ctx, failed)
 			if err != nil {
 				return nil, err
 			}
 			admin, err := service.ListenAdmin(ctx, "--admin", s.options.admin, s.handler(), s.say, failed)
 			if err != nil {
-				open.cut(main)
 				return nil, err
 			}
 			if unreachable != nil {
 				s.say("redis is unreachable; fail-open of each domain decides: %s", strings.TrimPrefix(unreachable.Error(), redislimit.ErrStore.Error()+": "))
 			}
-			return func() {
-				_ = admin.Close()
-				open.cut(main)
-			}, nil
+			return func() { _ = admin.Close() }, nil
 		},
 		Reload: func(bool) { s.reload() },
-		Drain:  func(signals <-chan os.Signal) error { return s.drain(main, open, signals) },
+		Drain:  func(signals <-chan os.Signal) error { return s.drain(main, signals) },
 	}
 	return r.Run(ctx)
 }
 
 // start listens and accepts calls.
-func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, *connections, error) {
+func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, error) {
 	l, err := cli.Listen(ctx, "--listen", s.listen)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	open, main := &connections{Listener: l}, s.grpc()
+	main := s.grpc()
 	s.say("listening on %s", l.Addr())
 	s.warnUnlimited()
-	go func() { failed <- main.Serve(open) }()
-	return main, open, nil
+	go func() { failed <- main.Serve(l) }()
+	return main, nil
 }
 
 // warm connects to Redis and loads the scripts, so that the first calls do not wait for that. It returns an error if Redis is
@@ -189,8 +184,9 @@ func (s *server) warnUnlimited() {
 	}
 }
 
-// drain stops accepting connections, and waits for in-flight calls.
-func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Signal) error {
+// drain stops accepting connections, and waits for in-flight calls. The end of the process closes the connections that are left: the
+// server's own Stop would wait for handshakes.
+func (s *server) drain(g *grpc.Server, signals <-chan os.Signal) error {
 	s.draining.Store(true)
 	s.health.Shutdown() // NOT_SERVING
 	grace := time.Duration(s.grace)
@@ -215,21 +211,14 @@ func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Sign
 			if s.metrics.inFlight.Load() > 0 {
 				idle = 0
 			}
-			if idle < looks {
-				continue
+			if idle >= looks {
+				return nil
 			}
-			open.cut(g)
-			<-done
-			return nil
 		case <-over.C:
 			s.say("grace period of %v expired; closing the remaining connections", grace)
-			open.cut(g)
-			<-done
 			return nil
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
-				open.cut(g)
-				<-done
 				return cli.Exit(cli.StatusOf(sig), errors.New("in-flight calls were cut off"))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -33,7 +34,6 @@ const (
 	rejected  = 75 // EX_TEMPFAIL of sysexits.h
 	cannotRun = 126
 	notFound  = 127
-	bySignal  = 128 // and its number
 )
 
 const (
@@ -142,9 +142,7 @@ func (o *options) read(dash int, args []string) (err error) {
 		return cli.Usage("SPEC %q is not a limit such as 10/m or \"concurrency 1\": %s", args[0], cli.LimitFault(args[0], err))
 	}
 	o.text = o.limit.String()
-	if o.limit.Kind != spec.Unlimited {
-		o.limit.Queue = math.MaxInt // waits have no bound
-	}
+	o.limit.Queue = math.MaxInt // waits have no bound
 	return nil
 }
 
@@ -193,26 +191,24 @@ func (o *options) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
 	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	if o.limit.Kind == spec.Unlimited {
+		return o.under(ctx, path, signals)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	w := newWatch(o.key, o.verbose)
 	defer w.end()
 	l, err := store.New(o.limit, o.key, redislimit.StoreOptions{Key: o.key, TTL: o.ttl, Prefetch: 1, OnState: w.state})
 	if err != nil {
 		return err
 	}
-	if c, ok := l.(interface{ Close() error }); ok {
-		defer func() { _ = c.Close() }()
-	}
+	defer func() { _ = l.(io.Closer).Close() }()
 	lease, err := o.acquire(ctx, cancel, &line{store, l, w}, signals)
 	if err != nil {
 		return err
 	}
 	w.end()
 	defer lease.Release()
-	if len(o.command) == 0 {
-		return nil
-	}
 	return o.under(redislimit.Context(context.WithoutCancel(ctx), lease), path, signals)
 }
 
@@ -224,11 +220,9 @@ type line struct {
 }
 
 // acquire takes a permit, unless a signal comes first.
-func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
-	if o.limit.Kind != spec.Unlimited {
-		if last, err := l.store.Announce(ctx, o.key, o.text); err == nil && last != "" && last != o.text {
-			l.watch.say("key %s: using limit %q, but %q was used last", o.key, o.text, last)
-		}
+func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
+	if last, err := l.store.Announce(ctx, o.key, o.text); err == nil && last != "" && last != o.text {
+		l.watch.say("key %s: using limit %q, but %q was used last", o.key, o.text, last)
 	}
 	if o.try {
 		lease := l.limiter.TryAcquire(1)
@@ -253,10 +247,10 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l
 	case a := <-answers:
 		return a.lease, a.err
 	case s := <-signals:
-		cancel(nil)
+		cancel()
 		a := <-answers
 		a.lease.Release()
-		return core.Lease{}, cli.Exit(bySignal+number(s), errors.New("interrupted while waiting"))
+		return core.Lease{}, cli.Exit(cli.StatusOf(s), errors.New("interrupted while waiting"))
 	}
 }
 
@@ -282,9 +276,6 @@ func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease,
 			err = cli.Exit(rejected, fmt.Errorf("no permit of %s came free within %v", o.key, o.maxWait))
 		}
 	}()
-	if o.limit.Kind == spec.Unlimited {
-		return l.limiter.Acquire(ctx, 1)
-	}
 	leave, err := l.store.Line(ctx, o.key, shared.Waiter{Waiting: l.watch.waiting, State: l.watch.state})
 	if err != nil {
 		return core.Lease{}, err
@@ -307,13 +298,6 @@ func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease,
 		}
 		again.Stop()
 	}
-}
-
-func number(s os.Signal) int {
-	if n, ok := s.(syscall.Signal); ok {
-		return int(n)
-	}
-	return 0
 }
 
 func statusOfStart(err error) int {
