@@ -63,7 +63,7 @@ that reach a server.
 A SPEC is a limit in one line of text: 100/s, 8MiB/s, "bucket 5000/h burst 100",
 "sliding 100/1m", "concurrency 10", unlimited. Run and throttle accept rates only, and
 spread them evenly unless the SPEC has a burst. For all other commands, 100/s has a burst
-of 100.`,
+of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ of 100.`,
 	}
 	root.SuggestionsMinimumDistance = 2
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
-	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for sluice")
+	root.Flags().BoolVarP(&printVersion, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(playground.New(), proxy.New(), run.New(), serve.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))

@@ -46,7 +46,7 @@ or paste into it, in any format of sluice simulate. The server plays them with t
 of simulate, and makes the same decisions. The address of the page contains everything
 you entered, so that you can share it with others who run a playground.
 
-The server accepts only an IP address or localhost as its host.`,
+Open the page by IP address or as localhost. The server rejects any other host name.`,
 		Example: examples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -72,7 +72,7 @@ The server accepts only an IP address or localhost as its host.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&listen, "listen", usual, "listen on `ADDRESS`; port 0 is any free port, which is also used if the default is taken")
+	s.StringVar(&listen, "listen", usual, "listen on `ADDR`; port 0 is any free port, which is also used if the default is taken")
 	s.BoolVar(&quiet, "no-browser", false, "print the URL without opening it")
 	return c
 }

@@ -83,9 +83,9 @@ func New() *cobra.Command {
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVarP(&file, "config", "c", "", "read the configuration from `FILE`, in YAML")
+	s.StringVarP(&file, "config", "c", "", "read the configuration from `FILE`, in YAML; required")
 	s.BoolVar(&check, "check", false, "check FILE, report all errors and exit")
-	s.Var(&grace, "grace", "on shutdown, wait up to `TIME` for in-flight requests")
+	s.Var(&grace, "grace", "on shutdown, wait up to `TIME` for in-flight requests: 250ms, 1h30m, or a number of seconds")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
 }

@@ -38,7 +38,7 @@ envoyproxy/ratelimit unchanged, so it can replace that service.
 A request is decided as a whole: if one descriptor rejects it, it takes no permits from the
 others. Limits are kept in memory or, with --redis, shared by all servers. While Redis is
 unreachable, every request is answered within about 10 ms: it passes, or is rejected if its
-domain has fail-open: false.
+domain has fail-open: false. The commands below that use curl need --admin.
 
 Serve reloads the files when they change, and on SIGHUP, without losing what is counted. If
 they have errors, it reports all of them and keeps the previous configuration. On SIGTERM it
@@ -96,15 +96,15 @@ func New() *cobra.Command {
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringArrayVarP(&o.files, "config", "c", nil, "read the rules from `FILE-OR-DIR`, in YAML; may be repeated")
-	s.StringVar(&o.listen, "listen", o.listen, "listen on `ADDR`")
-	s.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /limits on `ADDR`")
-	s.StringVar(&o.redis, "redis", "", "share the limits through the Redis server at `URL`: redis://HOST:PORT/DB")
+	s.StringArrayVarP(&o.files, "config", "c", nil, "read the rules from `FILE-OR-DIR`, in YAML; required, and may be repeated")
+	s.StringVar(&o.listen, "listen", o.listen, "listen for gRPC calls on `ADDR`")
+	s.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /limits by HTTP on `ADDR` (default: not at all)")
+	s.StringVar(&o.redis, "redis", "", "share the limits through the Redis server at `URL`: redis://HOST:PORT/DB (default: in memory)")
 	s.BoolVar(&o.headers, "headers", false, "have gateways add RateLimit-Limit, -Remaining and -Reset to responses")
-	s.Var(&o.age, "max-connection-age", "close connections after `TIME`, so that clients find new servers")
-	s.Var(&o.grace, "grace", "on shutdown, wait up to `TIME` for in-flight calls")
+	s.Var(&o.age, "max-connection-age", "close connections after `TIME`, so that clients find new servers; 0 means never")
+	s.Var(&o.grace, "grace", "on shutdown, wait up to `TIME` for in-flight calls: 250ms, 1h30m, or a number of seconds")
 	s.BoolVar(&o.merge, "merge", false, "merge files of one domain instead of rejecting them")
-	s.BoolVar(&o.check, "check", false, "report errors in the files and exit")
+	s.BoolVar(&o.check, "check", false, "check the files, report all errors and exit")
 	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")
 	return c
 }

@@ -49,8 +49,9 @@ func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "simulate {--limit SPEC | --config FILE} [flags] [LOG...]",
 		Short: "Report what a limit would have done to recorded traffic",
-		Long: `Simulate plays access logs through limits in virtual time. It reports what would have been
-granted, queued and rejected, and what half and twice the limit would have done.
+		Long: `Simulate plays access logs through limits in virtual time. It reports how many requests
+the limit would have granted, queued and rejected, and the same for half and twice the limit.
+A SPEC is a limit such as 100/s or "concurrency 20"; "sluice help" shows more.
 
 A LOG is an access log in the common or combined format, with or without the virtual host
 in front; JSON with one object per line; or a log of Envoy, HAProxy (option httplog), AWS
@@ -58,22 +59,25 @@ ALB, CloudFront, S3 or IIS. Lines may have a prefix of syslog, docker compose or
 Kubernetes. A log may be compressed with gzip, bzip2 or zstd. Several logs are merged by
 time; without a LOG, stdin is read. A line with an earlier time than the line before it
 counts as if it had that line's time.
-Windows start with the first request, calendar windows by the times of the log.
+Windows start with the first request; calendar windows follow the times of the log.
 
-If a log has whole seconds only, the requests of each second are spread evenly over it, as
-they would otherwise all come together; --exact turns that off.
+If a log has whole seconds only, the requests of each second are spread evenly over it,
+because they would otherwise all come together; --exact turns that off.
 
 JSON is read as Traefik, Caddy, Envoy and nginx (with the names of its variables) write it,
-or as --fields says: user.id is the member id of the object user, and duration=took:ms
-reads the member took in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or a Unix time.
+or as --fields says: key=user.id reads the member id of the object user, and duration=took:ms
+reads the member took in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or
+a Unix time.
 
 A request holds its permit of a concurrency limit for its duration, if the log has it.
-Synthetic requests are GET / and take as long as --takes says. --arrivals sets the number
-of clients: the second client sends half as many requests as the first, the third a third,
-and so on.
+
+Without a log, --arrivals makes synthetic requests (GET /): KIND is poisson (at random),
+constant (at equal intervals), bursts (all of a burst together) or day (the curve of a day,
+with RATE as its mean). Append ,20 for 20 clients: the second sends half as many requests
+as the first, the third a third, and so on. --takes sets their duration.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as in the proxy;
-the key client is the client as logged.`,
+the key client is the client as logged; the key "key" is the field key of --fields.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := f.simulate(c.Context(), args, os.Stdin)
@@ -86,15 +90,15 @@ the key client is the client as logged.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.limit, "limit", "", "simulate the limit `SPEC`, such as \"100/s burst 200 queue 50\"")
-	s.StringVar(&f.key, "key", "", "give each `KEY` a limit: ip, client, user, host, method, path, agent, referer, key (default: one limit for all)")
+	s.StringVar(&f.key, "key", "", "give each `KEY` a limit of its own: ip, client, user, host, method, path, agent, referer, key (default: one limit for all)")
 	s.StringVar(&f.flow, "flow", "", "make each `KEY` a flow; a limit with fair-share serves flows in turn; values as for --key")
-	s.StringVar(&f.config, "config", "", "simulate the limits and routes of the proxy configuration `FILE`")
-	s.StringVar(&f.fields, "fields", "", "find fields in JSON at `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent, cost or request")
+	s.StringVarP(&f.config, "config", "c", "", "simulate the limits and routes of the proxy configuration `FILE`")
+	s.StringVar(&f.fields, "fields", "", "find fields in JSON at `NAME=PATH,...`, such as time=ts,key=user.id; NAME is time, duration, status, key, client, user, host, method, path, referer, agent, cost or request")
 	s.BoolVar(&f.exact, "exact", false, "do not spread requests over each second if the log has whole seconds")
-	s.StringVar(&f.arrivals, "arrivals", "", "simulate synthetic requests: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h; append ,20 for 20 clients")
-	s.StringVar(&f.takes, "takes", "", "let each synthetic request take `TIME` such as 450ms, or exponential:450ms, at random with that mean (default: no time)")
-	s.Uint64Var(&f.seed, "seed", 1, "seed synthetic requests with `NUMBER`")
-	s.IntVar(&f.top, "top", 10, "list `N` keys")
+	s.StringVar(&f.arrivals, "arrivals", "", "simulate synthetic requests at `KIND:RATE,TIME`: poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h")
+	s.StringVar(&f.takes, "takes", "", "let each synthetic request take `TIME`: 450ms, or exponential:450ms for random times with that mean (default: no time)")
+	s.Uint64Var(&f.seed, "seed", 1, "seed synthetic requests with `NUMBER`; the same seed makes the same requests")
+	s.IntVar(&f.top, "top", 10, "list the `N` keys with the most rejections; 0 lists none")
 	s.BoolVar(&f.json, "json", false, "print the report as JSON")
 	s.StringVar(&f.html, "html", "", "write an HTML page with charts to `FILE`")
 	_ = c.RegisterFlagCompletionFunc("key", cobra.FixedCompletions(

@@ -73,12 +73,12 @@ prints the summary.`,
 		return pflag.NormalizedName(name)
 	})
 	s.StringVarP(&f.limit, "limit", "L", "", "copy at most at `RATE`")
-	s.StringVar(&f.burst, "burst", "", "let a burst of up to `SIZE` pass after a pause (default: the amount of 10 ms)")
-	s.StringVar(&f.schedule, "schedule", "", "change the rate by time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
+	s.StringVar(&f.burst, "burst", "", "let a burst of up to `SIZE` pass after a pause; SIZE is like a RATE without its time (default: the amount of 10 ms)")
+	s.StringVar(&f.schedule, "schedule", "", "change the rate by local time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
 	s.BoolVarP(&f.lines, "line-mode", "l", false, "limit lines instead of bytes; do not split lines")
 	s.BoolVarP(&f.null, "null", "0", false, "end lines with NUL; implies -l")
 	s.StringVarP(&f.out, "output", "o", "-", "write to `FILE`; - is stdout")
-	s.StringVarP(&f.size, "size", "s", "", "expect `SIZE` bytes, for percent and time left; 0 means unknown (default: the size of the files)")
+	s.StringVarP(&f.size, "size", "s", "", "expect `SIZE` bytes, or lines with -l, for percent and time left; 0 means unknown (default: the size of the files)")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing, not even the summary")
 	s.BoolVarP(&f.verbose, "verbose", "v", false, "print the summary even without a terminal")
 	s.BoolVarP(&f.numeric, "numeric", "n", false, "print percent, or bytes if the size is unknown, one line per interval")
@@ -90,8 +90,8 @@ prints the summary.`,
 	s.BoolVarP(&f.parts.eta, "eta", "e", false, "show the time left")
 	s.BoolVarP(&f.parts.bar, "progress-bar", "p", false, "show a bar")
 	f.every = cli.Duration(time.Second)
-	s.VarP(&f.every, "interval", "i", "update the display every `TIME`")
-	s.StringVarP(&f.name, "name", "N", "", "show `NAME` in front")
+	s.VarP(&f.every, "interval", "i", "update the display every `TIME`: 250ms, or a number of seconds")
+	s.StringVarP(&f.name, "name", "N", "", "show `NAME` in front of the progress")
 	return c
 }
 

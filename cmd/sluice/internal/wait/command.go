@@ -56,6 +56,9 @@ any machine. Then it runs COMMAND, if there is one, and releases the permit when
 exits. Waiting processes are served in order of arrival; with --try, wait does not wait. If
 Redis becomes unreachable, they wait until it is back and keep their order.
 
+A SPEC is a limit such as 10/m or "concurrency 1"; "sluice help" shows more. A TIME is
+250ms, 1h30m, or a plain number of seconds.
+
 Set the server with --redis, --redis-file or the environment variable SLUICE_REDIS; one of
 them is required. Put a URL with a password in the file or the variable, because other
 users can see command lines.
@@ -96,11 +99,11 @@ lost.`,
 	s.SortFlags = false
 	s.StringVar(&o.redis, "redis", "", "share the limit through the Redis server at `URL`: redis://HOST:PORT/DB (default: $SLUICE_REDIS)")
 	s.StringVar(&o.redisFile, "redis-file", "", "read the URL of the server from `FILE`")
-	s.StringVar(&o.key, "key", "", "share the limit with all processes that use `NAME`")
+	s.StringVar(&o.key, "key", "", "share the limit with all processes that use `NAME`; required")
 	s.BoolVar(&o.try, "try", false, "do not wait: exit with status 75 if no permit is available now")
-	s.Var(&maxWait, "max-wait", "wait at most this long, then exit with status 75")
+	s.Var(&maxWait, "max-wait", "wait at most `TIME`, then exit with status 75 (default: no limit)")
 	s.BoolVarP(&o.verbose, "verbose", "v", false, "report that it waits, and behind how many others, even without a terminal")
-	s.Var(&ttl, "ttl", "free a permit that has not been renewed for this long")
+	s.Var(&ttl, "ttl", "free a permit that has not been renewed for `TIME`, at least 10ms")
 	_ = c.MarkFlagFilename("redis-file")
 	return c
 }
