@@ -21,9 +21,9 @@ import (
 //	exit=N                ends with a status
 //	kill=N                ends by a signal
 //	deaf                  ignores SIGTERM
-//	child=WORDS           starts a job of its own and goes on; words are separated by +
+//	child=WORDS           starts a job of its own and continues; words are separated by +
 //	touch=FILE            makes a file
-//	fill=N                prints N bytes in lines of 100, at once
+//	fill=N                prints N bytes in lines of 100, in one write
 //	fails=N:FILE          fails the first N times, counting in FILE
 func job() {
 	for _, word := range os.Args[1:] {

@@ -33,7 +33,7 @@ func becomes(t *testing.T, pid int, want string) {
 	require.Eventually(t, func() bool { return strings.Contains(want, state(pid)) && state(pid) != "" }, time.Minute, time.Millisecond, "want %s", want)
 }
 
-// TestRunStopsWithItsJobs: Ctrl-Z stops the jobs too, which are in groups of their own, and fg lets them go on.
+// TestRunStopsWithItsJobs: Ctrl-Z stops the jobs too, which are in groups of their own, and fg continues them.
 func TestRunStopsWithItsJobs(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -54,7 +54,7 @@ func TestRunStopsWithItsJobs(t *testing.T) {
 	assert.True(t, gone(t, job))
 }
 
-// fifo returns the name of a pipe that nobody writes to.
+// fifo returns the name of a pipe without a writer.
 func fifo(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "fifo")
@@ -76,7 +76,7 @@ func TestQuit(t *testing.T) {
 }
 
 // TestRunLateOutput: a child that outlives its job may print for as long as sluice runs, and with --line-buffer that is
-// until nobody prints any longer.
+// until no child prints any longer.
 func TestRunLateOutput(t *testing.T) {
 	t.Parallel()
 	late := `if test "$1" = next; then echo next; else echo early; (read line <"$1"; echo late; job echo=last) & fi`
@@ -104,7 +104,7 @@ func TestRunLateOutput(t *testing.T) {
 	}
 }
 
-// Without --line-buffer the program does not wait for such a child, which goes on undisturbed while others run.
+// Without --line-buffer the program does not wait for such a child, which continues undisturbed while others run.
 func TestRunLateOutputOfGroups(t *testing.T) {
 	t.Parallel()
 	pipe, alive := fifo(t), filepath.Join(t.TempDir(), "alive")
@@ -154,8 +154,8 @@ func TestRunLinesToSlowReader(t *testing.T) {
 func TestRunLateLine(t *testing.T) {
 	t.Parallel()
 	named := fifo(t)
-	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `(read line <"$1"; job print="$line") & echo begun`, "sh", ":::", named)
-	assert.Equal(t, "begun", s.line(s.out))
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `(read line <"$1"; job print="$line") & echo started`, "sh", ":::", named)
+	assert.Equal(t, "started", s.line(s.out))
 	<-time.NewTimer(300 * time.Millisecond).C // so that the job is over, as a rule
 	require.NoError(t, os.WriteFile(named, []byte("late\n"), 0o600))
 	status, out, errs := s.ends()
@@ -163,9 +163,8 @@ func TestRunLateLine(t *testing.T) {
 	assert.Equal(t, "late\n", out)
 }
 
-// TestRunEndsThoughNobodyReads: an output that stands still holds up no signal, and once the jobs are gone a further one
-// ends the program.
-func TestRunEndsThoughNobodyReads(t *testing.T) {
+// TestRunEndsWithoutReader: a blocked output holds up no signal, and once the jobs are gone, another signal ends the program.
+func TestRunEndsWithoutReader(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "pid")
 	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$ >"$1.new"; mv "$1.new" "$1"; exec job fill=1000000`, "sh", ":::", name)
@@ -185,14 +184,14 @@ func TestRunEndsThoughNobodyReads(t *testing.T) {
 	assert.Equal(t, 130, status)
 }
 
-// TestRunWithoutHangup: nohup has a program ignore SIGHUP, and run goes on to.
+// TestRunWithoutHangup: nohup makes a program ignore SIGHUP, and run keeps ignoring it.
 func TestRunWithoutHangup(t *testing.T) {
 	t.Parallel()
 	dir, named := programs(t), fifo(t)
 	require.NoError(t, os.Symlink("/bin/sh", filepath.Join(dir, "sh")))
 	s := start(t, dir, "sh", "-c", `trap "" HUP; exec sluice "$@"`, "sh",
-		"run", "--line-buffer", "sh", "-c", `echo begun; read line <"$1"; echo "$line"`, "sh", ":::", named)
-	assert.Equal(t, "begun", s.line(s.out))
+		"run", "--line-buffer", "sh", "-c", `echo started; read line <"$1"; echo "$line"`, "sh", ":::", named)
+	assert.Equal(t, "started", s.line(s.out))
 	s.signal(syscall.SIGHUP)
 	require.NoError(t, os.WriteFile(named, []byte("went on\n"), 0o600))
 	status, out, errs := s.ends()

@@ -43,10 +43,10 @@ func TestProxyNotifies(t *testing.T) {
 	require.NoError(t, err, "it was ready")
 	require.NoError(t, c.Close())
 
-	reloads := func(begin func()) {
+	reloads := func(change func()) {
 		t.Helper()
 		before := monotonic(t)
-		begin()
+		change()
 		usec, ok := strings.CutPrefix(next(), "RELOADING=1\nMONOTONIC_USEC=")
 		require.True(t, ok)
 		at, err := time.ParseDuration(strings.TrimSpace(usec) + "us")

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProxiesShareALimit: what one proxy has granted counts in the other, for each client; while Redis is away a policy
-// that fails open lets pass, and the others answer 503.
+// TestProxiesShareALimit: what one proxy has granted counts in the other, per client; while Redis is unreachable, a policy
+// that fails open lets requests pass, and the others respond with 503.
 func TestProxiesShareALimit(t *testing.T) {
 	t.Parallel()
 	url, redis := redisServer(t)
@@ -52,7 +52,7 @@ routes: {/: each, /open: open}
 	}
 }
 
-// TestResetOnRedis: a reset by one proxy counts for all of them at once, for one key and for all keys, those that this proxy
+// TestResetOnRedis: a reset by one proxy applies to all of them immediately, for one key and for all keys, those that this proxy
 // has never seen too.
 func TestResetOnRedis(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ routes: {/: each, /other: eachother}
 	letsIn(0, "/a", "both")
 	require.Equal(t, 429, asks(0, "/a", "both"))
 
-	status, body = resets(1, "?key=nobody&key=a")
+	status, body = resets(1, "?key=unseen&key=a")
 	require.Equal(t, 200, status, body)
 	require.JSONEq(t, `{"reset": 0}`, body)
 
@@ -126,7 +126,7 @@ routes: {/: each, /other: eachother}
 	for _, client := range []string{"one", "two/three", "{4} *?", "vip", ""} {
 		letsIn(0, "/b", client)
 	}
-	require.Equal(t, 429, asks(0, "/other", "one"), "a policy whose name begins alike")
+	require.Equal(t, 429, asks(0, "/other", "one"), "a policy whose name starts with the same letters")
 	stats, err := clientOf(t, url).Info(t.Context(), "commandstats").Result()
 	require.NoError(t, err)
 	require.Contains(t, stats, "cmdstat_scan:calls=1,", "one scan, however many overrides the policy has")
@@ -198,17 +198,17 @@ func TestReloadOnRedis(t *testing.T) {
 	var got []int
 	asks := func(address string) { got = append(got, statusOf(t, "http://"+address, "a")) }
 	dir := programs(t)
-	begins := func() (*started, string) {
+	starts := func() (*started, string) {
 		s := start(t, dir, "sluice", "proxy", "--config", file)
 		address := s.addressAfter("sluice proxy: listening on ")
 		return s, address
 	}
 	becomes("limit: fixed 3/1000d")
-	old, first := begins()
+	old, first := starts()
 	asks(first)
 	becomes("limits: [fixed 3/1000d, concurrency 5]")
 	require.Contains(t, old.line(old.errs), "reloaded ")
-	_, second := begins()
+	_, second := starts()
 	for _, address := range []string{second, first, second, first} {
 		asks(address)
 	}
@@ -220,7 +220,7 @@ func TestReloadOnRedis(t *testing.T) {
 }
 
 // TestProxyIsWarm: the server of Redis has the connections and the scripts before the proxy serves, and before new limits
-// are in force; a request opens none and sends no script.
+// apply; a request opens none and sends no script.
 func TestProxyIsWarm(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)

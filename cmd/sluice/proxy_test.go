@@ -103,7 +103,7 @@ func TestProxySignals(t *testing.T) {
 	assert.Equal(t, 0, status)
 }
 
-// TestProxyDrains: SIGTERM lets a request under way end, with status 0, and takes no new ones; a second one cuts it.
+// TestProxyDrains: after SIGTERM the proxy finishes in-flight requests, accepts no new ones and exits with status 0; a second signal ends it.
 func TestProxyDrains(t *testing.T) {
 	t.Parallel()
 	came, hold := make(chan struct{}, 1), make(chan struct{})
@@ -270,7 +270,7 @@ routes: {/query: query, /cookie: cookie, /token: token}
 	assert.Equal(t, 0, status)
 }
 
-// TestAccessLogThatStalls: a log that nobody reads holds up no request and no signal. What is lost is said, and a reader that
+// TestAccessLogThatStalls: a log without a reader holds up no request and no signal. Lost lines are reported, and a reader that
 // comes back gets lines again.
 func TestAccessLogThatStalls(t *testing.T) {
 	t.Parallel()

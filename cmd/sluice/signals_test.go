@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// programs makes a folder with the programs that this test binary is under other names.
+// programs makes a directory with links to this test binary, which is a different program under each name.
 func programs(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -286,7 +286,7 @@ func TestRunTimeoutEndsTheGroup(t *testing.T) {
 	assert.True(t, gone(t, group))
 }
 
-// What passed at other rates is not compared with the one that is in force at the end.
+// What passed at other rates is not compared with the last one.
 func TestThrottleSummaryAfterSignals(t *testing.T) {
 	t.Parallel()
 	s := start(t, programs(t), "sluice", "throttle", "-v", "-l", "-L", "100")

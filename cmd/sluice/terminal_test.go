@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onTerminal runs the program with standard error on a terminal of some width, and returns what a person would see.
+// onTerminal runs the program with stderr on a terminal of some width, and returns what a person would see.
 func onTerminal(t *testing.T, columns uint16, during func(terminal *os.File, in io.Writer), args ...string) string {
 	t.Helper()
 	screen, terminal, err := pty.Open()

@@ -85,7 +85,7 @@ func TestWaitOneAtATime(t *testing.T) {
 	for i := range 6 {
 		w.Go(func() {
 			c := exec.Command(filepath.Join(dir, "sluice"), "wait", "--redis", url, "--key", "deploy", "concurrency 1", "--",
-				"sh", "-c", fmt.Sprintf("echo begin %d >> %s; sleep 0.02; echo end %d >> %s; exit %d", i, log, i, log, i))
+				"sh", "-c", fmt.Sprintf("echo start %d >> %s; sleep 0.02; echo end %d >> %s; exit %d", i, log, i, log, i))
 			out, err := c.CombinedOutput()
 			if assert.NotNil(t, c.ProcessState, "%v", err) {
 				assert.Equal(t, i, c.ProcessState.ExitCode(), "%s", out)
@@ -98,8 +98,8 @@ func TestWaitOneAtATime(t *testing.T) {
 	words := strings.Fields(string(text))
 	require.Len(t, words, 24)
 	for i := 0; i < len(words); i += 4 {
-		assert.Equal(t, []string{"begin", "end"}, []string{words[i], words[i+2]})
-		assert.Equal(t, words[i+1], words[i+3], "two ran at once: %s", text)
+		assert.Equal(t, []string{"start", "end"}, []string{words[i], words[i+2]})
+		assert.Equal(t, words[i+1], words[i+3], "two ran at the same time: %s", text)
 	}
 }
 
@@ -179,7 +179,7 @@ func inLine(t *testing.T, url string, want int64) {
 	}, time.Minute, 2*time.Millisecond)
 }
 
-// TestWaitInOrder: processes get the permit in the order in which they came, and one that is killed holds up nobody.
+// TestWaitInOrder: processes get the permit in the order in which they came, and one that is killed holds up no other.
 func TestWaitInOrder(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
@@ -208,7 +208,7 @@ func TestWaitInOrder(t *testing.T) {
 	inLine(t, url, 0)
 }
 
-// TestWaitLeavesLine: an interrupted process leaves the line at once.
+// TestWaitLeavesLine: an interrupted process leaves the line immediately.
 func TestWaitLeavesLine(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
@@ -245,7 +245,7 @@ func TestWaitKilled(t *testing.T) {
 	assert.Equal(t, 0, status, "%s", errs)
 }
 
-// TestWaitWhileRedisGoes: a wait goes on when the server is gone for a time, first in line or not.
+// TestWaitWhileRedisGoes: a wait continues when the server is gone for a time, first in line or not.
 func TestWaitWhileRedisGoes(t *testing.T) {
 	t.Parallel()
 	s := newRedisServer(t)

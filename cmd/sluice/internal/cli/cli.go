@@ -1,4 +1,4 @@
-// Package cli is what the commands share: how errors become exit statuses, and the kinds of flags that they have in common.
+// Package cli has what the commands share: how errors become exit statuses, kinds of flags, and what is shown on a terminal.
 package cli
 
 import (
@@ -35,14 +35,14 @@ func StatusOf(s os.Signal) int {
 	return Failure
 }
 
-// Usage returns an error for what the user wrote wrong: status 2, and where to read on.
+// Usage returns an error in what the user wrote. Its status is 2, and Report adds where to read on.
 func Usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// NoArguments is for commands that have flags alone.
+// NoArguments is for commands that take only flags.
 func NoArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usage("unexpected argument %q", args[0])
@@ -50,7 +50,7 @@ func NoArguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Exit returns an error that ends the program with a status. A nil err is silent: all has been said.
+// Exit returns an error that ends the program with a status. With a nil err, Report prints nothing.
 func Exit(status int, err error) error { return &exitError{err, status} }
 
 type exitError struct {
@@ -67,8 +67,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Report tells a person of err, if there is something to tell, and returns the exit status. command is the name of
-// the command that failed, "" for the program itself.
+// Report prints err, unless it is silent, and returns the exit status. command is the name of the command that failed, "" for
+// the program itself.
 func Report(w io.Writer, command string, err error) int {
 	name, help := "sluice", "sluice help"
 	if command != "" {
@@ -112,7 +112,7 @@ func (d *Duration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Type is what the help shows in place of a value.
+// Type returns what the help shows in place of a value.
 func (*Duration) Type() string { return "TIME" }
 
 // Set reads a value of the flag.
@@ -122,8 +122,8 @@ func (d *Duration) Set(text string) error {
 	return err
 }
 
-// NotEmpty returns an error if one of the flags was given without a value: a shell's variable that is not set must not
-// mean that there is no limit.
+// NotEmpty returns an error if one of the flags has an empty value. Otherwise a shell variable that is not set would mean that there
+// is no limit.
 func NotEmpty(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
@@ -133,7 +133,7 @@ func NotEmpty(flags *pflag.FlagSet, names ...string) error {
 	return nil
 }
 
-// Listen listens on the address that a flag, or a key of a file, was given. If it is not an address, the error names the flag.
+// Listen listens on the address of a flag, or of a key of a config file. If it is not an address, the error names the flag.
 func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if _, port, split := net.SplitHostPort(address); err != nil && (split != nil || !isPort(ctx, port)) {
@@ -147,7 +147,7 @@ func isPort(ctx context.Context, port string) bool {
 	return err == nil
 }
 
-// IsTerminal reports whether a person sees what is written to f.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // Open opens a file, or stdin if the name is -.

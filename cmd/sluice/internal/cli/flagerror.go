@@ -59,12 +59,12 @@ func LimitFault(text string, err error) string {
 	return message
 }
 
-// RateFault is LimitFault with a colon in front, for a flag that takes rates alone. It is "" for a single word, because the kinds
-// of limits that package spec lists then are not rates.
+// RateFault is LimitFault with a colon in front, for a flag that accepts only rates. It is "" for an unknown word, because the
+// error would then list kinds of limits that are not rates.
 func RateFault(text string, err error) string {
-	fault := LimitFault(text, err)
-	if strings.HasPrefix(fault, "unknown kind") {
+	reason := LimitFault(text, err)
+	if strings.HasPrefix(reason, "unknown kind") {
 		return ""
 	}
-	return ": " + fault
+	return ": " + reason
 }

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/term"
 )
 
-// StatusLine is the last line on a terminal, which is drawn again in its place. A nil StatusLine draws nothing. It is
-// safe for concurrent use.
+// StatusLine is the last line on a terminal, which is redrawn in place. A nil StatusLine draws nothing. It is safe for concurrent
+// use.
 type StatusLine struct {
 	f *os.File
 
 	mu   sync.Mutex
 	text string
-	open bool // what was written above has no end of a line
+	open bool // what was written above does not end with a newline
 }
 
-// NewStatusLine returns a line on the terminal f; nil if f is none.
+// NewStatusLine returns a status line on f, or nil if f is not a terminal.
 func NewStatusLine(f *os.File) *StatusLine {
 	if !IsTerminal(f) {
 		return nil
@@ -29,7 +29,7 @@ func NewStatusLine(f *os.File) *StatusLine {
 	return &StatusLine{f: f}
 }
 
-// defaultWidth is that of a terminal that does not tell its own.
+// defaultWidth is for a terminal that does not report its width.
 const defaultWidth = 80
 
 // Width returns how many characters fit into the line.
@@ -40,7 +40,7 @@ func (l *StatusLine) Width() int {
 	return defaultWidth - 1
 }
 
-// Show draws the line. What does not fit is cut off.
+// Show draws the line, cut off at the width of the terminal.
 func (l *StatusLine) Show(text string) {
 	if l == nil {
 		return
@@ -53,7 +53,7 @@ func (l *StatusLine) Show(text string) {
 	l.drawLocked(text)
 }
 
-// Clear takes the line away.
+// Clear removes the line.
 func (l *StatusLine) Clear() { l.Show("") }
 
 // drawLocked replaces what is drawn by text.
@@ -74,7 +74,7 @@ func (l *StatusLine) drawLocked(text string) {
 	_, _ = l.f.WriteString(before + "\r" + text + rest + after)
 }
 
-// Above returns a writer whose lines stand above the status line. w is written to, with the status line out of the way.
+// Above returns a writer to w that removes the status line before each write, and redraws it below what was written.
 func (l *StatusLine) Above(w io.Writer) io.Writer {
 	if l == nil {
 		return w
@@ -100,7 +100,7 @@ func (a above) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Every calls f at an interval, until stop, which waits for the end of a call. A second call of stop does nothing.
+// Every calls f at an interval until stop is called, which waits for a call of f to end. A second call of stop does nothing.
 func Every(d time.Duration, f func()) (stop func()) {
 	ticker, end := time.NewTicker(d), make(chan struct{})
 	var w sync.WaitGroup

@@ -30,8 +30,8 @@ func TestStatusLine(t *testing.T) {
 	l.Show("12345678901234")
 	l.Show("short")
 	write("a line\n")
-	write("begun, ")
-	write("ended\nbegun ")
+	write("started, ")
+	write("ended\nstarted ")
 	l.Show("again")
 	l.Clear()
 	l.Clear()
@@ -43,8 +43,8 @@ func TestStatusLine(t *testing.T) {
 		"\rshort     ",
 		"\r     \ra line\r\n",
 		"\rshort",
-		"\r     \rbegun, ",
-		"ended\r\nbegun ",
+		"\r     \rstarted, ",
+		"ended\r\nstarted ",
 		"\r\n\ragain",
 		"\r     \r",
 	}, ""), seen.String())

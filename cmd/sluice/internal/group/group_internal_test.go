@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestZombies: a group whose processes have all ended is gone, although nobody has reaped them, as in a container without
+// TestZombies: a group whose processes have all ended is gone, although no process has reaped them, as in a container without
 // an init. One with a living process is not.
 func TestZombies(t *testing.T) {
 	for _, test := range []struct {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// living reports whether a group has a process that has not ended. Signals also reach those that have ended and that
-// no process has reaped, which /proc tells apart.
+// living reports whether a group has a process that has not ended. Signals also reach processes that have ended but were not
+// reaped; /proc tells them apart.
 func living(group int) bool {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(files) == 0 {
@@ -26,7 +26,7 @@ func living(group int) bool {
 	return false
 }
 
-// parseStat returns the group and the state of a process. They stand behind its name, which may have any characters.
+// parseStat returns the group and the state of a process. They follow its name, which may contain any characters.
 func parseStat(text []byte) (group int, state byte, ok bool) {
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 3 || len(fields[0]) != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// Foreground is Own for a program that shares this one's standard input: if that is a terminal whose foreground this
+// Foreground is Own for a program that shares this one's stdin: if stdin is a terminal whose foreground this
 // process is, the program's group takes its place. back gives the place back, once the program has ended.
 func Foreground() (attr *syscall.SysProcAttr, back func()) {
 	attr = Own()

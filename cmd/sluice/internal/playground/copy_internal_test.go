@@ -21,7 +21,7 @@ import (
 
 // TestWhatIsCopied: for each key the Go code compiles, the YAML is a configuration of the proxy, and the command runs.
 func TestWhatIsCopied(t *testing.T) {
-	folder := t.TempDir()
+	dir := t.TempDir()
 	here, err := filepath.Abs(".")
 	require.NoError(t, err)
 	overlay := make(map[string]string) // puts the code into the module, where it finds the library
@@ -31,7 +31,7 @@ func TestWhatIsCopied(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, out.Error)
 		r := out.Results[0]
-		file := filepath.Join(folder, strconv.Itoa(i))
+		file := filepath.Join(dir, strconv.Itoa(i))
 		require.NoError(t, os.WriteFile(file, []byte("package limits\n\n"+r.Go), 0o600))
 		overlay[filepath.Join(here, "copied"+strconv.Itoa(i), "limits.go")] = file
 		if key != "method" {
@@ -46,7 +46,7 @@ func TestWhatIsCopied(t *testing.T) {
 	}
 	replace, err := json.Marshal(map[string]any{"Replace": overlay})
 	require.NoError(t, err)
-	file := filepath.Join(folder, "overlay.json")
+	file := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(file, replace, 0o600))
 	args := []string{"build", "-overlay", file}
 	for code := range overlay {

@@ -132,7 +132,7 @@ func (s *server) load(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// play answers the question of a page, until the page gives it up.
+// play answers the question of a page, unless the page cancels it.
 func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	var in play.Input
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInput)).Decode(&in); err != nil {

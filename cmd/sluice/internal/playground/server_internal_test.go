@@ -91,7 +91,7 @@ func TestPlays(t *testing.T) {
 	assert.Equal(t, http.StatusOK, post(h, "/pages/8/play", question, "").StatusCode)
 }
 
-// TestHost: a name that somebody lets lead to this address is not answered.
+// TestHost: requests for a name that another site points to this address are rejected.
 func TestHost(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "access.log")
 	require.NoError(t, os.WriteFile(log, []byte("one\n"), 0o600))
@@ -108,7 +108,7 @@ func TestHost(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, get(h, "localhost", "/log").StatusCode)
 }
 
-// TestPageNamesNoOtherHost: nothing of the page is from elsewhere, and no script stands in it.
+// TestPageNamesNoOtherHost: the page loads nothing from elsewhere, and has no inline script.
 func TestPageNamesNoOtherHost(t *testing.T) {
 	h := handler("")
 	for _, path := range []string{"/index.html", "/style.css", "/page.js", "/player.js", "/chart.js", "/state.js", "/format.js"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
-// handler serves operators and their programs.
+// handler returns the handler of the admin address.
 func (s *server) handler() http.Handler {
 	mux := service.NewAdmin(&s.draining, s.metrics.registry)
 	guarded := func(next http.HandlerFunc) http.HandlerFunc { return service.Guard(s.options.admin, next) }
@@ -82,7 +82,7 @@ func (t *ruleReport) add(r rlslimit.Rule) {
 }
 
 // reset handles POST /limits/DOMAIN/RULE/reset?key=VALUE: it resets the limiter of a value, or all of the rule's limiters if
-// the URL has no key. For a rule with several such values, key is given once for each, in order.
+// the URL has no key. For a rule with several such values, key is given once per value, in order.
 func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutSuffix(r.PathValue("name"), "/reset")
 	if !ok {

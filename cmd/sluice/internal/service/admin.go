@@ -24,14 +24,14 @@ const (
 	bodyTimeout   = time.Minute      // for all of it
 )
 
-// Metrics returns a registry with what there is to know of every process.
+// Metrics returns a registry with the metrics of the Go runtime and of the process.
 func Metrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// NewAdmin returns what answers the people and programs that look after a service: whether it serves, and its metrics.
+// NewAdmin returns a handler with the health and the metrics of a service.
 func NewAdmin(draining *atomic.Bool, metrics *prometheus.Registry) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -64,16 +64,16 @@ func ListenAdmin(ctx context.Context, name, address string, h http.Handler, say 
 	return s, nil
 }
 
-// WriteJSON answers with a value.
+// WriteJSON responds with a value.
 func WriteJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // the client is gone
+	_ = e.Encode(v) // an error means that the client has disconnected
 }
 
-// ResetKey returns the key that a request to reset limits is about, as in ?key=192.0.2.1, with a value for each part of it;
-// none: all keys.
+// ResetKey returns the key of a request to reset limits, as in ?key=192.0.2.1, with one value per part of the key. Without values,
+// the request is for all keys.
 func ResetKey(r *http.Request) ([]string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	for name := range query {

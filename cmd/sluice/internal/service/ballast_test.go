@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestBallast: there is none where somebody has said how much memory may be used.
+// TestBallast: there is no ballast if the user has set the garbage collector or a memory limit.
 func TestBallast(t *testing.T) {
 	for _, test := range []struct {
 		name, value string

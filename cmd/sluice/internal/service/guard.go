@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 )
 
-// Guard returns next for requests that no page in a user's browser can have sent. Pages reach a server under a name of their
-// own that leads to its address (DNS rebinding), and browsers say Origin of what they send to change something. own is the
-// address that the server was given to listen on.
+// Guard rejects requests that a page in a browser may have sent, and passes the others to next. A page can reach a server under a
+// name of its own that resolves to the server's address (DNS rebinding), and browsers send Origin with requests that change
+// something. own is the address that the server was told to listen on.
 func Guard(own string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -22,7 +22,7 @@ func Guard(own string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// isOurs reports whether a Host leads here, whatever answers for names.
+// isOurs reports whether a Host means this server, whatever DNS says: it is an address, localhost, or the host of own.
 func isOurs(host, own string) bool {
 	name, ok := hostname.Of(host)
 	ours, _ := hostname.Of(own)

@@ -1,4 +1,4 @@
-// Package service is what the commands share that serve until a signal ends them: their life, and what they answer on their
+// Package service is shared by the commands that serve until a signal ends them: start, reloads and shutdown, log messages, and the
 // admin address.
 package service
 
@@ -14,15 +14,15 @@ import (
 
 // Service is a program that serves.
 type Service struct {
-	Say   func(format string, args ...any) // prints a line for the user
-	Files []string                         // those that it reads again when they have changed
+	Say   func(format string, args ...any) // prints a log message
+	Files []string                         // reloaded when they change
 
-	// Start listens, and returns the error that ends the service immediately. An error that comes to failed ends it too.
+	// Start listens and serves. The service ends with an error that it returns, or later sends to failed.
 	Start func(ctx context.Context, failed chan<- error) (stop func(), err error)
-	// Reload reads the files again, because SIGHUP asked for it or because a file has changed. It runs in a goroutine of its own,
-	// one at a time, and nothing waits for it on shutdown.
+	// Reload reads the files again. asked is true if SIGHUP asked for it, false if a file has changed. Calls run one at a time, in
+	// a goroutine of their own, and shutdown does not wait for them.
 	Reload func(asked bool)
-	// Drain takes nothing new, and returns when everything in flight has ended. Another signal than SIGHUP cuts that short.
+	// Drain stops accepting work and returns when everything in flight has ended. A signal other than SIGHUP cuts that short.
 	Drain func(signals <-chan os.Signal) error
 
 	stopping atomic.Bool
@@ -32,7 +32,7 @@ type Service struct {
 func (s *Service) Run(ctx context.Context) error {
 	drop := holdBallast()
 	defer drop()
-	signal.Ignore(syscall.SIGPIPE) // a reader of stdout or stderr that has gone is no reason to end
+	signal.Ignore(syscall.SIGPIPE) // do not end because the reader of stdout or stderr has gone
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// settle is how long files must stay unchanged before they are read: their writer may not be done.
+	// settle is how long files must stay unchanged before they are read, because their writer may not be done.
 	settle = 200 * time.Millisecond
 
-	// pollInterval is for what sends no events: files of another machine, and links above those that are watched.
+	// pollInterval is for changes without events: files of another machine, and links above the watched directories.
 	pollInterval = 3 * time.Second
 )
 
@@ -23,7 +23,7 @@ type Watcher struct {
 
 	names []string
 	say   func(string, ...any)
-	w     *fsnotify.Watcher // nil: the files are looked at only
+	w     *fsnotify.Watcher // nil if the files are only polled
 	done  chan struct{}
 	stop  context.CancelFunc
 }
@@ -44,7 +44,7 @@ func Watch(ctx context.Context, say func(string, ...any), names ...string) *Watc
 	return t
 }
 
-// add watches the dirs. Those that are watched stay so; a link leads to another one now.
+// add watches the directories, also those to which links point now.
 func (t *Watcher) add(first bool) {
 	for _, name := range t.names {
 		dirs := []string{filepath.Dir(name)}
@@ -114,7 +114,7 @@ func (t *Watcher) drain() {
 	}
 }
 
-// isOurs reports whether an event is about one of the files, rather than a neighbour.
+// isOurs reports whether an event is about one of the files, rather than about a neighbor.
 func (t *Watcher) isOurs(changed string) bool {
 	for _, name := range t.names {
 		if filepath.Base(changed) == filepath.Base(name) {
@@ -124,16 +124,16 @@ func (t *Watcher) isOurs(changed string) bool {
 	return false
 }
 
-// Close ends it.
+// Close stops the watcher.
 func (t *Watcher) Close() {
 	t.stop()
 	<-t.done
 }
 
-// state is what tells files from others in their place.
+// state describes files, so that a changed or replaced file can be told from the one before.
 type state map[string]os.FileInfo
 
-// stateOf looks at files, and at those in dirs.
+// stateOf returns the state of files, and of the files in directories.
 func stateOf(names []string) state {
 	s := make(state)
 	for _, name := range names {

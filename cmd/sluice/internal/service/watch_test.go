@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 )
 
-// TestWatchInBusyFolder: files that change all the time beside it do not keep the file from being read.
-func TestWatchInBusyFolder(t *testing.T) {
+// TestWatchInBusyDirectory: the file is reloaded although other files next to it change all the time.
+func TestWatchInBusyDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, file, "one")
 	w := service.Watch(t.Context(), t.Logf, file)
@@ -56,32 +56,32 @@ func TestWatchLinks(t *testing.T) {
 	assert.Equal(t, "two", string(text))
 }
 
-// TestWatchNothing: where the folder cannot be watched, it is looked at.
+// TestWatchNothing: a directory that cannot be watched is polled.
 func TestWatchNothing(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "later")
+	directory := filepath.Join(t.TempDir(), "later")
 	said := make(chan string, 1)
-	w := service.Watch(t.Context(), func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }, filepath.Join(folder, "limits.yaml"))
+	w := service.Watch(t.Context(), func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }, filepath.Join(directory, "limits.yaml"))
 	defer w.Close()
 	assert.Contains(t, <-said, "for changes, polling every 3s instead")
-	require.NoError(t, os.Mkdir(folder, 0o700))
-	write(t, filepath.Join(folder, "limits.yaml"), "one")
+	require.NoError(t, os.Mkdir(directory, 0o700))
+	write(t, filepath.Join(directory, "limits.yaml"), "one")
 	<-w.Settled
 }
 
-// TestWatchFolder: a folder is watched with its files, also when a link to another one takes its place, and that other one then.
-func TestWatchFolder(t *testing.T) {
+// TestWatchDirectory: a directory is watched with its files, and so is the directory to which a link in its place points later.
+func TestWatchDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	folder := filepath.Join(dir, "rules")
-	require.NoError(t, os.Symlink("one", folder))
-	w := service.Watch(t.Context(), t.Logf, folder)
+	directory := filepath.Join(dir, "rules")
+	require.NoError(t, os.Symlink("one", directory))
+	w := service.Watch(t.Context(), t.Logf, directory)
 	defer w.Close()
 	write(t, filepath.Join(dir, "one", "a.yaml"), "new")
 	<-w.Settled
 	require.NoError(t, os.Symlink("two", filepath.Join(dir, "next")))
-	require.NoError(t, os.Rename(filepath.Join(dir, "next"), folder))
+	require.NoError(t, os.Rename(filepath.Join(dir, "next"), directory))
 	<-w.Settled
 	write(t, filepath.Join(dir, "two", "b.yaml"), "new")
 	<-w.Settled

@@ -2,14 +2,13 @@ package shared
 
 import "context"
 
-// Publish sends a text to all processes that subscribe to the channel now.
+// Publish sends a text to all current subscribers of the channel.
 func (s *Store) Publish(ctx context.Context, channel, text string) error {
 	return s.client.Publish(ctx, channel, text).Err()
 }
 
-// Subscribe calls f for each text of the channel, one after the other, until ctx is done. What is published while the
-// server is unreachable does not come. ready is closed when the server has been asked, or when that takes longer than Warm
-// may.
+// Subscribe calls f with each text of the channel, one after the other, until ctx is done. Texts that are published
+// while the server is unreachable are lost. ready is closed when the subscription was sent, or after as long as Warm may take.
 func (s *Store) Subscribe(ctx context.Context, channel string, f func(text string)) (ready <-chan struct{}) {
 	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
 	go func() { // the caller does not wait for its end, which an unreachable server delays by seconds

@@ -12,20 +12,20 @@ import (
 
 const before, after = "{", "}:limit" // how redislimit names what it keeps
 
-// Has reports whether the server has a limit of that key. It has those of which permits are taken.
+// Has reports whether the server has state of the limit of that key. It has none while all permits are available.
 func (s *Store) Has(ctx context.Context, key string) (bool, error) {
 	n, err := s.client.Exists(ctx, before+key+after).Result()
 	return n > 0, err
 }
 
-// scanAtOnce is about how many keys the server looks at in one step, in which it does nothing else.
-const scanAtOnce = 1000
+// scanCount is about how many keys the server examines in one step, during which it does nothing else.
+const scanCount = 1000
 
-// Names returns, in order, the keys of the limits on the server that start with prefix, which has no special characters of
-// patterns. Only limits of which permits are taken are there. The server looks at all its keys for that.
+// Names returns, in order, the keys of the limits on the server that start with prefix, which must not contain special characters of
+// patterns. Limits with all permits available are not on the server. The server scans all its keys.
 func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
-	found := s.client.Scan(ctx, 0, before+prefix+"*"+after, scanAtOnce).Iterator()
+	found := s.client.Scan(ctx, 0, before+prefix+"*"+after, scanCount).Iterator()
 	for found.Next(ctx) {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after))
 	}
@@ -33,9 +33,9 @@ func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(names), found.Err() // a scan may find a key twice
 }
 
-const termsKept = 24 * time.Hour
+const textKept = 24 * time.Hour
 
-// Announce leaves the text of a key's limit on the server, for a day, and returns the one that was there; "": none.
+// Announce leaves the text of a key's limit on the server, for a day, and returns the previous one, or "".
 func (s *Store) Announce(ctx context.Context, key, text string) (last string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func (s *Store) Announce(ctx context.Context, key, text string) (last string, er
 	var get *redis.StringCmd
 	_, err = s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		get = p.Get(ctx, name)
-		p.Set(ctx, name, text, termsKept)
+		p.Set(ctx, name, text, textKept)
 		return nil
 	})
 	if errors.Is(err, redis.Nil) {

@@ -167,7 +167,7 @@ func painter(height int) *charts.Painter {
 	return charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 880, Height: height})
 }
 
-// svg returns what was drawn, if err is nil, as it stands in a page.
+// svg returns what was drawn as markup, if err is nil.
 func svg(p *charts.Painter, err error) (markup, error) {
 	if err != nil {
 		return "", err

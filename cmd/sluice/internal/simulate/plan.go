@@ -64,7 +64,7 @@ func configured(c *config.Config) (*engine.Plan, error) {
 	p.Route = func(r *accesslog.Record) (rules []*engine.Rule) {
 		policies := global
 		m := c.Mux.Match(&http.Request{Method: string(r.Method), Host: string(r.Host), URL: target(r)})
-		if m.Answer == nil { // else the proxy answers by itself: with a redirect, 400, 404 or 405
+		if m.Answer == nil { // otherwise the proxy itself responds: with a redirect, 400, 404 or 405
 			r.Pattern, policies = m.Pattern, routes[m.Route]
 		}
 		for _, policy := range policies {

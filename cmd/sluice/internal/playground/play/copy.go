@@ -56,7 +56,7 @@ func newLimiter() (core.Limiter, error) {
 	"github.com/sluice-go/sluice/spec"
 )
 
-// newLimiters returns a limiter for each %s, to use as the Limiter of an httplimit.Policy.
+// newLimiters returns one limiter per %s, to use as the Limiter of an httplimit.Policy.
 func newLimiters() (*partition.Keyed[*http.Request, %s], error) {
 	limit, err := spec.Parse(%q)
 	if err != nil {

@@ -17,7 +17,7 @@ type Fault struct {
 	To      int    `json:"to"`
 }
 
-// faults returns the errors of limits that are not played.
+// faults returns the errors in the texts of limits that are not played.
 func faults(limits []string) []Result {
 	results := make([]Result, len(limits))
 	for i, text := range limits {
@@ -29,7 +29,7 @@ func faults(limits []string) []Result {
 }
 
 // newFault finds the word that err, of [spec.Parse], quotes. If the text has it twice, it is the last one of the words up to
-// which Parse must read to find the fault.
+// which Parse must read to find the error.
 func newFault(text string, err error) *Fault {
 	f := &Fault{Message: strings.TrimPrefix(err.Error(), "spec: ")}
 	quoted, quoteErr := strconv.QuotedPrefix(f.Message)

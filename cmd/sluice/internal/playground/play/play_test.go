@@ -190,7 +190,7 @@ func TestTakes(t *testing.T) {
 	in := play.Input{Limits: []string{"concurrency 5", "10/s"}, Arrivals: "constant:100/s,10s", Takes: "500ms"}
 	out := plays(t, new(play.Page), in)
 	require.Empty(t, out.Error)
-	assert.Equal(t, 100, out.Results[0].Granted, "5 at once, 500 ms each: 10 a second")
+	assert.Equal(t, 100, out.Results[0].Granted, "5 at a time, 500 ms each: 10 a second")
 	assert.Empty(t, out.Results[0].Notes)
 	assert.Equal(t, "sluice simulate --limit 'concurrency 5' --arrivals constant:100/s,10s --seed 0 --takes 500ms\n", out.Results[0].Command)
 	assert.NotContains(t, out.Results[1].Command, "--takes")
@@ -202,7 +202,7 @@ func TestTakes(t *testing.T) {
 	assert.Equal(t, `"soon" is not a duration such as 450ms or exponential:450ms`, plays(t, new(play.Page), in).Error)
 }
 
-// TestKeys: with a limit for each client the page says who was rejected.
+// TestKeys: with per-client limits, the page lists the clients that were rejected.
 func TestKeys(t *testing.T) {
 	in := play.Input{Limits: []string{"10/s", "unlimited"}, Arrivals: "poisson:300/s,1m,7", Seed: 1, Key: "client"}
 	out := plays(t, new(play.Page), in)

@@ -18,7 +18,7 @@ export function duration(s) {
 
 const three = (n) => String(Number(n.toPrecision(3)));
 
-// clock returns an instant since the beginning, as exact as a step of so many seconds needs.
+// clock returns an instant since the start, as exact as a step of so many seconds needs.
 export function clock(s, step) {
   if (step >= 86400) return `${Math.round(s / 86400)} d`;
   const digits = Math.max(0, Math.min(3, Math.ceil(-Math.log10(step) - 1e-9)));

@@ -423,7 +423,7 @@ function table() {
   $("table").querySelector("table").replaceChildren(head, body);
 }
 
-// The beginning, and a link that is pasted into the address.
+// The start, and a link that is pasted into the address bar.
 
 async function open() {
   state = await read(location.hash);

@@ -10,7 +10,7 @@ export class Player {
     this.page = `pages/${Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("")}`;
     this.sent = false; // the server has the log
     this.playing = this.wanted = null; // questions
-    this.begun = 0; // when playing did
+    this.start = 0; // when playing did
   }
 
   // load sets the log.
@@ -21,14 +21,14 @@ export class Player {
 
   // play plays a question: {input, ...}.
   play(question) {
-    if (this.playing && performance.now() - this.begun > patience) this.stop();
+    if (this.playing && performance.now() - this.start > patience) this.stop();
     if (this.playing) {
       this.wanted = question;
       return;
     }
     this.wanted = null;
     this.playing = question;
-    this.begun = performance.now();
+    this.start = performance.now();
     this.timer = setTimeout(() => this.on.slow(), patience);
     this.ask(question, new AbortController());
   }
@@ -49,11 +49,11 @@ export class Player {
   async ask(question, asking) {
     this.asking = asking;
     try {
-      const begun = performance.now();
+      const start = performance.now();
       const output = await this.answer(question.input, asking.signal);
       if (asking.signal.aborted) return;
       this.rest();
-      this.on.played(output, performance.now() - begun, question);
+      this.on.played(output, performance.now() - start, question);
     } catch (e) {
       if (asking.signal.aborted) return;
       this.rest();

@@ -33,7 +33,7 @@ export async function write(state) {
   return "#" + p.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%2C", ",");
 }
 
-// read returns the state of a fragment. What the fragment does not say is as in the beginning.
+// read returns the state of a fragment. What the fragment does not set has its default.
 export async function read(fragment) {
   const p = new URLSearchParams(fragment.replace(/^#/, ""));
   const state = initial();

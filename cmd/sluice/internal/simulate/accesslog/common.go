@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// accessLog parses the common and the combined format, with the virtual host in front or without:
+// accessLog parses the common and the combined format, with the virtual host in front of the line or without:
 //
 //	[vhost:port] client ident user [02/Jan/2006:15:04:05 -0700] "METHOD /path HTTP/1.1" status bytes "referer" "agent"
 //
-// It also reads what a proxy of sluice's writes behind it in the format timed: at=UNIXTIME took=SECONDS.
+// It also reads the two fields that sluice proxy adds in its format timed: at=UNIXTIME took=SECONDS.
 type accessLog struct{}
 
 func (accessLog) parse(line []byte, r *Record) bool {
@@ -25,7 +25,7 @@ func (accessLog) parse(line []byte, r *Record) bool {
 	if !ok {
 		return false
 	}
-	if !isRequest(request) { // perhaps another field stands in front
+	if !isRequest(request) { // another field may come first
 		if next, after, ok := quoted(rest); ok && isRequest(next) {
 			request, rest = next, after
 		}
@@ -44,7 +44,7 @@ func (accessLog) parse(line []byte, r *Record) bool {
 	return true
 }
 
-// setTime finds the time, which stands in brackets, and returns what is in front of it and behind it.
+// setTime finds the time, which is in brackets, and returns the text before and after it.
 func (r *Record) setTime(line []byte) (head, rest []byte, ok bool) {
 	for from := 0; ; {
 		start := bytes.IndexByte(line[from:], '[')
@@ -75,7 +75,7 @@ func isRequest(b []byte) bool {
 	return len(method) > 0 && len(target) > 0
 }
 
-// setTimes reads what the format timed has behind the other fields.
+// setTimes reads the two fields of the format timed.
 func (r *Record) setTimes(rest []byte) {
 	for f := range bytes.FieldsSeq(rest) {
 		if at, ok := bytes.CutPrefix(f, []byte("at=")); ok {
@@ -94,8 +94,8 @@ func (r *Record) setTimes(rest []byte) {
 // span is where a word of a text is.
 type span struct{ from, to int }
 
-// setClient reads what stands before the time: the client, ident and user, in this order, behind any number of other words.
-// A user may have spaces.
+// setClient reads the text before the time: the client, ident and user, in this order, after any number of other words. A user may
+// contain spaces.
 func (r *Record) setClient(head []byte) bool {
 	var room [16]span
 	words := room[:0]

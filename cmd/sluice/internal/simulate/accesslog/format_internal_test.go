@@ -154,7 +154,7 @@ func TestJSONLines(t *testing.T) {
 		{`{"time":1,"duration":"0.01, 0.02","status":"-"}`, "", 1e9, 0, "", true},
 		{`{"time":1,"cpu":0.5}`, "", 0, 0, "", false},
 		{`{"time":1,"cpu":0.5}`, "time=time", 1e9, 0, "", true},
-		{`{"time":1,"level":"info","msg":"begun"}`, "time=time", 0, 0, "", false},
+		{`{"time":1,"level":"info","msg":"started"}`, "time=time", 0, 0, "", false},
 		{`{"time":1,"level":"info","msg":"read","path":"/etc/app.yaml"}`, "", 0, 0, "", false},
 		{`{"time":1,"level":"info","msg":"","RequestMethod":"GET"}`, "", 1e9, 0, "", true},
 		{`{"start_time":"2025-06-01T12:00:00.5Z","duration":250,"response_code":200}`, "", at, 250e6, "", true},
@@ -176,8 +176,8 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-// TestFormatIsFoundOut: by the first line that is a request, whatever stands before it.
-func TestFormatIsFoundOut(t *testing.T) {
+// TestFormatIsDetected: by the first line that is a request, whatever comes before it.
+func TestFormatIsDetected(t *testing.T) {
 	access := `h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`
 	for _, test := range []struct {
 		lines []string
@@ -186,7 +186,7 @@ func TestFormatIsFoundOut(t *testing.T) {
 		{[]string{access, `{"time":1}`, access}, 2},
 		{[]string{`{"time":1}`, access, `{"time":2}`}, 2},
 		{[]string{"# comment", `{"time":"soon"}`, ` {"time":1}`, `{"time":2}`, access}, 2},
-		{[]string{`{"msg":"begun"}`, access, access}, 2},
+		{[]string{`{"msg":"started"}`, access, access}, 2},
 		{[]string{"", "nonsense"}, 0},
 	} {
 		j, err := newJSONLines("")
@@ -201,7 +201,7 @@ func TestFormatIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestNoFormat: what is no request is none in any format.
+// TestNoFormat: a line that is not a request is not one in any format.
 func TestNoFormat(t *testing.T) {
 	j, err := newJSONLines("")
 	require.NoError(t, err)

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// layout is a log whose lines have the same words in the same places; what stands in quotes is one word. A column is a name
-// that set knows, or
+// layout is a log whose lines have the same words in the same places; a quoted text is one word. A column is a name that set knows,
+// or
 //
 //   - any word
 //     ...  any number of words
-//     |    behind which words may be missing
+//     |    after which words may be missing
 type layout struct {
 	columns   []string
-	bracketed bool // the time stands in brackets, and columns are the words behind it
-	client    bool // the client, with its port, is the word in front of the time
+	bracketed bool // the time is in brackets, and columns are the words after it
+	client    bool // the client, with its port, is the word before the time
 	first     bool // the time comes first
 }
 
@@ -52,7 +52,7 @@ func (l *layout) parse(line []byte, r *Record) bool {
 	return r.setColumns(l.columns, splitQuoted(line, make([][]byte, 0, 40)))
 }
 
-// setColumns sets what the words of a line are about, and reports whether they are what the columns say.
+// setColumns sets the fields of the words of a line, and reports whether the words are what the columns say.
 func (r *Record) setColumns(columns []string, words [][]byte) bool {
 	required := true
 	for i := 0; i < len(columns); i++ {
@@ -81,8 +81,8 @@ func (r *Record) setColumns(columns []string, words [][]byte) bool {
 	return true
 }
 
-// set sets what a word is about, and reports whether the word can be that. A value that need not be there, and cannot be
-// read, is as if it were not there.
+// set sets the field of a word, and reports whether the word can be of that column. An optional value that cannot be read counts as
+// missing.
 func (r *Record) set(column string, w []byte) (ok bool) {
 	text := w
 	inQuotes := len(w) > 1 && w[0] == '"' && w[len(w)-1] == '"'
@@ -91,7 +91,7 @@ func (r *Record) set(column string, w []byte) (ok bool) {
 	}
 	value := known(text)
 	switch column {
-	case "time", "created": // when the answer was sent, and when the request came
+	case "time", "created": // when the response was sent, and when the request came
 		if isTime(text) {
 			t, _ := readTime(text)
 			r.At = t.UnixNano()
@@ -138,7 +138,7 @@ func (r *Record) set(column string, w []byte) (ok bool) {
 	return true
 }
 
-// splitQuoted appends the words of a line; what stands in quotes is one, with its quotes.
+// splitQuoted appends the words of a line; a quoted text is one word, with its quotes.
 func splitQuoted(line []byte, words [][]byte) [][]byte {
 	for len(line) > 0 {
 		w, rest := word(line)

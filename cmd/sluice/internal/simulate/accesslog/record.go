@@ -129,7 +129,7 @@ func word(b []byte) (first, rest []byte) {
 	return first, bytes.TrimLeft(rest, " ")
 }
 
-// quoted returns what stands in the first pair of quotes, and what follows it.
+// quoted returns the text in the first pair of quotes, and what follows it.
 func quoted(b []byte) (inside, rest []byte, ok bool) {
 	open := bytes.IndexByte(b, '"')
 	if open < 0 {

@@ -103,7 +103,7 @@ func TestLineInJSON(t *testing.T) {
 	}
 }
 
-// TestClientIsAClient: what stands in front of the time is the client only if it can be one.
+// TestClientIsAClient: a word before the time is the client only if it can be one.
 func TestClientIsAClient(t *testing.T) {
 	const rest = ` [23/Sep/2024:07:22:00 +0200] "GET /a HTTP/1.1" 200 612`
 	for head, want := range map[string][3]string{

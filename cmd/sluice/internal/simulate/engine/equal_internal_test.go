@@ -77,7 +77,7 @@ func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, 
 	t.Helper()
 	limiter, err := l.New("")
 	require.NoError(t, err)
-	begun := time.Now()
+	start := time.Now()
 	var mu sync.Mutex
 	var made []decision
 	var w sync.WaitGroup
@@ -92,7 +92,7 @@ func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, 
 			}
 			lease, err := limiter.Acquire(ctx, cost)
 			mu.Lock()
-			made = append(made, decision{q.Status, err == nil, int64(time.Since(begun))})
+			made = append(made, decision{q.Status, err == nil, int64(time.Since(start))})
 			mu.Unlock()
 			<-time.NewTimer(time.Duration(q.Took)).C
 			if q.Cost >= 0 {

@@ -54,8 +54,8 @@ func TestOrderIsBounded(t *testing.T) {
 	assert.Equal(t, int64(109), got[10])
 }
 
-// TestOrderOfStrayTimes: a time that is far from those around it moves no other request; a clock that is set back or that
-// stands still for hours does not either.
+// TestOrderOfStrayTimes: a time that is far from those around it moves no other request; neither does a clock
+// that is set back or stops for hours.
 func TestOrderOfStrayTimes(t *testing.T) {
 	const hour, year = 3600, 365 * 24 * 3600
 	line := func(from, n int) (at []int64) {

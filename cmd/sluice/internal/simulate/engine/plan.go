@@ -58,7 +58,7 @@ type Rule struct {
 	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0: any
 	Failures bool                             // only requests that fail cost
 	Cost     int                              // permits that a request takes
-	Settle   string                           // the field of answers that says the cost, "": none
+	Settle   string                           // the header of the response with the cost; "" if there is none
 	Shadow   bool                             // its policy rejects no request, and no request waits in it
 	FlowName string                           // as the user wrote it; "": no flows
 	Flow     func(r *accesslog.Record) []byte // of FlowName; nil: no flows

@@ -13,7 +13,7 @@ import (
 type Request struct {
 	At, Took int64
 	Status   int
-	Cost     int  // permits, as the answer says; below 0: unknown. It is for rules that settle
+	Cost     int  // permits, from the response; below 0 if unknown. It is for rules that settle
 	Coarse   bool // At is the second, and the request came at some time in it
 	Steps    []Step
 }
@@ -345,7 +345,7 @@ type eventKind uint8
 
 const (
 	permitsCame  eventKind = iota // a request in the limiter's queue can be served
-	answered                      // the server has answered the visit
+	answered                      // the server has responded to the visit
 	deadlineOver                  // of the visit's wait
 )
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Spread yields the requests with the coarse ones of each second evenly over it: a log that says no more than the second
-// would have them all come at once. moved counts those that get another time.
+// would have them all come together. moved counts those that get another time.
 func Spread(requests iter.Seq[Request], moved *int) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		second := make([]Request, 0, 2048)

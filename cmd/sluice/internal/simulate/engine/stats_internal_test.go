@@ -30,7 +30,7 @@ func TestQuantiles(t *testing.T) {
 
 // TestSeriesHasRoundWidths: bins that are joined are 5 s, 15 s, a minute wide, and so on, however long the log is.
 func TestSeriesHasRoundWidths(t *testing.T) {
-	for _, test := range []struct{ begins, span, want time.Duration }{
+	for _, test := range []struct{ start, span, want time.Duration }{
 		{time.Second, 10 * time.Minute, time.Second},
 		{time.Second, 20 * time.Minute, 5 * time.Second},
 		{time.Second, 2 * time.Hour, 15 * time.Second},
@@ -42,7 +42,7 @@ func TestSeriesHasRoundWidths(t *testing.T) {
 		{25 * time.Millisecond, 10 * time.Minute, time.Second},
 		{7 * time.Nanosecond, 5000 * time.Nanosecond, 14 * time.Nanosecond},
 	} {
-		s, arrivals := NewSeries(test.begins), 0
+		s, arrivals := NewSeries(test.start), 0
 		for at := time.Duration(0); at < test.span; at += test.span / 5000 {
 			s.at(int64(at)).Arrivals++
 			s.queue(int64(at), +1)
