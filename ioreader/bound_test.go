@@ -17,7 +17,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // strange hides that a limiter is one of core's.
@@ -28,24 +27,11 @@ func (s strange) Statistics() core.Statistics { return s.Limiter.(core.Reporter)
 // budgets returns limiters that all hand out the permits of a concurrency limiter.
 func budgets(t *testing.T, held *core.ConcurrencyLimiter) map[string]func() core.Limiter {
 	t.Helper()
-	keyed, err := partition.New(partition.Options[string, string]{
-		Key: func(s string) string { return s },
-		New: func(string) (core.Limiter, error) { return held, nil },
-	})
-	require.NoError(t, err)
-	rate := perSecond(t, 64<<10)
-	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
-	return map[string]func() core.Limiter{
-		"alone":              func() core.Limiter { return held },
-		"a view":             func() core.Limiter { return core.WithReason(held, "full") },
-		"chain":              func() core.Limiter { return chain(held, rate) },
-		"view of a chain":    func() core.Limiter { return core.WithReason(chain(rate, held), "full") },
-		"key":                func() core.Limiter { return partition.For(keyed, "a") },
-		"key in a chain":     func() core.Limiter { return chain(rate, partition.For(keyed, "a")) },
-		"switch":             func() core.Limiter { return core.NewSwitch(held) },
-		"foreign":            func() core.Limiter { return strange{held} },
-		"foreign in a chain": func() core.Limiter { return chain(strange{held}, rate) },
-	}
+	limiters := over(t, held)
+	delete(limiters, "a shadow") // it hands out any number
+	limiters["foreign"] = func() core.Limiter { return strange{held} }
+	limiters["foreign in a chain"] = func() core.Limiter { return core.Must(core.Chain(strange{held}, perSecond(t, 64<<10))) }
+	return limiters
 }
 
 // inside counts the bytes that are inside Writes.

@@ -23,11 +23,7 @@ func ExamplePerSecond() {
 }
 
 func ExampleNewWriter() {
-	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1000))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewTokenBucket(ioreader.PerSecond(1000)))
 	start := time.Now()
 	w := ioreader.NewWriter(context.Background(), io.Discard, limiter)
 	n, err := io.Copy(w, strings.NewReader(strings.Repeat("a", 1500)))
@@ -36,11 +32,7 @@ func ExampleNewWriter() {
 }
 
 func ExampleNewReader() {
-	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewTokenBucket(ioreader.PerSecond(1 << 20)))
 	r := ioreader.NewReader(context.Background(), strings.NewReader("some text"), limiter)
 	text, err := io.ReadAll(r)
 	fmt.Println(string(text), err)
@@ -48,11 +40,7 @@ func ExampleNewReader() {
 }
 
 func ExampleCopy() {
-	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewTokenBucket(ioreader.PerSecond(1 << 20)))
 	n, err := ioreader.Copy(context.Background(), os.Stdout, strings.NewReader("some text\n"), ioreader.CopyOptions{
 		Limiter: limiter,
 		Total:   10,
@@ -69,13 +57,9 @@ func ExampleCopy() {
 
 // The limiter knows that the other bytes would come after the deadline, and does not wait for it.
 func ExampleCopy_deadline() {
-	hourly, err := core.NewTokenBucket(core.TokenBucketOptions{
+	hourly := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 		TokenLimit: 4, TokensPerPeriod: 4, ReplenishmentPeriod: time.Hour, QueueLimit: 100,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := ioreader.Copy(ctx, io.Discard, strings.NewReader("some text"), ioreader.CopyOptions{Limiter: hourly})
@@ -84,21 +68,13 @@ func ExampleCopy_deadline() {
 }
 
 func ExampleNewConn() {
-	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewTokenBucket(ioreader.PerSecond(1 << 20)))
 	under, peer := net.Pipe()
 	go func() {
 		fmt.Fprint(peer, "hello")
 		peer.Close()
 	}()
-	c, err := ioreader.NewConn(under, ioreader.ConnOptions{Read: limiter})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	c := core.Must(ioreader.NewConn(under, ioreader.ConnOptions{Read: limiter}))
 	defer c.Close()
 	text, err := io.ReadAll(c)
 	fmt.Println(string(text), err)
@@ -111,21 +87,9 @@ func ExampleNewListener() {
 		fmt.Println(err)
 		return
 	}
-	places, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 100, QueueLimit: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	shared, err := core.NewTokenBucket(ioreader.PerSecond(10 << 20))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	l, err := ioreader.NewListener(tcp, ioreader.ListenerOptions{Conns: places, Write: shared})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	places := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 100, QueueLimit: 1}))
+	shared := core.Must(core.NewTokenBucket(ioreader.PerSecond(10 << 20)))
+	l := core.Must(ioreader.NewListener(tcp, ioreader.ListenerOptions{Conns: places, Write: shared}))
 	defer l.Close()
 	go func() {
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -154,16 +118,8 @@ func ExampleNewDialer() {
 	}))
 	defer server.Close()
 
-	bandwidth, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: bandwidth})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	bandwidth := core.Must(core.NewTokenBucket(ioreader.PerSecond(1 << 20)))
+	dial := core.Must(ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: bandwidth}))
 	transport := &http.Transport{DialContext: dial}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -181,17 +137,13 @@ func ExampleNewDialer() {
 
 // A deadline ends a Read that waits for permits, and a later one lets the bytes through.
 func ExampleReader_SetReadDeadline() {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 4})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 4}))
 	others := limiter.TryAcquire(4)
 	r := ioreader.NewReader(context.Background(), strings.NewReader("text"), limiter)
 	if err := r.SetReadDeadline(time.Now()); err != nil {
 		fmt.Println(err)
 	}
-	_, err = r.Read(make([]byte, 4))
+	_, err := r.Read(make([]byte, 4))
 	fmt.Println(errors.Is(err, os.ErrDeadlineExceeded))
 
 	others.Release()

@@ -25,9 +25,7 @@ func (e embedding) Acquire(ctx context.Context, n int) (core.Lease, error) {
 // TestALimiterIsPacedByItsLeases, whichever package it is from.
 func TestALimiterIsPacedByItsLeases(t *testing.T) {
 	chain := func(first, second core.Limiter) core.Limiter {
-		c, err := core.Chain(first, second)
-		require.NoError(t, err)
-		return c
+		return core.Must(core.Chain(first, second))
 	}
 	ample := semaphore(t, 1<<30)
 	for name, seen := range map[string]func(core.Limiter) core.Limiter{

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 )
@@ -29,16 +27,12 @@ func perSecond(tb testing.TB, bytes int) *core.TokenBucket {
 
 func tokenBucket(tb testing.TB, o core.TokenBucketOptions) *core.TokenBucket {
 	tb.Helper()
-	l, err := core.NewTokenBucket(o)
-	require.NoError(tb, err)
-	return l
+	return core.Must(core.NewTokenBucket(o))
 }
 
 func semaphore(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	tb.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: math.MaxInt})
-	require.NoError(tb, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: math.MaxInt}))
 }
 
 // pattern returns n bytes that depend on their position.

@@ -26,8 +26,7 @@ func TestStressSharedLimiters(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			held := semaphore(t, 1+random.IntN(5000))
 			rate := bucketOf(t, 1+random.IntN(5000), 1+random.IntN(10), time.Millisecond)
-			chain, err := core.Chain(held, rate)
-			require.NoError(t, err)
+			chain := core.Must(core.Chain(held, rate))
 			limiters := []core.Limiter{held, rate, chain}
 			var streams sync.WaitGroup
 			for i := range 12 {

@@ -32,8 +32,7 @@ func budgets(t *testing.T, held *core.ConcurrencyLimiter) map[string]func() core
 		New: func(string) (core.Limiter, error) { return held, nil },
 	})
 	require.NoError(t, err)
-	rate, err := core.NewTokenBucket(ioreader.PerSecond(64 << 10))
-	require.NoError(t, err)
+	rate := core.Must(core.NewTokenBucket(ioreader.PerSecond(64 << 10)))
 	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
 	return map[string]func() core.Limiter{
 		"alone":               func() core.Limiter { return held },

@@ -14,11 +14,7 @@ import (
 
 func ExampleNew() {
 	// At most 16 bytes in memory: a faster writer waits for the reader.
-	budget, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 16, QueueLimit: 16})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	budget := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 16, QueueLimit: 16}))
 	r, w, err := pipe.New(pipe.Options{WriteLimiter: budget})
 	if err != nil {
 		fmt.Println(err)

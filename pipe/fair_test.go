@@ -63,18 +63,14 @@ func TestWritersOfAllSizesGetEqualShares(t *testing.T) {
 		"bucket":        func(l core.Limiter) core.Limiter { return l },
 		"with a reason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "bandwidth") },
 		"chain": func(l core.Limiter) core.Limiter {
-			total, err := core.NewTokenBucket(core.PerSecond(200_000, 1000))
-			require.NoError(t, err)
-			c, err := core.Chain(l, total)
-			require.NoError(t, err)
-			return c
+			total := core.Must(core.NewTokenBucket(core.PerSecond(200_000, 1000)))
+			return core.Must(core.Chain(l, total))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				rate, err := core.NewTokenBucket(core.PerSecond(100_000, 1000))
-				require.NoError(t, err)
+				rate := core.Must(core.NewTokenBucket(core.PerSecond(100_000, 1000)))
 				sizes := []int{10, 10, 100, 100_000, 100_000}
 				for i, part := range shares(t, pipe.Options{WriteLimiter: limiter(rate)}, sizes...) {
 					assert.InEpsilon(t, 0.2, part, 0.1, "pieces of %d", sizes[i])
@@ -91,8 +87,7 @@ func TestOneLimiterOnBothSides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		held := concurrency(t, 10, 100)
-		chain, err := core.Chain(held, core.Unlimited())
-		require.NoError(t, err)
+		chain := core.Must(core.Chain(held, core.Unlimited()))
 		keyed, err := partition.New(partition.Options[string, string]{
 			Key: func(s string) string { return s },
 			New: func(string) (core.Limiter, error) { return held, nil },

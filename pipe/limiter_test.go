@@ -67,8 +67,7 @@ func limiterKinds(t *testing.T) map[string]core.Limiter {
 		TokenLimit: 4, TokensPerPeriod: 4, ReplenishmentPeriod: time.Hour, QueueLimit: math.MaxInt,
 	})
 	require.NoError(t, err)
-	chain, err := core.Chain(slow, core.Unlimited())
-	require.NoError(t, err)
+	chain := core.Must(core.Chain(slow, core.Unlimited()))
 	return map[string]core.Limiter{
 		"concurrency": concurrency(t, 4, math.MaxInt),
 		"bucket":      slow,
@@ -157,9 +156,7 @@ func TestALargeWriteInSlicesReachesAWaitingReader(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var l core.Limiter = bucket(t, 10<<10)
 				if kind == "chain" {
-					var err error
-					l, err = core.Chain(l)
-					require.NoError(t, err)
+					l = core.Must(core.Chain(l))
 				}
 				r, w := newPipe(t, pipe.Options{WriteLimiter: l})
 				start := time.Now()
@@ -200,9 +197,7 @@ func TestAWriteThatWaitsSeesARaisedLimit(t *testing.T) {
 			}
 			var l core.Limiter = inner
 			if kind == "chain" {
-				var err error
-				l, err = core.Chain(inner, core.Unlimited())
-				require.NoError(t, err)
+				l = core.Must(core.Chain(inner, core.Unlimited()))
 			}
 			r, w := newPipe(t, pipe.Options{WriteLimiter: l})
 			_, err := w.Write(make([]byte, most))

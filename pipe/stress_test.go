@@ -46,8 +46,7 @@ func stressOptions(t *testing.T) map[string]func() (pipe.Options, []core.Limiter
 		},
 		"chain": func() (pipe.Options, []core.Limiter) {
 			l := concurrency(t, 10_000, math.MaxInt)
-			c, err := core.Chain(rate(), l)
-			require.NoError(t, err)
+			c := core.Must(core.Chain(rate(), l))
 			return pipe.Options{WriteLimiter: c}, []core.Limiter{l}
 		},
 		"both": func() (pipe.Options, []core.Limiter) {

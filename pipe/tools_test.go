@@ -22,9 +22,7 @@ func newPipe(tb testing.TB, o pipe.Options) (*pipe.Reader, *pipe.Writer) {
 
 func concurrency(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	tb.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
-	require.NoError(tb, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue}))
 }
 
 // bucket holds so many tokens and gets as many a second; all may wait.

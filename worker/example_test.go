@@ -26,28 +26,12 @@ func pool(tasks, queue int) *worker.Pool {
 
 // At most two tasks at a time, and no more than a hundred starts per second.
 func Example() {
-	concurrent, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	perSecond, err := core.NewTokenBucket(core.TokenBucketOptions{
+	concurrent := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2}))
+	perSecond := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 		TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	both, err := core.Chain(concurrent, perSecond)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	p, err := worker.New(worker.Options{Limiter: both, Queue: 10})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
+	both := core.Must(core.Chain(concurrent, perSecond))
+	p := core.Must(worker.New(worker.Options{Limiter: both, Queue: 10}))
 	ctx := context.Background()
 	for i := range 5 {
 		err := p.Submit(ctx, func(context.Context) error {

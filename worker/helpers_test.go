@@ -18,17 +18,13 @@ var errTask = errors.New("the task failed")
 // concurrency returns a limiter of that many permits with an unbounded queue.
 func concurrency(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	tb.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: math.MaxInt})
-	require.NoError(tb, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: math.MaxInt}))
 }
 
 // impatient returns a limiter of that many permits without a queue.
 func impatient(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	tb.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits})
-	require.NoError(tb, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits}))
 }
 
 func newPool(tb testing.TB, o worker.Options) *worker.Pool {

@@ -278,10 +278,8 @@ func TestMapPassesOnAPanicOfItsInput(t *testing.T) {
 
 func TestMapRunsAsManyAtOnceAsARateStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rate, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-		require.NoError(t, err)
-		l, err := core.Chain(concurrency(t, 8), rate)
-		require.NoError(t, err)
+		rate := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
+		l := core.Must(core.Chain(concurrency(t, 8), rate))
 		p := newPool(t, worker.Options{Limiter: l})
 		start := time.Now()
 		for _, err := range worker.Map(t.Context(), p, upTo(16), func(context.Context, int) (int, error) {

@@ -290,8 +290,7 @@ func TestUploads(t *testing.T) {
 		got, length = len(body), r.ContentLength
 	}))
 	defer server.Close()
-	bandwidth, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
-	require.NoError(t, err)
+	bandwidth := core.Must(core.NewTokenBucket(ioreader.PerSecond(1 << 20)))
 	client, err := cookbook.Uploads(bandwidth)
 	require.NoError(t, err)
 	defer client.CloseIdleConnections()

@@ -63,8 +63,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestExport(t *testing.T) {
-	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 200))
-	require.NoError(t, err)
+	bucket := core.Must(core.NewTokenBucket(core.Every(time.Hour, 200)))
 	require.NoError(t, settle.Export(bucket, slices.Values([]int{60, 60, 30})))
 	require.Equal(t, 50, bucket.Available())
 	require.ErrorIs(t, settle.Export(bucket, slices.Values([]int{1})), core.ErrRejected)
@@ -72,8 +71,7 @@ func TestExport(t *testing.T) {
 
 func window(t *testing.T, limit int) *core.SlidingWindow {
 	t.Helper()
-	w, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 60})
-	require.NoError(t, err)
+	w := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 60}))
 	return w
 }
 

@@ -21,8 +21,7 @@ func TestCountsEachLineOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	for producers := 1; producers <= len(text)+3; producers++ {
 		s := settings{file: file, budget: 101, producers: producers, consumers: 2}
-		limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: s.budget, QueueLimit: math.MaxInt})
-		require.NoError(t, err)
+		limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: s.budget, QueueLimit: math.MaxInt}))
 		got, err := count(t.Context(), s, limiter)
 		require.NoError(t, err)
 		require.Equal(t, 6, got.lines, "%d producers", producers)

@@ -122,8 +122,7 @@ func (r *retries[T]) NumRequeues(item T) int {
 
 func TestQueueRateLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucket, err := core.NewTokenBucket(core.PerSecond(10, 3))
-		require.NoError(t, err)
+		bucket := core.Must(core.NewTokenBucket(core.PerSecond(10, 3)))
 		var l queueRateLimiter[string] = &retries[string]{
 			base: 5 * time.Millisecond, most: time.Second, bucket: bucket, failures: make(map[string]int),
 		}

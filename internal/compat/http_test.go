@@ -25,9 +25,7 @@ func all(l core.Limiter) httplimit.Limiter { return partition.Shared[*http.Reque
 
 func atOnce(t *testing.T, permits int) *core.ConcurrencyLimiter {
 	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits}))
 }
 
 func limits(t *testing.T, o httplimit.Options) *httplimit.Limits {

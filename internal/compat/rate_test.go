@@ -82,8 +82,7 @@ func TestReservationsAreThoseOfRate(t *testing.T) {
 			}
 			burst := 1 + random.IntN(6)
 			t.Log("seed", seed, "period", period, "burst", burst)
-			bucket, err := core.NewTokenBucket(core.Every(period, burst))
-			require.NoError(t, err)
+			bucket := core.Must(core.NewTokenBucket(core.Every(period, burst)))
 			s.ours, s.theirs = bucket, rate.NewLimiter(rate.Every(period), burst)
 			for range 60 {
 				if random.IntN(3) > 0 {

@@ -18,8 +18,7 @@ import (
 // Over HTTP/1 and HTTP/2 the writer has the methods of net/http's, and ReadFrom also over HTTP/2 if it is wrapped.
 // Writers of chi's around it and inside of it see the same status and the same bytes.
 func TestWritersAmongChis(t *testing.T) {
-	bytes, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1 << 20, QueueLimit: 1 << 20})
-	require.NoError(t, err)
+	bytes := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1 << 20, QueueLimit: 1 << 20}))
 	for _, http2 := range []bool{false, true} {
 		for name, p := range map[string]httplimit.Policy{
 			"plain":    {Limiter: all(core.Unlimited())},

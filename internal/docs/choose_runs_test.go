@@ -28,8 +28,7 @@ import (
 // all of them.
 func TestPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rate, err := core.NewTokenBucket(core.PerSecond(25, 25))
-		require.NoError(t, err)
+		rate := core.Must(core.NewTokenBucket(core.PerSecond(25, 25)))
 		adapts, err := unknown()
 		require.NoError(t, err)
 		all, err := both(rate, adapts)
