@@ -45,26 +45,19 @@ func (c *Config) Warnings() (all []error) {
 	warn := func(at yamlconf.Place, format string, args ...any) {
 		all = append(all, c.Fault(at, "warning: "+format, args...))
 	}
-	withoutRedis := func(p *Policy, what string) {
-		if p.FailOpen && c.Redis == "" {
-			warn(p.at["fail-open"], "fail-open of %s has no effect without redis", what)
-		}
-	}
-	if c.Global != nil {
-		withoutRedis(c.Global, c.Global.Name)
-	}
 	used := make(map[string]bool)
 	for _, r := range c.Routes {
 		for _, name := range r.Policies {
 			used[name] = true
 		}
 	}
-	for i := range c.Policies {
-		p := &c.Policies[i]
-		if !used[p.Name] {
+	for i, p := range c.AllPolicies() {
+		if isGlobal := c.Global != nil && i == 0; !isGlobal && !used[p.Name] {
 			warn(p.At, "no route has policy %q", p.Name)
 		}
-		withoutRedis(p, fmt.Sprintf("policy %q", p.Name))
+		if p.FailOpen && c.Redis == "" {
+			warn(p.at["fail-open"], "fail-open of %s has no effect without redis", p.what)
+		}
 	}
 	return all
 }
@@ -111,11 +104,7 @@ func (c *Config) checkPolicies(fault faultFunc) {
 			fault(p.At, `a policy cannot be called "none", which is how a route says that it has none`)
 		}
 	}
-	all := c.Policies
-	if c.Global != nil {
-		all = append([]Policy{*c.Global}, all...)
-	}
-	for _, p := range all {
+	for _, p := range c.AllPolicies() {
 		c.checkDropped(fault, &p, "key", p.Key)
 		c.checkDropped(fault, &p, "flow", p.Flow)
 		p.checkFlow(fault)

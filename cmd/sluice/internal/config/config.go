@@ -97,6 +97,14 @@ func Parse(name string, text []byte) (c *Config, err error) {
 	return c, yamlconf.Join(err)
 }
 
+// AllPolicies returns the global policy, if there is one, and all others.
+func (c *Config) AllPolicies() []Policy {
+	if c.Global == nil {
+		return c.Policies
+	}
+	return append([]Policy{*c.Global}, c.Policies...)
+}
+
 // Fault returns a fault of the file.
 func (c *Config) Fault(at yamlconf.Place, format string, args ...any) error {
 	return yamlconf.NewFault(c.file, at, format, args...)

@@ -31,6 +31,7 @@ type Policy struct {
 	FailOpen  bool
 	Shadow    bool // it decides, and never rejects
 
+	what string                    // how messages name it: global, or policy "NAME"
 	at   map[string]yamlconf.Place // of its keys
 	read int                       // limits, good ones and bad ones
 }
@@ -43,16 +44,15 @@ type Limit struct {
 }
 
 func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) *Policy {
-	p := &Policy{Name: name, At: at, Cost: 1, at: make(map[string]yamlconf.Place)}
-	what := "policy " + strconv.Quote(name)
+	p := &Policy{Name: name, At: at, Cost: 1, what: "policy " + strconv.Quote(name), at: make(map[string]yamlconf.Place)}
 	if name == "global" {
-		what = name
+		p.what = name
 	}
 	limit := func(n yamlconf.Node, key string) {
 		p.read++
 		limits(&p.Limits)(n, key)
 	}
-	readOptions(n, what, p.at, []option{
+	readOptions(n, p.what, p.at, []option{
 		{"key", p.Key.read},
 		{"flow", p.Flow.read},
 		{"limit", limit},
@@ -69,9 +69,9 @@ func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) *Policy {
 		{"fail-open", boolean(&p.FailOpen)},
 		{"shadow", boolean(&p.Shadow)},
 	})
-	p.checkKeys(n, what)
+	p.checkKeys(n)
 	if !nameable(name) {
-		n.FaultAt(at, "%s: a name has ASCII letters, digits, '-', '_' and '.'", what)
+		n.FaultAt(at, "%s: a name has ASCII letters, digits, '-', '_' and '.'", p.what)
 	}
 	return p
 }
@@ -83,16 +83,16 @@ func (p *Policy) has(key string) bool {
 }
 
 // checkKeys finds keys that do not go together.
-func (p *Policy) checkKeys(n yamlconf.Node, what string) {
+func (p *Policy) checkKeys(n yamlconf.Node) {
 	switch {
 	case p.has("limit") && p.has("limits"):
-		n.FaultAt(p.At, "%s has limit and limits, want one of them", what)
+		n.FaultAt(p.At, "%s has limit and limits, want one of them", p.what)
 	case p.read == 0 && p.Upload == nil && p.Download == nil:
-		n.FaultAt(p.At, "%s limits nothing, want limit, limits, upload or download", what)
+		n.FaultAt(p.At, "%s limits nothing, want limit, limits, upload or download", p.what)
 	case p.read == 0:
 		for _, key := range []string{"overrides", "cost", "settle", "shadow", "flow", "weights"} {
 			if p.has(key) {
-				n.FaultAt(p.at[key], "%s is about limits on requests, and %s has none: add limit, such as limit: 100/s", key, what)
+				n.FaultAt(p.at[key], "%s is about limits on requests, and %s has none: add limit, such as limit: 100/s", key, p.what)
 			}
 		}
 	}

@@ -37,11 +37,7 @@ type Set struct {
 func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, error) {
 	s := &Set{store: store, keys: keys, known: make(map[identity]*Limit)}
 	d := builder{Set: s, config: c, before: before}
-	declared := c.Policies
-	if c.Global != nil {
-		declared = append([]config.Policy{*c.Global}, declared...)
-	}
-	for _, p := range declared {
+	for _, p := range c.AllPolicies() {
 		s.Policies = append(s.Policies, d.policy(p))
 	}
 	if c.Global != nil {

@@ -143,12 +143,8 @@ func TestAccessLog(t *testing.T) {
 	} {
 		p.raw(request+"\r\n\r\n", strings.Contains(request, "leaves"))
 	}
-	lines := func(name string) (all []string) {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	}
-	require.Eventually(t, func() bool { return len(lines(file)) == 5 }, time.Minute, time.Millisecond)
+	lines := logged(t, file, 5)
+	require.Len(t, lines, 5)
 	const at = ` \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] `
 	for i, want := range []string{
 		`2001:db8::1:2 - a\\x20b` + at + `"GET /a%20b\?c=\\x22d HTTP/1.0" 201 5 "http://r/\\x22" "me\\x5C\\x091"`,
@@ -157,16 +153,13 @@ func TestAccessLog(t *testing.T) {
 		`127\.0\.0\.1 - -` + at + `"GET /x/\.\./b HTTP/1\.0" 307 \d+ "-" "-"`,
 		`127\.0\.0\.1 - -` + at + `"GET /leaves HTTP/1\.0" 499 0 "-" "-"`,
 	} {
-		assert.Regexp(t, "^"+want+"$", lines(file)[i])
+		assert.Regexp(t, "^"+want+"$", lines[i])
 	}
 	require.NoError(t, os.Rename(file, file+".1"))
 	p.access.reopen()
 	p.raw("GET / HTTP/1.0\r\nHost: h\r\n\r\n", false)
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(file)
-		return err == nil && len(lines(file)) == 1
-	}, time.Minute, time.Millisecond)
-	assert.Len(t, lines(file+".1"), 5)
+	assert.Len(t, logged(t, file, 1), 1)
+	assert.Len(t, logged(t, file+".1", 5), 5)
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.Mkdir(file, 0o700))
 	p.access.reopen()

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
@@ -106,7 +105,7 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	// From here on nothing can fail.
 	p.store = store
 	p.keys.Trust(c.Trusted)
-	p.backends.Set(upstream.New(urls), c.BackendTimeout, c.KeepHost)
+	p.backends.Set(urls, c.BackendTimeout, c.KeepHost)
 	p.state.Store(next)
 	set.Apply()
 	return nil

@@ -21,7 +21,8 @@ func logged(t *testing.T, file string, n int) (all []string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(file)
-		all = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		all = strings.Split(string(text), "\n")
+		all = all[:len(all)-1]
 		return err == nil && len(all) >= n
 	}, time.Minute, time.Millisecond)
 	return all

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -42,7 +43,6 @@ type Backend struct {
 	http2       bool     // and of no other version
 	address     string   // to dial
 	unreachable atomic.Bool
-	removed     atomic.Bool
 }
 
 // pool is the connections to backends that may be silent for limit; 0: no limit.
@@ -114,9 +114,8 @@ type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
-// Set puts other backends in the place of the present ones. They may be silent for limit. A backend that stays keeps its
-// state.
-func (b *Backends) Set(next []*Backend, limit time.Duration, keepHost bool) {
+// Set replaces the backends by those of the URLs, which may be silent for limit. A backend that stays keeps its state.
+func (b *Backends) Set(urls []*url.URL, limit time.Duration, keepHost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if before := b.pool.Load(); before.limit != limit || before.keepHost != keepHost {
@@ -124,24 +123,16 @@ func (b *Backends) Set(next []*Backend, limit time.Duration, keepHost bool) {
 		before.closeIdle() // a connection in use is closed after its use
 	}
 	before := *b.all.Load()
-	all := make([]*Backend, len(next))
-	kept := make(map[*Backend]bool)
-	for i, n := range next {
-		all[i] = n
-		for _, old := range before {
-			if old.name == n.name {
-				all[i] = old
-				kept[old] = true
-			}
-		}
-	}
-	for _, old := range before {
-		if !kept[old] {
-			old.removed.Store(true)
+	all := make([]*Backend, len(urls))
+	for i, u := range urls {
+		if known := slices.IndexFunc(before, func(k *Backend) bool { return k.name == u.String() }); known >= 0 {
+			all[i] = before[known]
+		} else {
+			all[i] = newBackend(u)
 		}
 	}
 	b.all.Store(&all)
-	if len(before) > len(kept) {
+	if !slices.Equal(before, all) {
 		b.pool.Load().closeIdle()
 	}
 }
@@ -240,7 +231,7 @@ func IsExhausted(err error) bool {
 
 // probe tries an unreachable backend.
 func (b *Backends) probe(k *Backend) {
-	if k.removed.Load() || !k.unreachable.Load() {
+	if !k.unreachable.Load() || !slices.Contains(*b.all.Load(), k) {
 		return
 	}
 	c, err := net.DialTimeout("tcp", k.address, probePeriod) //nolint:noctx // it ends by itself
@@ -249,28 +240,23 @@ func (b *Backends) probe(k *Backend) {
 		return
 	}
 	_ = c.Close()
-	if k.unreachable.CompareAndSwap(true, false) && !k.removed.Load() {
+	if k.unreachable.CompareAndSwap(true, false) {
 		b.say("backend %s is reachable again; sending requests to it", k.name)
 	}
 }
 
-// New returns backends by their URLs.
-func New(urls []*url.URL) []*Backend {
-	all := make([]*Backend, len(urls))
-	for i, u := range urls {
-		k := &Backend{name: u.String(), url: u}
-		scheme, isHTTP2 := map[string]string{"h2c": "http", "h2": "https"}[u.Scheme]
-		if isHTTP2 {
-			as := *u
-			as.Scheme = scheme
-			k.url, k.http2 = &as, true
-		}
-		port := u.Port()
-		if port == "" {
-			port = map[string]string{"http": "80", "https": "443"}[k.url.Scheme]
-		}
-		k.address = net.JoinHostPort(u.Hostname(), port)
-		all[i] = k
+func newBackend(u *url.URL) *Backend {
+	k := &Backend{name: u.String(), url: u}
+	scheme, isHTTP2 := map[string]string{"h2c": "http", "h2": "https"}[u.Scheme]
+	if isHTTP2 {
+		as := *u
+		as.Scheme = scheme
+		k.url, k.http2 = &as, true
 	}
-	return all
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[k.url.Scheme]
+	}
+	k.address = net.JoinHostPort(u.Hostname(), port)
+	return k
 }
