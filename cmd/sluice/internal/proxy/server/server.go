@@ -6,9 +6,9 @@
 //  1. conn.go: the connection takes permits or is closed. It is closed too if the client stops reading the response.
 //  2. web.go: the request is counted, for graceful shutdown, and wrapped in an exchange (exchange.go), which records the
 //     response for metrics and the access log (metrics.go, accesslog.go). The response may be sent before the body has arrived.
-//  3. routes.go: the request gets the current configuration (load.go) and its route, or 400 if a backend might route it, or read
-//     its key, differently.
-//  4. Package httplimit applies the policies (policies.go); grpc.go writes rejections of gRPC calls. The exchange holds the cost
+//  3. routes.go: the request gets the current configuration (load.go) and its route. If it has no route, or if a backend might
+//     route it or read its key differently, the proxy responds itself, under the global policy.
+//  4. Package httplimit applies the policies of the route; grpc.go writes rejections of gRPC calls. The exchange holds the cost
 //     that the backend reports (cost.go).
 //  5. forward.go: a ReverseProxy forwards the request; answers.go turns failures of backends into responses. WebSocket
 //     connections stay limited (upgrade.go).
