@@ -82,14 +82,14 @@ func (s subscribing) Subscribe(ctx context.Context, channel string, f func()) (f
 	return stop, err
 }
 
-// answered is a store that keeps the errors of scripts.
-type answered struct {
+// failing is a store that keeps the errors of scripts.
+type failing struct {
 	redislimit.Store
 
 	failures chan error
 }
 
-func (s answered) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+func (s failing) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
 	reply, err := s.Store.Run(ctx, script, keys, args...)
 	if err != nil {
 		s.failures <- err
@@ -109,7 +109,7 @@ func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	w.Refund(lease)
 	options := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
 	failures := make(chan error, 100)
-	o.Store = answered{store, failures}
+	o.Store = failing{store, failures}
 	here := concurrency(t, o, options)
 	results := make(chan error, 1)
 	o.Store = subscribing{store, results}

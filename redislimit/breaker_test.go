@@ -82,7 +82,7 @@ func TestAPanicOfTheClient(t *testing.T) {
 	}
 }
 
-// All limiters on a store share what one of them finds out: that the store is unreachable, and that it is back. Each limiter's
+// All limiters on a store learn from the calls of one of them that the store is unreachable, and that it is back. Each limiter's
 // OnState is called once.
 func TestOneBreakerPerStore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -144,7 +144,7 @@ func (req *request) rejection() core.Lease {
 	return core.Fail(err).With(req.appendMetadata(m)...)
 }
 
-// appendMetadata appends the metadata that every lease has, and what was left after the decision.
+// appendMetadata appends the metadata that every lease has, and the permits that were left after the decision.
 func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
 	m = append(req.limits.appendMetadata(m, req.result.window), core.Remaining.With(min(req.result.left, req.limits.limit)))
 	if req.limits.rate() {

@@ -76,7 +76,7 @@ func (p *pipeline) deliverRequestsLocked(c *call, now time.Time) (served int) {
 	return served
 }
 
-// learnLocked remembers what the reply says about the limit.
+// learnLocked remembers the state of the limit that the reply reports.
 func (p *pipeline) learnLocked(c *call, now time.Time) {
 	e := p.e
 	r, m := &c.reply, &e.memory

@@ -27,7 +27,7 @@
 // A concurrency lease is renewed while it is held. If it cannot be renewed, it is lost, and other
 // processes may take its permits. [Context] ends before that.
 //
-// What a process remembers can delay a grant but never allows an extra one. If another process
+// The memory of a process can delay a grant but never allows an extra one. If another process
 // returns permits, by Settle, Refund or Reset, this process may notice only when the RetryAfter of a
 // rejection is over. It notices after a minute if a calendar window lasts longer than that.
 //
@@ -35,16 +35,16 @@
 //
 // A limiter is an engine (engine.go), which has three components under one mutex:
 //
-//   - The pipeline (pipeline.go, deliver.go) collects requests for permits and all other operations for the next call of the
-//     store, makes one call at a time, and distributes the results. wire.go encodes and decodes them.
+//   - The pipeline (pipeline.go, send.go, deliver.go) collects requests for permits and all other operations for the next call of
+//     the store, makes one call at a time, and distributes the results. wire.go encodes and decodes them.
 //   - The queue (queue.go, listener.go) holds the waiters of this process: Acquires that the store refused. Only its head has a
 //     timer. A listener subscribes to releases by other processes.
 //   - The keeper (keeper.go, lease.go) holds the concurrency leases. It renews them, and releases leases that may have been
 //     granted although the reply was lost. It can do so because the holder chooses a lease's id.
 //
-// Before the store is asked, a request is decided by what is remembered: a forecast of when permits come back and the latest
+// Before the store is asked, a request may be decided from memory: by a forecast of when permits come back and the latest
 // refusal (memory.go, forecast.go), and prefetched permits (prefetch.go). All limiters on a store share a breaker (breaker.go),
-// which bounds each call in time and opens when the store does not reply.
+// which opens when the store does not reply.
 //
 // A script performs all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
 // integers. lua/README.md explains how much a settlement may return. A window stores the instants at which permits come back.

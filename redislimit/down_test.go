@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// deafMute is an answer that comes later than the context ends.
+// deafMute is a reply that comes long after the context has ended.
 func deafMute(context.Context, func() ([]int64, error)) ([]int64, error) {
 	time.Sleep(time.Minute)
 	return nil, errGone
@@ -30,13 +30,13 @@ var perSecond = core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, Reple
 // matches the client's error, but never context.DeadlineExceeded, which stands for the caller's deadline.
 func TestUnavailableDecidesInTime(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	fails := func(err error) answer {
+	fails := func(err error) reply {
 		return func(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, err }
 	}
 	for name, c := range map[string]struct {
-		answer answer
-		says   string
-		is     error
+		reply reply
+		says  string
+		is    error
 	}{
 		"refuses":                {fails(dial), dial.Error(), syscall.ECONNREFUSED},
 		"client times out":       {fails(os.ErrDeadlineExceeded), "i/o timeout", os.ErrDeadlineExceeded},
@@ -58,7 +58,7 @@ func TestUnavailableDecidesInTime(t *testing.T) {
 							o.Store = ready{s.store}
 						}
 						l := bucket(t, o, perSecond)
-						s.store.answer(c.answer)
+						s.store.answer(c.reply)
 						for i := range 5 {
 							start := time.Now()
 							var lease core.Lease

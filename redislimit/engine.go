@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// engine is the part that the four limiters share. A request is decided by what is remembered (memory.go), or the pipeline
+// engine is the part that the four limiters share. A request is decided from memory (memory.go), or the pipeline
 // asks the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
 type engine struct {
 	shared  StoreOptions // with its defaults; its Store is nil in a zero value

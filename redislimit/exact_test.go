@@ -170,7 +170,7 @@ func (w *twins) giveBack() {
 		g.local.Release()
 		g.remote.Release()
 	} else {
-		w.grants = slices.Delete(w.grants, i, i+1) // the store forgets a window of which all was given back
+		w.grants = slices.Delete(w.grants, i, i+1) // the store forgets a window when all its permits are returned
 		w.local.Refund(g.local)
 		w.remote.Refund(g.remote)
 	}
@@ -241,7 +241,7 @@ func up(v any) any {
 	return v
 }
 
-// errorOf returns what can be compared of an error.
+// errorOf returns the part of an error that can be compared.
 func (w *twins) errorOf(l core.Lease) any {
 	if r := new(core.RejectedError); errors.As(l.Err(), &r) {
 		c := *r
@@ -358,7 +358,7 @@ func TestUpdateOfABucket(t *testing.T) {
 		lease = takes(t, l, 1) // and prefetches 2
 		require.Equal(t, 2, other.Available())
 		update(10, time.Hour)
-		require.Equal(t, 2, l.Available(), "what was prefetched is not spent at another rate")
+		require.Equal(t, 2, l.Available(), "prefetched permits are not spent at another rate")
 		takes(t, l, 1)
 		l.Refund(lease)
 		require.Equal(t, 1, l.Available(), "a lease from before another rate returns nothing")

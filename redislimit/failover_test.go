@@ -3,7 +3,9 @@
 package redislimit_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -32,6 +34,89 @@ func replicated(t *testing.T, primary *realserver.Server) {
 	n, err := conn.Wait(t.Context(), 1, time.Minute).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
+}
+
+// switched returns a store whose client dials whichever server the address names.
+func switched(t *testing.T, addr *atomic.Pointer[string]) redislimit.Store {
+	t.Helper()
+	c := goredisclient.NewClient(&goredisclient.Options{
+		Addr: "switched", DisableIdentity: true, DialerRetries: 1,
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, *addr.Load())
+		},
+	})
+	t.Cleanup(func() { c.Close() })
+	return goredis.New(c)
+}
+
+func token(t *testing.T, l core.Lease) uint64 {
+	t.Helper()
+	n, ok := redislimit.FencingToken.From(l)
+	require.True(t, ok)
+	return n
+}
+
+// What the new primary does not know of passes again, and no more than that: here all that
+// was granted between the replica's last write and the primary's end.
+func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
+	t.Parallel()
+	for _, program := range realserver.Programs(t) {
+		t.Run(filepath.Base(program), func(t *testing.T) {
+			t.Parallel()
+			const limit, leases = 100, 4
+			primary := realserver.Start(t, program)
+			replica := realserver.Replica(t, program, primary)
+			var addr atomic.Pointer[string]
+			addr.Store(&primary.Addr)
+			o := redislimit.StoreOptions{Store: switched(t, &addr), Key: "rate", Timeout: patient, Prefetch: 1, TTL: 9 * time.Second}
+			rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+			o.Key = "leases"
+			held := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: leases})
+			waiting := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: leases, QueueLimit: leases})
+
+			takes(t, rate, 40)
+			kept := takes(t, held, 2)
+			keptCtx := redislimit.Context(t.Context(), kept)
+			replicated(t, primary)
+			promoted := replica.Client()
+			defer promoted.Close()
+			require.NoError(t, promoted.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
+			takes(t, rate, 10)
+			lost := takes(t, held, 1)
+			lostCtx := redislimit.Context(t.Context(), lost)
+			waiter := make(chan error, 1)
+			go func() {
+				lease, err := waiting.Acquire(t.Context(), leases)
+				lease.Release()
+				waiter <- err
+			}()
+			require.Eventually(t, func() bool { return waiting.Statistics().Queued == leases }, patient, time.Millisecond)
+
+			primary.Kill()
+			addr.Store(&replica.Addr)
+			require.Eventually(t, func() bool { return rate.TryAcquire(1).Acquired() }, 2*patient, 20*time.Millisecond)
+			require.Equal(t, limit-40-1, rate.Available(), "40 are known, 10 are not")
+			takes(t, rate, limit-40-1)
+			refuses(t, rate, 1)
+
+			var again core.Lease // with the lost one, one more than the limit until its holder renews it
+			require.Eventually(t, func() bool {
+				again = held.TryAcquire(leases - 2)
+				return again.Acquired()
+			}, 2*patient, 20*time.Millisecond)
+			refuses(t, held, 1)
+			require.Greater(t, token(t, again), token(t, lost))
+			<-lostCtx.Done()
+			require.Equal(t, redislimit.ErrLeaseLost, context.Cause(lostCtx))
+			require.NoError(t, keptCtx.Err())
+			lost.Release()
+			require.Zero(t, held.Available(), "it has nothing to return")
+			kept.Release()
+			again.Release()
+			require.NoError(t, <-waiter)
+		})
+	}
 }
 
 // failover is a primary under load, its replica, and the sentinel that a client asks.
@@ -97,7 +182,7 @@ func (f *failover) build(t *testing.T, store redislimit.Store, budget, ttl time.
 func (f *failover) test(t *testing.T) {
 	t.Helper()
 	for range 3 { // as of three processes
-		rate, leases := f.build(t, f.store, 0, 5*time.Second) // an answer or a release that is lost is over after that
+		rate, leases := f.build(t, f.store, 0, 5*time.Second) // a lease whose reply or release is lost ends after that
 		f.rates, f.leases = append(f.rates, rate), append(f.leases, leases)
 	}
 	_, holder := f.build(t, f.store, patient, time.Minute)
@@ -149,7 +234,7 @@ func (f *failover) test(t *testing.T) {
 	ended.Wait()
 
 	after := f.granted.Load() - before
-	require.LessOrEqual(t, after, failoverRate-known, "what the new primary knows of is not granted again")
+	require.LessOrEqual(t, after, failoverRate-known, "permits that the new primary knows to be taken are not granted again")
 	require.LessOrEqual(t, f.most.Load(), int64(failoverLeases))
 	f.tokensGrow(t)
 	require.NoError(t, keptCtx.Err(), "a lease that was replicated lives on")

@@ -102,8 +102,8 @@ func TestARefundToAnImmenseBucket(t *testing.T) {
 func TestStatisticsAsksRarely(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
-		for i, answer := range []answer{nil, gone, hangs} {
-			s.store.answer(answer)
+		for i, r := range []reply{nil, gone, hangs} {
+			s.store.answer(r)
 			for range 10 {
 				go l.Statistics()
 			}
@@ -333,7 +333,7 @@ func TestRefundAfterTheServersClockWentBack(t *testing.T) {
 			require.Equal(t, 1, l.Available(), name)
 			s.redis.SetTime(now)
 			takes(t, l, 1)
-			s.redis.SetTime(now.Add(2501 * time.Millisecond)) // what was taken early is back
+			s.redis.SetTime(now.Add(2501 * time.Millisecond)) // the permits that were taken early are back
 			takes(t, l, l.Available())
 			l.Refund(early)
 			require.Zero(t, l.Available(), name)

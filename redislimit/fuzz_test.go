@@ -31,7 +31,7 @@ func (s *bytesSource) Uint64() uint64 {
 	return v<<48 | v<<24 | v // some read the upper bits, others the lower ones
 }
 
-// FuzzDecidesAsCore does what the bytes say to a limiter of each kind, and to one of core.
+// FuzzDecidesAsCore performs the operations of the bytes on a limiter of each kind, and on one of core.
 func FuzzDecidesAsCore(f *testing.F) {
 	f.Add(byte(0), []byte("take, wait, sleep"))
 	f.Add(byte(1), []byte{1, 2, 3, 4, 250, 251, 252, 253, 254, 255, 0, 0, 128, 128, 7, 7, 64, 64, 99, 1})
@@ -55,7 +55,7 @@ func FuzzDecidesAsCore(f *testing.F) {
 	})
 }
 
-// liar is a store whose answers are whatever the fuzzer likes.
+// liar is a store whose replies are numbers of the fuzzer.
 type liar struct{ numbers []int64 }
 
 func (s *liar) Run(_ context.Context, _ *redislimit.Script, _ []string, args ...int64) ([]int64, error) {
@@ -72,8 +72,7 @@ func (*liar) Subscribe(context.Context, string, func()) (func(), error) {
 	return nil, errors.ErrUnsupported
 }
 
-// FuzzReply has a server answer as no script does: whatever it says, a decision is a decision,
-// and nothing is told that can't be.
+// FuzzReply has a server reply as no script does. A decision is still a decision, and no lease reports an impossible number.
 func FuzzReply(f *testing.F) {
 	add := func(kind byte, replies ...[]int64) {
 		var all []byte

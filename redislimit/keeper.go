@@ -37,8 +37,8 @@ type pending struct {
 }
 
 const (
-	maxMisses = 3  // of a lease that is not known; by then a server that replies has read what was sent before
-	maxTTLs   = 10 // how long a server may stand still and then execute what was sent before
+	maxMisses = 3  // of a lease that is not known; by then a server that replies has read all that was sent before
+	maxTTLs   = 10 // how long a server may stand still and then execute earlier requests
 )
 
 // nameLocked gives a request for permits of a concurrency limiter the id of the lease that the next call asks for.

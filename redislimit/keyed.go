@@ -98,7 +98,7 @@ func (k *Keyed) Settle(l core.Lease, permits int) core.Lease {
 // Refund returns the permits of a grant that was not used. It is Settle to zero permits.
 func (k *Keyed) Refund(l core.Lease) { k.Settle(l, 0) }
 
-// Close ends every wait with [core.ErrClosed], returns what was prefetched, and fails all requests from then on.
+// Close ends every wait with [core.ErrClosed], returns prefetched permits, and fails all later requests.
 func (k *Keyed) Close() error {
 	var all sync.WaitGroup
 	for _, l := range k.close() {

@@ -70,7 +70,7 @@ func TestALeaseIsLost(t *testing.T) {
 		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(redislimit.Context(t.Context(), l)), "lost before")
 		s.store.answer(nil)
 		l.Release()
-		require.Zero(t, b.Available(), "what another holds stays held")
+		require.Zero(t, b.Available(), "permits that another process holds stay held")
 		token, ok := redislimit.FencingToken.From(l)
 		require.True(t, ok)
 		next, _ := redislimit.FencingToken.From(theirs)

@@ -2,7 +2,7 @@ package redislimit
 
 import "time"
 
-// memory is what a limiter remembers of the store's replies, so that it needs fewer calls. The engine's mutex guards it.
+// memory remembers the store's replies, so that the limiter needs fewer calls. The engine's mutex guards it.
 type memory struct {
 	at       time.Time // of the latest reply; zero if there was none
 	left     int       // permits that were available then
@@ -41,7 +41,7 @@ func (m *memory) availableAt(n int, now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	in := m.forecast.availableIn(m.since(now), n)
-	if in == never && m.refuses(n, now) { // it is later than what the store reports
+	if in == never && m.refuses(n, now) { // it is later than the instants that the store reports
 		return m.refusal.until, true
 	}
 	return later(m.at, in), in != never

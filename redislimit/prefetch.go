@@ -14,7 +14,7 @@ type prefetch struct {
 	spent  bool        // some were spent since the timer was set
 	used   int64       // permits that requests took since the latest call
 	called time.Time   // when the latest call was sent
-	timer  *time.Timer // returns what is unused; nil if nothing was prefetched
+	timer  *time.Timer // returns unused permits; nil if none were prefetched
 	unused bool        // the next call returns them
 }
 
@@ -76,7 +76,7 @@ func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) 
 	return int64(math.Min(float64(used)*float64(prefetchFor)/float64(max(passed, 1)), share))
 }
 
-// prefetchedLocked makes what a call prefetched available to the next requests.
+// prefetchedLocked makes the permits that a call prefetched available to the next requests.
 func (e *engine) prefetchedLocked(c *call, got result) {
 	p := &e.memory.prefetch
 	ends := got.reset

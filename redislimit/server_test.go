@@ -35,7 +35,7 @@ type server struct {
 	redis  *miniredis.Miniredis
 	client *redis.Client
 	store  *counting
-	plain  redislimit.Store // the same, past what store is told to answer
+	plain  redislimit.Store // the same, without the other replies
 }
 
 func newServer() *server {
@@ -67,36 +67,36 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// answer answers a call of the store; next makes the call.
-type answer = func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
+// reply replies to a call in the store's place; next makes the call.
+type reply = func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
 
 var errGone = errors.New("gone")
 
-// gone is the answer of a store that is unreachable.
+// gone is the reply of a store that is unreachable.
 func gone(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, errGone }
 
-// lost is an answer that is lost.
+// lost is a reply that is lost.
 func lost(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
 	_, _ = next()
 	return nil, errGone
 }
 
-// hangs is an answer that comes when the context ends.
+// hangs is a reply that comes when the context ends.
 func hangs(ctx context.Context, _ func() ([]int64, error)) ([]int64, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// delayed returns an answer to a call that takes d to reach the store.
-func delayed(d time.Duration) answer {
+// delayed returns a reply to a call that takes d to reach the store.
+func delayed(d time.Duration) reply {
 	return func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
 		time.Sleep(d)
 		return next()
 	}
 }
 
-// lagging returns an answer that takes d to come back.
-func lagging(d time.Duration) answer {
+// lagging returns a reply that takes d to come back.
+func lagging(d time.Duration) reply {
 	return func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
 		got, err := next()
 		time.Sleep(d)
@@ -104,16 +104,16 @@ func lagging(d time.Duration) answer {
 	}
 }
 
-// counting is a store that counts what it is asked, and can be told what to answer.
+// counting is a store that counts its calls, and may reply in another way.
 type counting struct {
 	redislimit.Store
 
 	runs atomic.Int64
 	mu   sync.Mutex
-	run  answer
+	run  reply
 }
 
-func (c *counting) answer(f answer) {
+func (c *counting) answer(f reply) {
 	c.mu.Lock()
 	c.run = f
 	c.mu.Unlock()

@@ -49,7 +49,7 @@ func TestSettleIsForAllProcesses(t *testing.T) {
 				require.Equal(t, 10, a.Available())
 				takes(t, b, 4)
 				a.Refund(lease)
-				require.Equal(t, 6, b.Available(), "a lease from before a Reset gives nothing back")
+				require.Equal(t, 6, b.Available(), "a lease from before a Reset returns nothing")
 			})
 		})
 	}
@@ -68,7 +68,7 @@ func TestSettleIsForAllProcesses(t *testing.T) {
 			require.NoError(t, ctx.Err(), "the first lease is spent")
 			waiting := ask(t.Context(), b, 9)
 			settled = a.Settle(settled, 1)
-			require.NoError(t, <-waiting.over, "served by what another process gave back")
+			require.NoError(t, <-waiting.over, "served by the permits that another process returned")
 			time.Sleep(2 * time.Minute)
 			require.Zero(t, b.Available(), "the settled lease is renewed")
 			settled.Release()
@@ -88,13 +88,13 @@ func TestSettleIsForAllProcesses(t *testing.T) {
 // permits from its next renewal on.
 func TestSettleWhileTheStoreIsUnreachable(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		for _, answer := range []answer{gone, hangs} {
+		for _, r := range []reply{gone, hangs} {
 			for _, kind := range []string{"bucket", "fixed", "sliding"} {
 				s.redis.FlushAll()
 				l := ofKind(t, kind, s.shared("key"), 10)
 				cheap, dear := takes(t, l, 3), takes(t, l, 3)
 				start := time.Now()
-				s.store.answer(answer)
+				s.store.answer(r)
 				cheap, dear = l.Settle(cheap, 1), l.Settle(dear, 5)
 				require.LessOrEqual(t, time.Since(start), 100*time.Millisecond)
 				s.store.answer(nil)
@@ -105,7 +105,7 @@ func TestSettleWhileTheStoreIsUnreachable(t *testing.T) {
 			o.TTL = time.Second
 			c := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 10})
 			lease := takes(t, c, 6)
-			s.store.answer(answer)
+			s.store.answer(r)
 			lease = c.Settle(lease, 2)
 			s.store.answer(nil)
 			require.Equal(t, 4, c.Available())
@@ -135,7 +135,7 @@ func TestSettleOfWhatHoldsNothing(t *testing.T) {
 		dear = l.Settle(dear, 1)
 		require.Equal(t, 3, l.Available())
 		l.Refund(dear)
-		require.Equal(t, 3, l.Available(), "what was charged is returned already")
+		require.Equal(t, 3, l.Available(), "the charged permits are returned already")
 	})
 }
 

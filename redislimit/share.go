@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Limiter is what the limiters of this package have in common.
+// Limiter has the methods that all limiters of this package have.
 type Limiter interface {
 	core.Limiter
 	core.Reporter

@@ -38,7 +38,7 @@ func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
 		s.store.answer(nil)
 		takes(t, l, 1)
 		s.store.answer(hangs)
-		require.EqualError(t, l.TryAcquire(1).Err(), "redislimit: the store is unreachable: no answer within 50ms", "it has answered since")
+		require.EqualError(t, l.TryAcquire(1).Err(), "redislimit: the store is unreachable: no answer within 50ms", "it has replied since")
 	})
 }
 
@@ -107,7 +107,7 @@ func TestACallOutlastsItsDecision(t *testing.T) {
 type paused struct {
 	redislimit.Store
 
-	pause atomic.Int64 // nanoseconds; 0: it answers
+	pause atomic.Int64 // nanoseconds; 0: it replies
 }
 
 func (p *paused) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
@@ -173,7 +173,7 @@ func TestReleasesOfLostRepliesBackOff(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
 		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-			_, _ = next() // the answer is lost
+			_, _ = next() // the reply is lost
 			s.store.answer(gone)
 			return nil, errGone
 		})
@@ -233,7 +233,7 @@ func TestTheBackoffOfReleasesStartsAgain(t *testing.T) {
 		lose()
 		time.Sleep(3 * time.Second)
 		s.store.answer(nil)
-		time.Sleep(4 * time.Second) // there is an answer 6.3 seconds after the loss
+		time.Sleep(4 * time.Second) // there is a reply 6.3 seconds after the loss
 		lose()
 		runs := s.store.runs.Load()
 		time.Sleep(100*time.Millisecond - 1)

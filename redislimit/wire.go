@@ -30,29 +30,29 @@ const (
 
 // stamp is the state of a rate limiter right after a grant, for the script; lua/README.md explains it.
 type stamp struct {
-	at      int64 // a bucket's latest tick, or the instant at which what was taken from a window comes back
+	at      int64 // a bucket's latest tick, or the instant at which a window's permits come back
 	missing int64 // tokens of a bucket
 	version int64
 }
 
-// result is what a script reports for one operation or request.
+// result is a script's result of one operation or request.
 type result struct {
 	done  int64 // 1, or how many permits; 0 if it was refused
 	left  int   // permits available after it
 	reset int64 // microseconds until all permits are back
-	retry int64 // microseconds until what was refused could be granted; 0 if that is not known
+	retry int64 // microseconds until a refused request could be granted; 0 if that is not known
 	stamp stamp // of a rate limiter's grant
 	token int64 // of a concurrency lease
 
 	window int64 // length of a calendar window in microseconds; 0 means the current one
 }
 
-// reply is what a script returns to a call.
+// reply is a script's reply to a call.
 type reply struct {
 	conflict kind     // the kind of limit that the key holds instead; 0 if it holds the right one
 	now      int64    // the server's instant
 	ends     int64    // microseconds until the window's segment ends
-	back     int64    // the instant at which what is taken from a window now comes back
+	back     int64    // the instant at which permits that are taken from a window now come back
 	version  int64    // of a window
 	window   int64    // length of a calendar window in microseconds
 	forecast forecast // when permits come back
@@ -75,7 +75,7 @@ const (
 	maxNumber = 1<<53 - 1
 )
 
-// limiterArgs appends what the script takes before the operations. at is approximately the server's time.
+// limiterArgs appends the script's arguments before the operations. at is approximately the server's time.
 func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 	switch l.kind {
 	case kindBucket:
@@ -216,7 +216,7 @@ func (c *call) decodeResults(rest []int64) {
 	}
 }
 
-// result returns the result that has the four numbers: what was done, the permits that are taken or missing after it, and
+// result returns the result that has the four numbers: how much was done, the permits that are taken or missing after it, and
 // two that depend on the kind. The forecast then starts after it.
 func (r *reply) result(n [resultLen]int64) result {
 	f := &r.forecast

@@ -59,7 +59,7 @@ func (v *visit) fill(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatu
 	}
 	s.LimitRemaining = saturated(uint64(max(v.remains, 0)))
 	reset := v.reset
-	if v.limit.Unit != 0 { // whole seconds, as the reference has them
+	if v.limit.Unit != 0 { // whole seconds, as in envoyproxy/ratelimit
 		reset = (reset + time.Second - 1).Truncate(time.Second)
 	}
 	s.DurationUntilReset = durationpb.New(max(reset, 0))
@@ -87,8 +87,8 @@ func headers(statuses []*ratelimit.RateLimitResponse_DescriptorStatus) []*config
 	}
 }
 
-// dynamicMetadata returns what the reference's has: the violations of rules with quota_mode, and the metadata of the
-// descriptors that pass. It returns nil if no descriptor has such a rule.
+// dynamicMetadata returns the same as that of envoyproxy/ratelimit: the violations of rules with quota_mode, and the metadata of
+// the descriptors that pass. It returns nil if no descriptor has such a rule.
 func (d *decision) dynamicMetadata() *structpb.Struct {
 	fields := make(map[string]*structpb.Value)
 	var violations []*structpb.Value

@@ -38,7 +38,7 @@ type node struct {
 	entry
 	metadata *structpb.Struct
 	below    map[string]*branch // by key
-	names    map[string]bool    // of the descriptors below, as the reference names them; each name is unique
+	names    map[string]bool    // of the descriptors below, as envoyproxy/ratelimit names them; each name is unique
 	rule     *ruleConfig        // nil means no limit
 }
 
@@ -74,7 +74,7 @@ type pattern struct {
 	parts []string // of the value, between the asterisks
 }
 
-// matches reports whether a value begins with the first part, ends with the last, and has the others between them in order.
+// matches reports whether a value starts with the first part, ends with the last, and has the others between them in order.
 func (p pattern) matches(value string) bool {
 	last := len(p.parts) - 1
 	rest, ok := strings.CutPrefix(value, p.parts[0])
@@ -101,14 +101,14 @@ func (c Config) Domains() []string {
 	return names
 }
 
-// Warnings returns a [*Fault] for each key that has no effect where it stands. The reference ignores such keys silently.
+// Warnings returns a [*Fault] for each key that has no effect where it stands. envoyproxy/ratelimit ignores such keys silently.
 func (c Config) Warnings() []error { return slices.Clone(c.warnings) }
 
-// Fault is an error in a file: where it is, and what is expected there. [Load] and [Parse] return all faults, joined;
+// Fault is an error in a file: its place, and what is expected there. [Load] and [Parse] return all errors, joined;
 // [errors.As] finds the first.
 type Fault = yamlconf.Fault //nolint:errname // as there
 
-// Load reads files, and those files of directories whose names end in .yaml, .yml or .json and do not begin with a dot, in the
+// Load reads files, and those files of directories whose names end in .yaml, .yml or .json and do not start with a dot, in the
 // order of their names. It returns all errors, joined; each error in the content of a file is a [*Fault]. Two files of one
 // domain are an error.
 func Load(files ...string) (Config, error) { return load(files, false) }
@@ -169,7 +169,7 @@ func filesOf(names []string) (files []string, err error) {
 	return files, nil
 }
 
-// Parse reads the text of one file. The name is for the faults.
+// Parse reads the text of one file. The name is for the errors.
 func Parse(file string, text []byte) (Config, error) {
 	var c Config
 	if err := c.add(file, text, false); err != nil {
@@ -303,7 +303,7 @@ func (n *node) add(child *node) {
 	case exact:
 		b.exact[child.value] = child
 	case wildcard:
-		b.exact[child.value] = child // as in the reference, a value that is the pattern itself finds it first
+		b.exact[child.value] = child // as in envoyproxy/ratelimit, a value that is the pattern itself finds it first
 		b.wildcards = append(b.wildcards, pattern{child, strings.Split(child.value, "*")})
 	case anything:
 		b.any = child
@@ -327,7 +327,7 @@ func (n *node) find(key, value string) (found *node, compared int) {
 	return b.any, len(b.wildcards)
 }
 
-// name returns the entry as the reference names it.
+// name returns the entry as envoyproxy/ratelimit names it.
 func (e entry) name() string {
 	if e.value == "" {
 		return e.key

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
-// A file is accepted (want is "") or rejected with FILE:LINE:COLUMN: and what was expected.
+// A file is accepted (want is "") or rejected with FILE:LINE:COLUMN: and the text that was expected.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	const limit = "rate_limit: {unit: minute, requests_per_unit: 5}"

@@ -178,13 +178,13 @@ func (d *decision) decide(ctx context.Context) error {
 
 var errLate = errors.New("no reply within the Timeout")
 
-// chore is what is left to do at a limiter. It returns the time until the limiter is reset, or 0 if that has not changed.
+// chore is work that is left to do at a limiter. It returns the time until the limiter is reset, or 0 if that has not changed.
 type chore struct {
 	of *visit
 	do func() (reset time.Duration)
 }
 
-// finish returns what is not to be kept, and takes what is left of limits. left is the error of a client that has left.
+// finish returns the hits that are not to be kept, and drains limits. left is the error of a client that has disconnected.
 func (d *decision) finish(ctx context.Context, left error) {
 	var chores []chore
 	for i := len(d.visits) - 1; i >= 0; i-- {
@@ -305,7 +305,7 @@ func (v *visit) finish(d *decision) (do func() time.Duration) {
 		}
 		c.givenBack.Add(v.hits)
 	case v.outcome == granted && d.over:
-		v.remains += number(v.hits) // what it was before
+		v.remains += number(v.hits) // the number before the request
 		do = v.take.refund
 	case v.outcome == granted:
 		c.granted.Add(v.hits)

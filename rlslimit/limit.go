@@ -35,7 +35,7 @@ func unitOf(name string) (timeUnit, bool) {
 	return timeUnit(n), ok && n != 0
 }
 
-// allowance is what a rule allows: a number of requests in a window that begins with the clock's unit and lasts one or
+// allowance is the limit of a rule: a number of requests in a window that starts with the clock's unit and lasts one or
 // several of them, or what package spec reads. It is comparable.
 type allowance struct {
 	Requests   uint32 // 0: it bans
@@ -51,7 +51,7 @@ var longestOf = map[timeUnit]time.Duration{
 	month: 31 * 24 * time.Hour, year: 366 * 24 * time.Hour,
 }
 
-// anchorOf returns an instant at which windows of a unit begin: the Unix epoch, or the first Monday after it.
+// anchorOf returns an instant at which windows of a unit start: the Unix epoch, or the first Monday after it.
 func anchorOf(u timeUnit) time.Time {
 	if u == week {
 		return time.Date(1970, time.January, 5, 0, 0, 0, 0, time.UTC)
@@ -134,7 +134,7 @@ func (l allowance) perUnit() uint32 {
 	return saturated(uint64(l.spec.Permits))
 }
 
-// inUnits returns a limit of package spec in the largest unit that measures its time. What is no whole number of
+// inUnits returns a limit of package spec in the largest unit that measures its time. A time that is no whole number of
 // seconds is rounded up.
 func (l allowance) inUnits() (requests uint32, unit timeUnit, multiplier uint32) {
 	requests = saturated(uint64(l.spec.Permits))

@@ -16,14 +16,14 @@ type reader struct {
 	warnings []error
 }
 
-// referenceKeys are those that the reference accepts anywhere.
-var referenceKeys = []string{
+// upstreamKeys are those that envoyproxy/ratelimit accepts anywhere.
+var upstreamKeys = []string{
 	"domain", "key", "value", "descriptors", "rate_limit", "unit", "requests_per_unit", "unlimited", "shadow_mode", "quota_mode",
 	"name", "replaces", "detailed_metric", "value_to_metric", "share_threshold", "metadata",
 }
 
-// fields returns the values of a mapping by its keys, which must be known. A key that the reference knows, but not here, is
-// ignored with a warning, as the reference ignores it. The zero Node stands for a key that is not there: it is null.
+// fields returns the values of a mapping by its keys, which must be known. A key that envoyproxy/ratelimit knows, but not here, is
+// ignored with a warning, as envoyproxy/ratelimit ignores it. The zero Node stands for a key that is not there: it is null.
 func (r *reader) fields(n yamlconf.Node, what string, known ...string) map[string]yamlconf.Node {
 	f := make(map[string]yamlconf.Node, len(known))
 	for _, p := range n.Pairs(what) {
@@ -32,7 +32,7 @@ func (r *reader) fields(n yamlconf.Node, what string, known ...string) map[strin
 			p.At.Fault("config error, key is not of type string: %s", p.Key)
 		case slices.Contains(known, p.Key):
 			f[p.Key] = p.Value
-		case slices.Contains(referenceKeys, p.Key):
+		case slices.Contains(upstreamKeys, p.Key):
 			r.warnings = append(r.warnings, yamlconf.NewFault(r.file, p.At.Place(), "%s has no %q: it is ignored", what, p.Key))
 		default:
 			slices.Sort(known)
@@ -58,7 +58,7 @@ func maps(n yamlconf.Node, what string) (items []yamlconf.Node) {
 	return items
 }
 
-// text reads a text. A fraction is refused, because the reference may print it in another way than the file does.
+// text reads a text. A fraction is refused, because envoyproxy/ratelimit may print it in another way than the file does.
 func text(n yamlconf.Node, what string) string {
 	switch {
 	case n.IsNull():

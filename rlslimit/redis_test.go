@@ -275,7 +275,8 @@ func (g *gate) pass() {
 	}
 }
 
-// A request takes one round trip, however many descriptors it has. What the store grants after the client has left is returned.
+// A request takes one round trip, however many descriptors it has. Permits that the store grants after the client has disconnected
+// are returned.
 func TestOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)

@@ -16,8 +16,8 @@ import (
 // ruleConfig is a limit with the entries that lead to it.
 type ruleConfig struct {
 	path       []entry
-	name       string // key1_value1.subkey1, as the reference has it
-	id         string // the same, but different for different paths, with what decides which requests share a limiter
+	name       string // key1_value1.subkey1, as envoyproxy/ratelimit has it
+	id         string // the same, but unique to the path, with the marks of entries whose values have limiters of their own
 	limit      allowance
 	byLimit    bool                                   // an override's: the limit is in the key
 	current    *ratelimit.RateLimitResponse_RateLimit // the limit as responses have it; nil if it is unlimited or in the key
@@ -48,7 +48,7 @@ func (rc *ruleConfig) readSpec(n yamlconf.Node) {
 	rc.limit, rc.unlimited = allowance{spec: l}, l.Kind == spec.Unlimited
 }
 
-// readRateLimit reads a limit as the reference has it.
+// readRateLimit reads a limit as envoyproxy/ratelimit has it.
 func (rc *ruleConfig) readRateLimit(r *reader, n yamlconf.Node) {
 	f := r.fields(n, "rate_limit", "unit", "unit_multiplier", "requests_per_unit", "unlimited", "name", "replaces")
 	unit := text(f["unit"], "unit")
@@ -89,7 +89,7 @@ func (rc *ruleConfig) readReplaces(r *reader, n yamlconf.Node) {
 	}
 }
 
-// describe sets what follows from the path and the limit.
+// describe sets the fields that follow from the path and the limit.
 func (rc *ruleConfig) describe(path []entry) {
 	rc.path, rc.name = path, nameOf(path)
 	var id strings.Builder

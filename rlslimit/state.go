@@ -22,7 +22,7 @@ type Rule struct {
 	Overflowed uint64           // requests that found no room, and shared the limiter of a group
 }
 
-// Counts are the hits of a rule since it exists, by what was decided about them.
+// Counts are the hits of a rule since it exists, by decision.
 type Counts struct {
 	Granted    uint64
 	Rejected   uint64 // over the limit

@@ -3,7 +3,7 @@
 //	go -C bench/rls run .
 //
 // It builds both, and a stub that always says OK, which is what grpc-go can do here. A client of one connection asks with 1, 16, 64
-// and 256 callers at a time. The servers take turns, and what is told is the median of the rounds. With redis-server in PATH
+// and 256 callers at a time. The servers take turns, and the program prints the median of the rounds. With redis-server in PATH
 // both share it; then it is stopped (SIGSTOP), and the time of each response is reported.
 package main
 
@@ -43,7 +43,7 @@ var (
 	during   = flag.Duration("time", 2*time.Second, "how long, each time")
 	users    = flag.Int("users", 1000, "different values")
 	only     = flag.Int("callers", 0, "at a time; 0: 1, 16, 64 and 256")
-	onlyStop = flag.Bool("stop", false, "only what happens while Redis is stopped")
+	onlyStop = flag.Bool("stop", false, "measure only while Redis is stopped")
 )
 
 func main() {
@@ -94,7 +94,7 @@ func run() error {
 
 // compare asks the servers in turn.
 func compare(ctx context.Context, servers []*target) {
-	fmt.Printf("%-14s %8s %12s %10s %10s %12s\n", "server", "callers", "answers/s", "p50", "p99", "of reference")
+	fmt.Printf("%-14s %8s %12s %10s %10s %12s\n", "server", "callers", "responses/s", "p50", "p99", "of reference")
 	each := []int{1, 16, 64, 256}
 	if *only > 0 {
 		each = []int{*only}
@@ -128,14 +128,14 @@ func stopped(ctx context.Context, redis *exec.Cmd, servers []*target) error {
 			continue
 		}
 		var slowest time.Duration
-		answered, lost := 0, 0
+		replies, lost := 0, 0
 		for range 200 {
-			begin := time.Now()
+			start := time.Now()
 			one, cancel := context.WithTimeout(ctx, 2*time.Second)
 			_, err := s.client.ShouldRateLimit(one, request(rand.IntN(*users)))
 			cancel()
-			if slowest = max(slowest, time.Since(begin)); err == nil {
-				answered++
+			if slowest = max(slowest, time.Since(start)); err == nil {
+				replies++
 			} else {
 				lost++
 			}
@@ -143,7 +143,7 @@ func stopped(ctx context.Context, redis *exec.Cmd, servers []*target) error {
 				break
 			}
 		}
-		fmt.Printf("Redis stopped, %s: %d answered, %d not within 2 s, the slowest after %v\n", s.name, answered, lost, slowest.Round(100*time.Microsecond))
+		fmt.Printf("Redis stopped, %s: %d responses, %d not within 2 s, the slowest after %v\n", s.name, replies, lost, slowest.Round(100*time.Microsecond))
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ type target struct {
 	client  ratelimit.RateLimitServiceClient
 }
 
-// result is what a client has seen.
+// result is a client's measurements.
 type result struct {
 	rate     float64 // responses a second
 	p50, p99 time.Duration
@@ -183,7 +183,7 @@ func (s *target) load(ctx context.Context, callers int, during time.Duration) re
 	var over atomic.Bool
 	took := make([][]time.Duration, callers)
 	var all sync.WaitGroup
-	begin := time.Now()
+	start := time.Now()
 	for i := range callers {
 		all.Go(func() {
 			for !over.Load() {
@@ -198,13 +198,13 @@ func (s *target) load(ctx context.Context, callers int, during time.Duration) re
 	time.Sleep(during)
 	over.Store(true)
 	all.Wait()
-	passed := time.Since(begin)
+	passed := time.Since(start)
 	flat := slices.Concat(took...)
 	slices.Sort(flat)
 	return result{float64(len(flat)) / passed.Seconds(), flat[len(flat)/2], flat[len(flat)*99/100]}
 }
 
-// bench is what was built and started.
+// bench is the programs that were built and started.
 type bench struct {
 	dir, socket string
 	processes   []*exec.Cmd
@@ -314,7 +314,7 @@ func waitFor(ctx context.Context, network, address string) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("nobody listens on %s", address)
+	return fmt.Errorf("no server listens on %s", address)
 }
 
 func (b *bench) end() {

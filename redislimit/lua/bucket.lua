@@ -5,21 +5,21 @@
 --                     no token is missing, tick is the instant at which the bucket became full.
 --            version  changes when tokens come back other than by a tick. It is at least the instant at which the state
 --                     started, so that no grant of an earlier state has it.
---            since    grants with a version in since .. version-1 were made before tokens were last given back; since and
+--            since    grants with a version in since .. version-1 were made before tokens were last returned; since and
 --                     least may both be absent
---            least    tokens that have always been missing since then, less what was given back
+--            least    tokens that have always been missing since then, less those that were returned
 -- ARGV     limit, tokens per period, period; then operations:
 --            LOOK
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --                                      refused, too. WAITED: it has waited until now, for a token that came when the bucket
 --                                      was full.
---            GIVE permits tick missing version         give back, of a grant that left the bucket in that state
+--            GIVE permits tick missing version         return, of a grant that left the bucket in that state
 --            CHARGE permits had tick missing version   take, available or not, in addition to a grant that had permits
---            PREFETCH permits          take at most that many, and half of what is there
+--            PREFETCH permits          take at most that many, and half of those available
 --            RESET                     make the bucket full
---            RETURN permits            give back, whichever grants took them
+--            RETURN permits            return, whichever grants took them
 -- Returns  0, the instant, 0; then for each operation: done, missing, microseconds since tick, version.
---            done: how many requests were granted; how many permits were given back, were still missing because of the grant
+--            done: how many requests were granted; how many permits were returned, were still missing because of the grant
 --            that is charged, or were prefetched
 --
 -- Format 1. A changed format must have another first word in the value, so that older processes report a conflict.
@@ -75,7 +75,7 @@ while position < #ARGV do
 		taken, waited = done * permits, flags >= WAITED
 	elseif op == GIVE or op == CHARGE then
 		-- How many permits are certain to be missing still because of the grant? All, if no tick came since. Otherwise at most
-		-- what the bucket would lack if nothing had been taken since and, if tokens were given back since, least.
+		-- what the bucket would lack if nothing had been taken since and, if tokens were returned since, least.
 		taken = op == CHARGE and arg() or 0
 		local permits, grant_tick, grant_missing, grant_version = arg(), arg(), arg(), arg()
 		local latest = grant_version == version

@@ -1,4 +1,4 @@
--- What the scripts share; each of them starts with this text. A script performs all operations of a call, in order, at one
+-- The part that the scripts share; each of them starts with this text. A script performs all operations of a call, in order, at one
 -- instant of the server's clock. All numbers are integers below 2^53, so that sums, differences, and the floor and ceiling of
 -- quotients are exact. Instants are microseconds.
 local max_number = 9007199254740991

@@ -9,24 +9,24 @@
 --            taken        the sum of all permits
 --            first, last  the first and the last instant at which permits come back; 0 if there is none
 -- KEYS[2]  a sorted set of those instants
--- ARGV     1: fixed, 2: sliding, 3: calendar; limit, period, segments, origin (below the period), 1: report what is taken, and
---          not only if something was refused. For a calendar the period is 0, the origin is the number that identifies the
+-- ARGV     1: fixed, 2: sliding, 3: calendar; limit, period, segments, origin (below the period), 1: report when permits come
+--          back, and not only if something was refused. For a calendar the period is 0, the origin is the number that identifies the
 --          calendar, and four instants follow: three windows start at the first three of them and end at the last three. If
 --          the current instant is in none of these windows, the script does nothing and returns 0 and the instant. Then
 --          operations:
 --            LOOK
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --                                      refused, too.
---            GIVE permits back 0 version         give back, of a grant whose permits come back at that instant
+--            GIVE permits back 0 version         return, of a grant whose permits come back at that instant
 --            CHARGE permits had back 0 version   take, available or not, in addition to a grant that had permits
---            PREFETCH permits          take at most that many, and half of what is there
+--            PREFETCH permits          take at most that many, and half of those available
 --            RESET                     forget what is taken; goes first
---            RETURN permits            give back those that would come back first
+--            RETURN permits            return those that would come back first
 -- Returns  0, the instant, microseconds until the segment ends, the instant at which what is taken now comes back, the
 --          version, how many instants are reported, and for each of them microseconds from now and permits; then for each
 --          operation: done, permits taken, microseconds until all are back, microseconds until what was refused could be
 --          granted.
---            done: how many requests were granted; how many permits were given back or prefetched
+--            done: how many requests were granted; how many permits were returned or prefetched
 --
 -- Format 1. A changed format must have another kind in the state, so that older processes report a conflict.
 -- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. Permits that have come back since the latest call are

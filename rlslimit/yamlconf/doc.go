@@ -1,4 +1,4 @@
-// Package yamlconf reads the YAML of configuration files strictly: every error has a place and says what is expected there.
+// Package yamlconf reads the YAML of configuration files strictly: every error has a place and names what is expected there.
 //
 //	err := yamlconf.Read("limits.yaml", text, func(root yamlconf.Node) {
 //		for _, p := range root.Pairs("the file") {
@@ -21,6 +21,6 @@
 // # Inside
 //
 // The parser is go.yaml.in/yaml/v4, whose nodes and errors have places and whose time is linear. Before a caller reads the
-// nodes, [Read] measures them once (measure.go): it finds cycles, and aliases that multiply. What the caller reads is therefore
-// finite.
+// nodes, [Read] measures them once (measure.go): it finds cycles, and aliases that multiply. So the caller reads a finite
+// number of values.
 package yamlconf

@@ -17,7 +17,7 @@ import (
 // Place is a place in a file. Lines and columns count from 1.
 type Place struct{ Line, Column int }
 
-// Fault is one error in a file: where it is, and what is expected there.
+// Fault is one error in a file: its place, and what is expected there.
 type Fault struct { //nolint:errname // FaultError would say it twice
 	File string
 	Place
@@ -42,7 +42,7 @@ func NewFault(file string, at Place, format string, args ...any) *Fault {
 	return &Fault{file, at, text}
 }
 
-// Join is [errors.Join] for the errors of one file: faults in the order of their places, then errors without a place.
+// Join is [errors.Join] for the errors of one file: those with a place in order, then those without one.
 func Join(errs ...error) error {
 	var all []error
 	for _, err := range errs {
@@ -157,7 +157,7 @@ func placeOfByte(text []byte, offset int) Place {
 	return Place{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[line:]) + 1}
 }
 
-// messageOf returns the parser's message, with what it was parsing.
+// messageOf returns the parser's message, with the part that it was parsing.
 func messageOf(err error) string {
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	switch {
