@@ -18,13 +18,13 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// rule is a rule in use. It has a limiter for each key. It lives as long as each next Config has it, whatever its limit is then.
+// rule is a rule in use. It has a limiter per key. It lives as long as each next Config has it, even with another limit.
 type rule struct {
 	domain  string
 	kind    spec.Kind // of all its limiters
 	keys    int       // keys that have limiters of their own
 	shared  redislimit.StoreOptions
-	storeAs string // what the names of its limiters on the store begin with
+	storeAs string // the prefix of the names of its limiters on the store
 	counts  counts
 
 	overflowed atomic.Uint64
@@ -40,7 +40,7 @@ type rule struct {
 
 type limiters = partition.Keyed[key, key]
 
-// key is what the requests that share a limiter of a rule have in common. The key of a rule without values is the zero key.
+// key identifies a limiter of a rule: requests with the same key share it. The key of a rule without values is the zero key.
 type key struct {
 	values   string   // of the entries that have limiters of their own; a long text is replaced by its hash
 	override override // of a limit that came with the request
@@ -68,7 +68,7 @@ func (k key) storeAs() string {
 	return name
 }
 
-// counts are the hits of a rule since it exists, by what was decided about them; a look, of 0 hits, is none.
+// counts are the hits of a rule since it exists, by decision. A request of 0 hits does not count.
 type counts struct {
 	granted, rejected atomic.Uint64
 	shadowed          atomic.Uint64 // over the limit, and let through: shadow_mode and quota_mode
@@ -103,17 +103,6 @@ func (r *rule) keyed(most int) (*limiters, error) {
 		New:           func(k key) (core.Limiter, error) { return r.follow(k) },
 		MaxPartitions: most,
 	})
-}
-
-// update applies a configuration of the same kind to live limiters and later ones.
-func (r *rule) update(c *ruleConfig) {
-	changed := r.config.Load().limit != c.limit
-	r.config.Store(c)
-	if changed {
-		for f := range r.all {
-			f.catchUp()
-		}
-	}
 }
 
 // all yields the live limiters.
@@ -162,7 +151,7 @@ func (r *rule) follow(k key) (*follower, error) {
 	return f, nil
 }
 
-// take is what a limiter has answered.
+// take is the decision of a limiter.
 type take struct {
 	lease core.Lease
 	from  *limiters
@@ -179,7 +168,7 @@ func (r *rule) tryAcquire(k key, n int) take {
 	return take{r.rest.TryAcquire(k, n), r.rest, k}
 }
 
-// refund returns what was taken.
+// refund returns the permits of the lease.
 func (t take) refund() time.Duration {
 	if t.lease.Acquired() && t.lease.Permits() > 0 {
 		t.from.Refund(t.key, t.lease)
@@ -187,8 +176,8 @@ func (t take) refund() time.Duration {
 	return 0
 }
 
-// drain takes what is left of a limit that has rejected several hits, so that a client that looks first, and charges at
-// the end whatever the response is, finds it used up. It returns the time until the limiter is reset.
+// drain takes the rest of a limit that has rejected several hits. A client may look first, and charge at the end whatever the
+// response is; it then finds the limit used up. It returns the time until the limiter is reset.
 func (t take) drain() (reset time.Duration) {
 	left, known := core.Remaining.From(t.lease)
 	for range 8 { // others take, too
@@ -253,6 +242,12 @@ type follower struct {
 func (f *follower) TryAcquire(permits int) core.Lease {
 	f.catchUp()
 	return f.limiter.TryAcquire(permits)
+}
+
+// Statistics are those of the current limit.
+func (f *follower) Statistics() core.Statistics {
+	f.catchUp()
+	return f.limiter.Statistics()
 }
 
 func (f *follower) catchUp() {

@@ -118,7 +118,7 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Update applies another Config. What is counted stays counted: a rule that has the same entries and a limit of the same
+// Update applies another Config. Counts stay: a rule that has the same entries and a limit of the same
 // kind keeps its limiters, which have its new limit from then on. In-flight requests are decided by the old limit. If a domain
 // changes its keys, Update changes nothing and returns an error. After Close it returns an error, too.
 func (s *Service) Update(c Config) error {
@@ -152,7 +152,7 @@ func (s *Service) Update(c Config) error {
 					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
 				}
 			} else if rc != overrides {
-				updates = append(updates, func() { r.update(rc) })
+				updates = append(updates, func() { r.config.Store(rc) })
 			}
 			next.rules = append(next.rules, r)
 			if d.live[rc] = r; rc == overrides {
@@ -189,7 +189,8 @@ func (r *rule) check() error {
 	return f.Close()
 }
 
-// Close ends the service. Later calls are answered Unavailable. Prefetched permits are returned to the store. Close returns nil.
+// Close ends the service. Later calls return the status Unavailable. Prefetched permits are returned to the store. Close returns
+// nil.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

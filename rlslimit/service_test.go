@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/rlslimit"
 )
@@ -102,7 +103,7 @@ func tell(r *ratelimit.RateLimitResponse) string {
 	return r.GetOverallCode().String() + ": " + strings.Join(parts, "; ")
 }
 
-// bubble runs f in a bubble, whose time begins with a day, on a Saturday.
+// bubble runs f in a bubble, whose time starts with a day, on a Saturday.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
@@ -183,7 +184,7 @@ func TestMatch(t *testing.T) {
 	})
 }
 
-// Windows begin with the units of the clock, weeks on Monday, and multiples at the Unix epoch.
+// Windows start with the units of the clock, weeks on Monday, and multiples at the Unix epoch.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -323,7 +324,7 @@ func TestAllOrNothing(t *testing.T) {
 	})
 }
 
-// A request of several hits that is over takes what is left, and one of a single hit nothing.
+// A request of several hits that is over takes the rest, and one of a single hit nothing.
 func TestHits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, two)
@@ -340,7 +341,7 @@ func TestHits(t *testing.T) {
 	})
 }
 
-// What is given back never makes more than the limit.
+// Hits that are returned never make more than the limit.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"rate_limit: {unit: minute, requests_per_unit: 10}", "limit: 10/min", "limit: sliding 10/min"} {
@@ -609,7 +610,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// A change of the rules does not lose what is counted.
+// A change of the rules does not lose counts.
 func TestUpdate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, two)
@@ -624,6 +625,14 @@ func TestUpdate(t *testing.T) {
 		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")))
 		require.EqualError(t, s.Update(parse(t, "domain: d\nkeys: 5")), `f:1:1: keys of domain "d" was 100000 and is 5: that needs a restart`)
 		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")), "a bad change is none")
+
+		alone := func(limit string) *core.Statistics {
+			require.NoError(t, s.Update(parse(t, "domain: d\ndescriptors:\n- {key: k, value: v, limit: "+limit+"}\n")))
+			return s.Rules()[0].State
+		}
+		require.Nil(t, alone("fixed 5/min"))
+		assert.Equal(t, "OK: OK 4/5 left, 1m0s", ask(t, s, entries("k=v")))
+		assert.Equal(t, 8, alone("fixed 9/min").Available, "before the next request")
 	})
 }
 
