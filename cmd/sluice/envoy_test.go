@@ -268,8 +268,7 @@ func TestEnvoyReload(t *testing.T) {
 		if i%2 == 0 {
 			changed = strings.Replace(text, "requests_per_unit: 3", "requests_per_unit: 4", 1)
 		}
-		require.NoError(t, os.WriteFile(file+".new", []byte(changed), 0o600))
-		require.NoError(t, os.Rename(file+".new", file))
+		replace(t, file, changed)
 		assert.Equal(t, "sluice serve: reloaded "+file, s.line(s.errs))
 	}
 }

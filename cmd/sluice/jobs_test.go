@@ -62,19 +62,6 @@ func fifo(t *testing.T) string {
 	return name
 }
 
-// TestQuit: SIGQUIT ends the jobs as SIGTERM does, without a stack of goroutines.
-func TestQuit(t *testing.T) {
-	t.Parallel()
-	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$; job sleep=1h`, ":::", "a")
-	group, err := strconv.Atoi(s.line(s.out))
-	require.NoError(t, err)
-	s.signal(syscall.SIGQUIT)
-	status, _, errs := s.ends()
-	assert.Equal(t, 131, status)
-	assert.Empty(t, errs)
-	assert.True(t, gone(t, group))
-}
-
 // TestRunLateOutput: a child that outlives its job may print for as long as sluice runs, and with --line-buffer that is
 // until no child prints any longer.
 func TestRunLateOutput(t *testing.T) {

@@ -37,8 +37,7 @@ func TestProxyNotifies(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	s := startWith(t, []string{"NOTIFY_SOCKET=" + name}, programs(t), "sluice", "proxy", "--config", file)
 	require.Equal(t, "READY=1", next())
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
+	address := s.addressAfter("sluice proxy: listening on ")
 	c, err := net.Dial("tcp", address)
 	require.NoError(t, err, "it was ready")
 	require.NoError(t, c.Close())
@@ -56,8 +55,7 @@ func TestProxyNotifies(t *testing.T) {
 		require.Equal(t, "READY=1", next())
 	}
 	reloads(func() { s.signal(syscall.SIGHUP) })
-	require.NoError(t, os.WriteFile(file+".new", []byte("listen: ["), 0o600))
-	reloads(func() { require.NoError(t, os.Rename(file+".new", file)) }) // it fails, and is over all the same
+	reloads(func() { replace(t, file, "listen: [") }) // it fails, and is over all the same
 
 	s.signal(syscall.SIGTERM)
 	require.Equal(t, "STOPPING=1", next())

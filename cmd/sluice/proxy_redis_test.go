@@ -173,6 +173,13 @@ routes: {/: a}
 	require.Eventually(t, func() bool { return asks("second") == 200 }, time.Minute, time.Millisecond)
 }
 
+// replace puts a file with a text in place of another, as editors do.
+func replace(t *testing.T, file, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+}
+
 // clientOf returns a client of a server.
 func clientOf(t *testing.T, url string) *redis.Client {
 	t.Helper()
@@ -191,9 +198,7 @@ func TestReloadOnRedis(t *testing.T) {
 	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	becomes := func(limits string) {
-		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nredis-budget: 1m\nglobal: {" + limits + "}\n"
-		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
-		require.NoError(t, os.Rename(file+".new", file))
+		replace(t, file, "listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+"\nredis-budget: 1m\nglobal: {"+limits+"}\n")
 	}
 	var got []int
 	asks := func(address string) { got = append(got, statusOf(t, "http://"+address, "a")) }
@@ -241,9 +246,7 @@ func TestProxyIsWarm(t *testing.T) {
 	backend := helloServer(t)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	becomes := func(limits string) {
-		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nredis-budget: 1m\nglobal: {" + limits + "}\n"
-		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
-		require.NoError(t, os.Rename(file+".new", file))
+		replace(t, file, "listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+"\nredis-budget: 1m\nglobal: {"+limits+"}\n")
 	}
 	becomes("limit: 100/s burst 100, key: ip")
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)

@@ -81,8 +81,7 @@ func TestProxySignals(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 2), 0o600))
 	assert.Contains(t, s.line(s.errs), "reloaded "+file)
-	require.NoError(t, os.WriteFile(file+".new", []byte("listen: ["), 0o600))
-	require.NoError(t, os.Rename(file+".new", file)) // as editors do
+	replace(t, file, "listen: [")
 	assert.Contains(t, s.line(s.errs), "limits.yaml:1:9: ")
 	assert.Contains(t, s.line(s.errs), "reload failed; keeping the previous configuration")
 	s.signal(syscall.SIGHUP)

@@ -48,11 +48,8 @@ descriptors:
 func startServing(t *testing.T, args ...string) *serving {
 	t.Helper()
 	s := &serving{started: start(t, programs(t), "sluice", append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)}
-	var ok bool
-	s.address, ok = strings.CutPrefix(s.line(s.errs), "sluice serve: listening on ")
-	require.True(t, ok)
-	s.admin, ok = strings.CutPrefix(s.line(s.errs), "sluice serve: admin on ")
-	require.True(t, ok)
+	s.address = s.addressAfter("sluice serve: listening on ")
+	s.admin = s.addressAfter("sluice serve: admin on ")
 	var err error
 	s.conn, err = grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -150,13 +147,11 @@ func TestServe(t *testing.T) {
 	s.line(s.errs)
 
 	// A change keeps what is counted; a bad one changes nothing.
-	require.NoError(t, os.WriteFile(file+".new", []byte(strings.Replace(shopRules, "requests_per_unit: 3", "requests_per_unit: 4", 1)), 0o600))
-	require.NoError(t, os.Rename(file+".new", file))
+	replace(t, file, strings.Replace(shopRules, "requests_per_unit: 3", "requests_per_unit: 4", 1))
 	assert.Contains(t, s.line(s.errs), "sluice serve: reloaded ")
 	assert.Equal(t, []ratelimit.RateLimitResponse_Code{passes, passes, passes, over},
 		[]ratelimit.RateLimitResponse_Code{s.ask("user", "ann"), s.ask("user", "ann"), s.ask("user", "ann"), s.ask("user", "ann")})
-	require.NoError(t, os.WriteFile(file+".new", []byte("domain: shop\ndescriptors:\n- {kee: x}\n"), 0o600))
-	require.NoError(t, os.Rename(file+".new", file))
+	replace(t, file, "domain: shop\ndescriptors:\n- {kee: x}\n")
 	assert.Contains(t, s.line(s.errs), "shop.yaml:3:4: config error, unknown key 'kee', want one of ")
 	assert.Contains(t, s.line(s.errs), "shop.yaml:3:3: descriptor has empty key")
 	assert.Equal(t, "sluice serve: reload failed; keeping the previous configuration", s.line(s.errs))
@@ -207,7 +202,7 @@ func TestServe(t *testing.T) {
 func TestServeOneName(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- {key: override, limit: 2/day}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- {key: override, limit: 2/day}\n- {key: plan, value: free, limit: 5/day}\n"), 0o600))
 	s := startServing(t, "--config", file, "--grace", "1ms")
 	for _, want := range []ratelimit.RateLimitResponse_Code{passes, passes, over} {
 		assert.Equal(t, want, s.ask("override", "x"))
@@ -217,6 +212,18 @@ func TestServeOneName(t *testing.T) {
 	_, body = s.get("POST", "/limits/shop/override/reset")
 	assert.JSONEq(t, `{"reset": 1}`, body)
 	assert.Equal(t, passes, s.ask("override", "x"))
+	assert.Equal(t, passes, s.ask("plan", "free"))
+	_, body = s.get("GET", "/limits/shop/plan_free")
+	assert.JSONEq(t, `{"limit": "5/day", "granted": 1, "rejected": 0, "available": 4, "limiters": 1}`, body)
+
+	// A page in a browser cannot ask.
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.admin+"/limits", nil)
+	require.NoError(t, err)
+	q.Host = "page.example"
+	a, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	require.NoError(t, a.Body.Close())
+	assert.Equal(t, http.StatusForbidden, a.StatusCode)
 
 	// A stream that stays open is closed after the grace period.
 	watching, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})

@@ -106,23 +106,36 @@ func (s *started) ends() (status int, out, errs string) {
 	return 0, b.String(), string(e)
 }
 
+// TestThrottleInterrupted: throttle says how far it got when a signal comes, while it waits for input or for permits.
 func TestThrottleInterrupted(t *testing.T) {
 	t.Parallel()
-	dir := programs(t)
 	for _, test := range []struct {
+		args   string
 		sig    syscall.Signal
 		status int
-	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
-		t.Run(test.sig.String(), func(t *testing.T) {
+		errs   string
+	}{
+		{"-L 1MB/s -s 100", syscall.SIGINT, 130, "interrupted after 6 of 100 bytes\n6 bytes in "},
+		{"-L 1MB/s -s 100", syscall.SIGTERM, 143, "interrupted after 6 of 100 bytes\n6 bytes in "},
+		{"-L 1MB/s -s 100 -n -i 1h", syscall.SIGTERM, 143, "6\n"},
+		{"-l -L 1/h", syscall.SIGINT, 130, "interrupted after 1 lines"},
+		{"-l -L 1/h", syscall.SIGQUIT, 131, "interrupted after 1 lines"},
+	} {
+		t.Run(test.args+" "+test.sig.String(), func(t *testing.T) {
 			t.Parallel()
-			s := start(t, dir, "sluice", "throttle", "-L", "1MB/s", "-s", "100")
-			_, err := io.WriteString(s.in, "hello\n")
+			s := start(t, programs(t), "sluice", append([]string{"throttle"}, strings.Fields(test.args)...)...)
+			text := "hello\n"
+			if strings.HasPrefix(test.args, "-l") {
+				text += "next\n"
+			}
+			_, err := io.WriteString(s.in, text)
 			require.NoError(t, err)
 			assert.Equal(t, "hello", s.line(s.out))
-			s.signal(test.sig) // while it waits for more input
-			status, _, errs := s.ends()
+			s.signal(test.sig)
+			status, out, errs := s.ends()
 			assert.Equal(t, test.status, status)
-			assert.Contains(t, errs, "interrupted after 6 of 100 bytes\n6 bytes in ")
+			assert.Empty(t, out)
+			assert.Contains(t, errs, test.errs)
 		})
 	}
 }
@@ -146,42 +159,12 @@ func TestRunLinesInOrder(t *testing.T) {
 	assert.Equal(t, "three\n", out)
 }
 
-// As a number, too, it says how far it got.
-func TestThrottleInterruptedNumeric(t *testing.T) {
+func TestThrottleRateBySignals(t *testing.T) {
 	t.Parallel()
-	s := start(t, programs(t), "sluice", "throttle", "-n", "-i", "1h", "-L", "1MB/s", "-s", "100")
-	_, err := io.WriteString(s.in, "hello\n")
-	require.NoError(t, err)
-	assert.Equal(t, "hello", s.line(s.out))
-	s.signal(syscall.SIGTERM)
-	status, _, errs := s.ends()
-	assert.Equal(t, 143, status)
-	assert.Equal(t, "6\n", errs)
-}
-
-// startThrottled starts a throttle that has passed the line a, and waits for an hour before it passes b.
-func startThrottled(t *testing.T) *started {
-	t.Helper()
 	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
 	_, err := io.WriteString(s.in, "a\nb\n")
 	require.NoError(t, err)
 	assert.Equal(t, "a", s.line(s.out))
-	return s
-}
-
-func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
-	t.Parallel()
-	s := startThrottled(t)
-	s.signal(syscall.SIGINT)
-	status, out, errs := s.ends()
-	assert.Equal(t, 130, status)
-	assert.Empty(t, out)
-	assert.Contains(t, errs, "interrupted after 1 lines")
-}
-
-func TestThrottleRateBySignals(t *testing.T) {
-	t.Parallel()
-	s := startThrottled(t)
 	s.signal(syscall.SIGUSR2)
 	assert.Contains(t, s.line(s.errs), "the rate is")
 	for range 40 { // to 2^40 an hour: b need not wait any longer
@@ -240,6 +223,7 @@ func TestRunEndsWholeGroups(t *testing.T) {
 		{"ctrl-C twice", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130},
 		{"SIGTERM", []syscall.Signal{syscall.SIGTERM}, 143},
 		{"SIGHUP", []syscall.Signal{syscall.SIGHUP}, 129},
+		{"SIGQUIT", []syscall.Signal{syscall.SIGQUIT}, 131}, // without a stack of goroutines
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -256,8 +240,9 @@ func TestRunEndsWholeGroups(t *testing.T) {
 				assert.Contains(t, s.line(s.errs), "no more jobs; waiting for 2")
 				s.signal(test.signals[1])
 			}
-			status, _, _ := s.ends()
+			status, _, errs := s.ends()
 			assert.Equal(t, test.status, status)
+			assert.Empty(t, errs)
 			for _, g := range groups {
 				assert.True(t, gone(t, g), "group %d", g)
 			}
@@ -303,15 +288,6 @@ func TestThrottleSummaryAfterSignals(t *testing.T) {
 	status, _, errs := s.ends()
 	assert.Equal(t, 0, status)
 	assert.NotContains(t, errs, "asked for")
-}
-
-func TestThrottleQuit(t *testing.T) {
-	t.Parallel()
-	s := startThrottled(t)
-	s.signal(syscall.SIGQUIT)
-	status, _, errs := s.ends()
-	assert.Equal(t, 131, status)
-	assert.Contains(t, errs, "interrupted after 1 lines")
 }
 
 // TestThrottleToNamedPipe: all of it comes, though the reader comes late.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,8 +23,7 @@ import (
 // rejected, and what those in shadow would have.
 func TestSimulateAgreesWithTheProxy(t *testing.T) {
 	t.Parallel()
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
+	backend := helloServer(t)
 	dir := t.TempDir()
 	file, log := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "access.log")
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntrusted: [127.0.0.0/8]\naccess-log: "+log+"\nto: "+backend.URL+`
@@ -37,10 +35,8 @@ policies:
 routes: {/: [parts, all, agent]}
 `), 0o600))
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
-	admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
-	require.True(t, ok)
+	address := s.addressAfter("sluice proxy: listening on ")
+	admin := s.addressAfter("sluice proxy: admin on ")
 	gets := func(url string, set func(http.Header)) (int, string) {
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)

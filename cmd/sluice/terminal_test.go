@@ -43,41 +43,28 @@ func onTerminal(t *testing.T, columns uint16, during func(terminal *os.File, in 
 	return text
 }
 
+// TestBarOnATerminal: a terminal without a size counts as one of 80 columns; flags select what is shown.
 func TestBarOnATerminal(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, make([]byte, 30_000), 0o600))
-	text := onTerminal(t, 80, nil, "throttle", "-L", "100kB", "-i", "20ms", "-N", "copy", "-o", os.DevNull, file)
-	assert.Contains(t, text, "copy: ")
-	assert.Regexp(t, `\[=+>?-*\]`, text)
-	assert.Regexp(t, `[0-9]+%`, text)
-	assert.Regexp(t, `ETA 0:00:0`, text)
-	assert.Regexp(t, `kB/s\]`, text)
-	assert.Contains(t, text, "30000 bytes in ")
-	assert.NotRegexp(t, "\x1b\\[[0-9;]*m", text, "there are no colours to be switched off")
-}
-
-// A terminal that tells no size, as those of programs that watch others often do, is taken for one of 80 columns.
-func TestBarOnATerminalWithoutSize(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, make([]byte, 30_000), 0o600))
-	text := onTerminal(t, 0, nil, "throttle", "-L", "100kB", "-i", "20ms", "-o", os.DevNull, file)
-	assert.Regexp(t, `\[=+>?-*\]`, text)
-	assert.Contains(t, text, "30000 bytes in ")
-
-	text = onTerminal(t, 0, nil, "run", "--bar", "-j1", "job", ":::", "sleep=300ms", "sleep=300ms")
-	assert.Regexp(t, `1/2 jobs \[=+>-+\] 50% [0-9.]+/s [0-9.]+m?s left`, text)
-}
-
-func TestBarPartsOnATerminal(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, make([]byte, 20_000), 0o600))
+	for _, columns := range []uint16{80, 0} {
+		text := onTerminal(t, columns, nil, "throttle", "-L", "100kB", "-i", "20ms", "-N", "copy", "-o", os.DevNull, file)
+		assert.Contains(t, text, "copy: ")
+		assert.Regexp(t, `\[=+>?-*\]`, text)
+		assert.Regexp(t, `[0-9]+%`, text)
+		assert.Regexp(t, `ETA 0:00:0`, text)
+		assert.Regexp(t, `kB/s\]`, text)
+		assert.Contains(t, text, "30000 bytes in ")
+		assert.NotRegexp(t, "\x1b\\[[0-9;]*m", text, "there are no colors to be switched off")
+	}
 	text := onTerminal(t, 80, nil, "throttle", "-a", "-L", "100kB", "-i", "20ms", "-o", os.DevNull, file)
 	assert.Regexp(t, `\([0-9.]+ k?B/s\)`, text)
 	assert.NotContains(t, text, "ETA")
 	assert.NotContains(t, text, "%\r")
+
+	text = onTerminal(t, 0, nil, "run", "--bar", "-j1", "job", ":::", "sleep=300ms", "sleep=300ms")
+	assert.Regexp(t, `1/2 jobs \[=+>-+\] 50% [0-9.]+/s [0-9.]+m?s left`, text)
 }
 
 func TestBarFitsWhatTheTerminalBecomes(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // Windows of the calendar decide as core's do, over days, weeks and months.
@@ -27,8 +26,7 @@ func TestCalendarsDecideAsCores(t *testing.T) {
 		{"fixed 40/year queue 10", 5 * 24 * time.Hour},
 	} {
 		t.Run(test.limit, func(t *testing.T) {
-			l, err := spec.Parse(test.limit)
-			require.NoError(t, err)
+			l := limitOf(t, test.limit)
 			r := rand.New(rand.NewPCG(uint64(i), 3))
 			requests := traffic(r, 300, test.mean)
 			for k := range requests {
@@ -44,8 +42,7 @@ func TestCalendarsDecideAsCores(t *testing.T) {
 
 // The log's times say which window it is, and each half and double of the limit has its own.
 func TestACalendarByTheLogsTimes(t *testing.T) {
-	l, err := spec.Parse("fixed 2/day tz America/Los_Angeles")
-	require.NoError(t, err)
+	l := limitOf(t, "fixed 2/day tz America/Los_Angeles")
 	for factor, want := range map[float64][]bool{
 		0.5: {true, false, false, true},
 		1:   {true, true, false, true},

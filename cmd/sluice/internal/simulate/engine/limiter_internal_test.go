@@ -4,9 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/spec"
 )
 
 func TestScaled(t *testing.T) {
@@ -20,13 +17,9 @@ func TestScaled(t *testing.T) {
 		{"concurrency 5 queue 2", "concurrency 2 queue 2", "concurrency 10 queue 2"},
 		{"unlimited", "unlimited", "unlimited"},
 	} {
-		parse := func(text string) spec.Limit {
-			l, err := spec.Parse(text)
-			require.NoError(t, err)
-			return l
-		}
-		assert.Equal(t, parse(test.half), scaled(parse(test.limit), 0.5), test.limit)
-		assert.Equal(t, parse(test.twice), scaled(parse(test.limit), 2), test.limit)
-		assert.Equal(t, parse(test.limit), scaled(parse(test.limit), 1), test.limit)
+		l := limitOf(t, test.limit)
+		assert.Equal(t, limitOf(t, test.half), scaled(l, 0.5), test.limit)
+		assert.Equal(t, limitOf(t, test.twice), scaled(l, 2), test.limit)
+		assert.Equal(t, l, scaled(l, 1), test.limit)
 	}
 }
