@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -27,11 +28,12 @@ type pump struct {
 
 // start starts a job's program, which reads nothing and prints to the job's streams. late counts the pumps.
 func start(j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
-	c := exec.Command(j.command[0], j.command[1:]...) //nolint:noctx // whole groups are ended, and not the program alone
-	if errors.Is(c.Err, exec.ErrDot) {
-		c.Err = nil // the user's PATH has it
+	path := j.command[0]
+	if filepath.Base(path) == path {
+		if path, err = exec.LookPath(path); err != nil && !errors.Is(err, exec.ErrDot) { // which the user's PATH has
+			return nil, err
+		}
 	}
-	c.Stdin, c.SysProcAttr = null, group.Own()
 	var from, to [2]*os.File
 	defer func() {
 		closeAll(to)
@@ -44,11 +46,11 @@ func start(j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) 
 			return nil, err
 		}
 	}
-	c.Stdout, c.Stderr = to[0], to[1]
-	if err := c.Start(); err != nil {
+	p := new(process)
+	p.p, err = os.StartProcess(path, j.command, &os.ProcAttr{Files: []*os.File{null, to[0], to[1]}, Sys: group.Own()})
+	if err != nil {
 		return nil, err
 	}
-	p := &process{p: c.Process}
 	for i, s := range []*stream{j.stdout, j.stderr} {
 		p.pumps[i] = newPump(from[i], s)
 		late.Go(p.pumps[i].run)

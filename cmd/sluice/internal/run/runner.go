@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -95,12 +94,16 @@ func (r *runner) limit() error {
 		return err
 	}
 	if r.o.jobs > 0 {
-		jobs, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "jobs", PermitLimit: r.o.jobs, QueueLimit: math.MaxInt})
-		if err != nil {
+		jobs, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "jobs", PermitLimit: r.o.jobs})
+		switch {
+		case err != nil:
 			return err
-		}
-		if limiter, err = core.Chain(jobs, limiter); err != nil {
-			return err
+		case r.o.rate.Kind == spec.Unlimited:
+			limiter = jobs
+		default:
+			if limiter, err = core.Chain(jobs, limiter); err != nil {
+				return err
+			}
 		}
 	}
 	if r.pool, err = worker.New(worker.Options{Limiter: limiter}); err != nil || r.o.perKey.Kind == spec.Unlimited {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -13,6 +14,8 @@ import (
 
 // watch runs the jobs, and does meanwhile what signals ask for.
 func (r *runner) watch(rs rows) error {
+	// A start holds a P until the program runs. With more of them than CPUs, the other jobs continue meanwhile.
+	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	signals := make(chan os.Signal, 8)
 	// Also SIGPIPE: a write to a pipe without a reader fails then, and the jobs are ended in good order.
 	cli.Notify(signals, append([]os.Signal{
