@@ -45,17 +45,8 @@ func TestByIPOfThePeer(t *testing.T) {
 		"[::1":                    {none, none},
 		"[::1]80":                 {none, none},
 		"[::1]:80:80":             {none, none},
-		"1.2.3":                   {none, none},
 		"0.0.0.0:0":               {"0.0.0.0/32", "0.0.0.0/24"},
 		"255.255.255.255:65535":   {"255.255.255.255/32", "255.255.255.0/24"},
-		"1.2.3:4":                 {none, none},
-		"1.2.3.4.5:80":            {none, none},
-		"1..2.3:80":               {none, none},
-		".1.2.3:80":               {none, none},
-		"01.2.3.4:80":             {none, none},
-		"1.2.3.00:80":             {none, none},
-		"1.2.3.256:80":            {none, none},
-		"1.2.3.0004:80":           {none, none},
 		"1.2.3.4:80x":             {none, none},
 		"1.2.3.4:-1":              {none, none},
 	} {
@@ -195,7 +186,9 @@ func TestByIPOnAUnixSocket(t *testing.T) {
 
 // A text that package netip parses is that address, with any port, and nothing else is one.
 func FuzzByIPOfThePeer(f *testing.F) {
-	for _, host := range []string{"1.2.3.4", "01.2.3.4", "1.2.3.256", "1.2.3", "::1", "::ffff:1.2.3.4", "fe80::1%a", "", "1.2.3.4.", "é"} {
+	for _, host := range []string{
+		"1.2.3.4", "01.2.3.4", "1.2.3.256", "1.2.3.00", "1.2.3.0004", "1.2.3", "1.2.3.4.5", "1..2.3", ".1.2.3", "::1", "::ffff:1.2.3.4", "fe80::1%a", "", "1.2.3.4.", "é",
+	} {
 		f.Add(host, uint16(80))
 	}
 	key := httplimit.ByIP(httplimit.IPOptions{V6Bits: 128})

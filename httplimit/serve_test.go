@@ -45,8 +45,9 @@ func servers(t *testing.T, h http.Handler, f func(t *testing.T, s *httptest.Serv
 	}
 }
 
-// everyWay are options under which the ResponseWriter is as it was, or wrapped.
-func everyWay() map[string]httplimit.Options {
+// everyWay runs f with options under which the ResponseWriter is unchanged, or wrapped.
+func everyWay(t *testing.T, f func(t *testing.T, o httplimit.Options)) {
+	t.Helper()
 	ways := wrapping()
 	ways["plain"] = httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Unlimited())}}
 	ways["all"] = httplimit.Options{
@@ -56,139 +57,133 @@ func everyWay() map[string]httplimit.Options {
 			Refund: func(*http.Request, int) bool { return true },
 		},
 	}
-	return ways
+	for name, o := range ways {
+		t.Run(name, func(t *testing.T) { f(t, o) })
+	}
 }
 
 func TestStreaming(t *testing.T) {
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			step := make(chan struct{})
-			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				c := http.NewResponseController(w)
-				assert.NoError(t, c.SetWriteDeadline(time.Now().Add(time.Minute)))
-				w.Header().Set("Content-Type", "text/event-stream")
-				for i := range 3 {
-					_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
-					if i == 0 {
-						assert.NoError(t, c.Flush())
-					} else {
-						w.(http.Flusher).Flush()
-					}
-					select {
-					case <-step: // the client has seen it
-					case <-r.Context().Done():
-						return
-					}
+	everyWay(t, func(t *testing.T, o httplimit.Options) {
+		step := make(chan struct{})
+		h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := http.NewResponseController(w)
+			assert.NoError(t, c.SetWriteDeadline(time.Now().Add(time.Minute)))
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 3 {
+				_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
+				if i == 0 {
+					assert.NoError(t, c.Flush())
+				} else {
+					w.(http.Flusher).Flush()
 				}
-			}))
-			servers(t, h, func(t *testing.T, s *httptest.Server) {
-				response, err := s.Client().Get(s.URL)
+				select {
+				case <-step: // the client has seen it
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}))
+		servers(t, h, func(t *testing.T, s *httptest.Server) {
+			response, err := s.Client().Get(s.URL)
+			require.NoError(t, err)
+			defer response.Body.Close()
+			lines := bufio.NewReader(response.Body)
+			for i := range 3 {
+				line, err := lines.ReadString('\n')
 				require.NoError(t, err)
-				defer response.Body.Close()
-				lines := bufio.NewReader(response.Body)
-				for i := range 3 {
-					line, err := lines.ReadString('\n')
-					require.NoError(t, err)
-					require.Equal(t, fmt.Sprintf("data: %d\n", i), line)
-					_, _ = lines.ReadString('\n')
-					step <- struct{}{}
-				}
-			})
+				require.Equal(t, fmt.Sprintf("data: %d\n", i), line)
+				_, _ = lines.ReadString('\n')
+				step <- struct{}{}
+			}
 		})
-	}
+	})
 }
 
 func TestTrailers(t *testing.T) {
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(w, r.Body)
-				w.(http.Flusher).Flush()
-				w.Header().Set(http.TrailerPrefix+"Late", r.Trailer.Get("Sent"))
-			}))
-			servers(t, h, func(t *testing.T, s *httptest.Server) {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.MultiReader(strings.NewReader("body")))
-				require.NoError(t, err)
-				r.Trailer = http.Header{"Sent": {"yes"}}
-				response, err := s.Client().Do(r)
-				require.NoError(t, err)
-				b, err := io.ReadAll(response.Body)
-				require.NoError(t, err)
-				require.Equal(t, "body", string(b))
-				require.Equal(t, "yes", response.Trailer.Get("Late"))
-				response.Body.Close()
-			})
+	everyWay(t, func(t *testing.T, o httplimit.Options) {
+		h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+			w.(http.Flusher).Flush()
+			w.Header().Set(http.TrailerPrefix+"Late", r.Trailer.Get("Sent"))
+		}))
+		servers(t, h, func(t *testing.T, s *httptest.Server) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.MultiReader(strings.NewReader("body")))
+			require.NoError(t, err)
+			r.Trailer = http.Header{"Sent": {"yes"}}
+			response, err := s.Client().Do(r)
+			require.NoError(t, err)
+			b, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.Equal(t, "body", string(b))
+			require.Equal(t, "yes", response.Trailer.Get("Late"))
+			response.Body.Close()
 		})
-	}
+	})
 }
 
 func TestHijack(t *testing.T) {
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			l := atOnce(t, 1, 0)
-			o.Policies = []httplimit.Policy{{Name: "one", Limiter: all(l)}}
-			held := limits(t, o).Policy("one")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				conn, rw, err := http.NewResponseController(w).Hijack()
-				if !assert.NoError(t, err) {
-					return
-				}
-				defer conn.Close()
-				_, _ = fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
-				_ = rw.Flush()
-				line, _ := rw.ReadString('\n')
-				_, _ = fmt.Fprint(conn, line)
-			}))
-			ended := make(chan struct{}) // a server forgets a connection that was hijacked
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				defer close(ended)
-				held.ServeHTTP(w, r)
-			}))
-			defer s.Close()
-			conn, err := net.Dial("tcp", s.Listener.Addr().String())
-			require.NoError(t, err)
+	everyWay(t, func(t *testing.T, o httplimit.Options) {
+		l := atOnce(t, 1, 0)
+		o.Policies = []httplimit.Policy{{Name: "one", Limiter: all(l)}}
+		held := limits(t, o).Policy("one")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if !assert.NoError(t, err) {
+				return
+			}
 			defer conn.Close()
-			_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
-			in := bufio.NewReader(conn)
-			response, err := http.ReadResponse(in, nil)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
-			require.Zero(t, l.Available(), "held while the connection is open")
-			_, _ = fmt.Fprint(conn, "hello\n")
-			line, err := in.ReadString('\n')
-			require.NoError(t, err)
-			require.Equal(t, "hello\n", line)
-			<-ended
-			free(t, l)
-		})
-	}
+			_, _ = fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+			_ = rw.Flush()
+			line, _ := rw.ReadString('\n')
+			_, _ = fmt.Fprint(conn, line)
+		}))
+		ended := make(chan struct{}) // a server forgets a connection that was hijacked
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(ended)
+			held.ServeHTTP(w, r)
+		}))
+		defer s.Close()
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+		in := bufio.NewReader(conn)
+		response, err := http.ReadResponse(in, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
+		require.Zero(t, l.Available(), "held while the connection is open")
+		_, _ = fmt.Fprint(conn, "hello\n")
+		line, err := in.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "hello\n", line)
+		<-ended
+		free(t, l)
+	})
 }
 
 func TestFiles(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 1<<16)
 	file := filepath.Join(t.TempDir(), "file.bin")
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }))
-			servers(t, h, func(t *testing.T, s *httptest.Server) {
-				for spec, want := range map[string]string{"": content, "bytes=100-299999": content[100:300000], "bytes=-5": content[len(content)-5:]} {
-					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
-					require.NoError(t, err)
-					if spec != "" {
-						r.Header.Set("Range", spec)
-					}
-					response, err := s.Client().Do(r)
-					require.NoError(t, err)
-					b, err := io.ReadAll(response.Body)
-					require.NoError(t, err)
-					require.Len(t, b, len(want))
-					require.Zero(t, strings.Compare(want, string(b)))
-					require.EqualValues(t, len(want), response.ContentLength)
-					response.Body.Close()
+	everyWay(t, func(t *testing.T, o httplimit.Options) {
+		h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }))
+		servers(t, h, func(t *testing.T, s *httptest.Server) {
+			for spec, want := range map[string]string{"": content, "bytes=100-299999": content[100:300000], "bytes=-5": content[len(content)-5:]} {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+				require.NoError(t, err)
+				if spec != "" {
+					r.Header.Set("Range", spec)
 				}
-			})
+				response, err := s.Client().Do(r)
+				require.NoError(t, err)
+				b, err := io.ReadAll(response.Body)
+				require.NoError(t, err)
+				require.Len(t, b, len(want))
+				require.Zero(t, strings.Compare(want, string(b)))
+				require.EqualValues(t, len(want), response.ContentLength)
+				response.Body.Close()
+			}
 		})
-	}
+	})
 }
 
 // A file that is throttled goes to the connection slice by slice, but still as a file.

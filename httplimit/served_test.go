@@ -38,57 +38,53 @@ func dial(t *testing.T, s *httptest.Server, text string) *net.TCPConn {
 
 // The server removes the temporary files of a multipart form that the handler has parsed.
 func TestMultipartFilesAreRemoved(t *testing.T) {
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			t.Setenv("TMPDIR", dir)
-			t.Setenv("TMP", dir)
-			files := func() int {
-				entries, err := os.ReadDir(dir)
-				assert.NoError(t, err)
-				return len(entries)
-			}
-			o.Policies = []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}}
-			l := limits(t, o)
-			s := httptest.NewServer(l.Handler(l.Policy("p")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				assert.NoError(t, r.ParseMultipartForm(1))
-				assert.Equal(t, 1, files())
-			}))))
-			defer s.Close()
-			var body bytes.Buffer
-			form := multipart.NewWriter(&body)
-			part, err := form.CreateFormFile("f", "f.bin")
-			require.NoError(t, err)
-			_, err = part.Write(make([]byte, 100<<10))
-			require.NoError(t, err)
-			require.NoError(t, form.Close())
-			response, err := s.Client().Post(s.URL, form.FormDataContentType(), &body)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			s.Close()
-			require.Zero(t, files())
-		})
-	}
+	everyWay(t, func(t *testing.T, o httplimit.Options) {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", dir)
+		t.Setenv("TMP", dir)
+		files := func() int {
+			entries, err := os.ReadDir(dir)
+			assert.NoError(t, err)
+			return len(entries)
+		}
+		o.Policies = []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}}
+		l := limits(t, o)
+		s := httptest.NewServer(l.Handler(l.Policy("p")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			assert.NoError(t, r.ParseMultipartForm(1))
+			assert.Equal(t, 1, files())
+		}))))
+		defer s.Close()
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		part, err := form.CreateFormFile("f", "f.bin")
+		require.NoError(t, err)
+		_, err = part.Write(make([]byte, 100<<10))
+		require.NoError(t, err)
+		require.NoError(t, form.Close())
+		response, err := s.Client().Post(s.URL, form.FormDataContentType(), &body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		s.Close()
+		require.Zero(t, files())
+	})
 }
 
 // What net/http puts into the request after the handler was called reaches the handler.
 func TestTrailersThatWereNotAnnounced(t *testing.T) {
-	for name, o := range everyWay() {
-		t.Run(name, func(t *testing.T) {
-			s := httptest.NewServer(limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, err := io.Copy(io.Discard, r.Body)
-				assert.NoError(t, err)
-				_, _ = io.WriteString(w, r.Trailer.Get("Late"))
-			})))
-			defer s.Close()
-			c := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nLate: trailer\r\n\r\n")
-			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-			require.NoError(t, err)
-			body, err := io.ReadAll(answer.Body)
-			require.NoError(t, err)
-			require.Equal(t, "trailer", string(body))
-		})
-	}
+	everyWay(t, func(t *testing.T, o httplimit.Options) {
+		s := httptest.NewServer(limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.Copy(io.Discard, r.Body)
+			assert.NoError(t, err)
+			_, _ = io.WriteString(w, r.Trailer.Get("Late"))
+		})))
+		defer s.Close()
+		c := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nLate: trailer\r\n\r\n")
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.Equal(t, "trailer", string(body))
+	})
 }
 
 // A request whose wait is ended while its client is still there has not been served, and the

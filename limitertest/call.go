@@ -122,13 +122,6 @@ func (c *call) mustWait(when string) {
 	}
 }
 
-// wantWait wants the call to wait.
-func (c *call) wantWait(when string) {
-	if !c.waits() {
-		c.s.errorf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
-	}
-}
-
 // wantGrant wants the call to have been granted.
 func (c *call) wantGrant(when string) {
 	switch {

@@ -11,6 +11,19 @@ import (
 
 const crowd = 8 // goroutines
 
+// crowded calls turn on all goroutines, that many times on each.
+func crowded(turns int, turn func(goroutine, i int)) {
+	var wg sync.WaitGroup
+	for g := range crowd {
+		wg.Go(func() {
+			for i := range turns {
+				turn(g, i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // manyAtOnce wants concurrent callers to get all permits, and no more.
 func manyAtOnce(s *subject) {
 	n := max(1, s.Limit/64)
@@ -25,17 +38,7 @@ func manyAtOnce(s *subject) {
 		}
 		return l.Acquired()
 	}
-	var wg sync.WaitGroup
-	for range crowd {
-		wg.Go(func() {
-			for range s.Limit/n + 1 {
-				if !take() {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
+	crowded(s.Limit/n+1, func(int, int) { take() })
 	// A chain may reject one request while another, which it will reject too, still has a permit.
 	for range s.Limit/n + 1 {
 		if !take() {
@@ -54,25 +57,19 @@ func manyAtOnce(s *subject) {
 func neverMoreHeld(s *subject) {
 	const turns = 40
 	var held, most atomic.Int64
-	var wg sync.WaitGroup
-	for g := range crowd {
-		wg.Go(func() {
-			for i := range turns {
-				n := 1 + (g*turns+i*7)%min(s.Limit, 5)
-				l, ok := s.turn(n, g+i)
-				if !ok {
-					continue
-				}
-				now := held.Add(int64(n))
-				for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
-				}
-				wait(time.Duration(i%3) * time.Microsecond)
-				held.Add(-int64(n))
-				l.Release()
-			}
-		})
-	}
-	wg.Wait()
+	crowded(turns, func(g, i int) {
+		n := 1 + (g*turns+i*7)%min(s.Limit, 5)
+		l, ok := s.turn(n, g+i)
+		if !ok {
+			return
+		}
+		now := held.Add(int64(n))
+		for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+		}
+		wait(time.Duration(i%3) * time.Microsecond)
+		held.Add(-int64(n))
+		l.Release()
+	})
 	if m := most.Load(); m > int64(s.Limit) {
 		s.errorf("%d goroutines held %d permits at the same time, want %d at most", crowd, m, s.Limit)
 	}
@@ -84,27 +81,20 @@ func neverMoreHeld(s *subject) {
 // releaseComesBefore wants a goroutine that holds all permits to see what their previous holder wrote.
 // The sum shows that holders exclude each other; the race detector checks the order of memory.
 func releaseComesBefore(s *subject) {
-	const turns = 10
 	sum := 0 // no atomic, no mutex: the limiter is one
 	var grants atomic.Int64
-	var wg sync.WaitGroup
-	for range crowd {
-		wg.Go(func() {
-			for range turns {
-				l, err := s.l.Acquire(s.ctx, s.Limit)
-				if err != nil {
-					wait(time.Microsecond) // the queue is full
-					continue
-				}
-				seen := sum
-				wait(time.Nanosecond)
-				sum = seen + 1
-				grants.Add(1)
-				l.Release()
-			}
-		})
-	}
-	wg.Wait()
+	crowded(10, func(int, int) {
+		l, err := s.l.Acquire(s.ctx, s.Limit)
+		if err != nil {
+			wait(time.Microsecond) // the queue is full
+			return
+		}
+		seen := sum
+		wait(time.Nanosecond)
+		sum = seen + 1
+		grants.Add(1)
+		l.Release()
+	})
 	if g := grants.Load(); g == 0 || g != int64(sum) {
 		s.errorf("%d goroutines added 1 under a lease of all permits, %d times in all: %d", crowd, g, sum)
 	}
@@ -113,7 +103,6 @@ func releaseComesBefore(s *subject) {
 // countsOnlyGrow wants Granted and Rejected never to fall, even under concurrent grants, rejections
 // and cancellations: an exporter takes a decrease for a restart.
 func countsOnlyGrow(s *subject) {
-	const turns = 40
 	var mu sync.Mutex
 	last, _ := s.counts()
 	look := func() {
@@ -125,19 +114,13 @@ func countsOnlyGrow(s *subject) {
 		}
 		last = st
 	}
-	var wg sync.WaitGroup
-	for g := range crowd {
-		wg.Go(func() {
-			for i := range turns {
-				l, ok := s.turn(1+i%min(s.Limit, 3), g+i)
-				look()
-				if ok {
-					l.Release()
-				}
-			}
-		})
-	}
-	wg.Wait()
+	crowded(40, func(g, i int) {
+		l, ok := s.turn(1+i%min(s.Limit, 3), g+i)
+		look()
+		if ok {
+			l.Release()
+		}
+	})
 }
 
 // turn takes n permits in one way or another.

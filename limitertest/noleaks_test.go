@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/limitertest"
 )
 
-// recorder is a test that notes what it is told, and ends when it is asked to.
+// recorder is a test that records its errors, and ends when end is called.
 type recorder struct {
 	testing.TB // nil: a call of anything else is a panic
 	cleanups   []func()
@@ -30,7 +30,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 
 func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...) }
 
-// end runs the cleanups and returns what the test was told.
+// end runs the cleanups and returns the errors.
 func (r *recorder) end() []string {
 	for _, cleanup := range slices.Backward(r.cleanups) {
 		cleanup()
@@ -39,71 +39,51 @@ func (r *recorder) end() []string {
 	return r.errors
 }
 
-// limitless is a Reporter that tells no limit.
+// limitless is a Reporter that reports no limit.
 type limitless struct{ core.Limiter }
 
 func (l limitless) Statistics() core.Statistics { return core.Statistics{Available: l.Available()} }
 
 func TestNoLeaks(t *testing.T) {
-	slotsBehind := func(wrap func(core.Limiter) core.Limiter) func() core.Limiter {
-		return func() core.Limiter { return wrap(concurrency(0, core.OldestFirst)) }
-	}
+	type view = func(l core.Limiter) core.Limiter // of a concurrency limiter of 5 permits
+	const of5, notReleased = "2 of 5 permits were not released", "2 permits were not released"
 	for name, tt := range map[string]struct {
-		make func() core.Limiter
+		view view
 		want string // "": a lease that is out is no leak
 	}{
-		"concurrency limiter": {
-			slotsBehind(func(l core.Limiter) core.Limiter { return l }),
-			"limitertest: limiter 0 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
-		},
-		"behind a reason": {
-			slotsBehind(func(l core.Limiter) core.Limiter { return core.WithReason(l, "full") }),
-			"limitertest: limiter 0 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
-		},
-		"in a chain behind a reason": {
-			slotsBehind(func(l core.Limiter) core.Limiter {
-				rate := bucket(0, core.OldestFirst, false)
-				return core.WithReason(must(core.Chain(core.WithReason(rate, "spent"), core.WithReason(l, "full"))), "not now")
-			}),
-			"limitertest: limiter 1 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
-		},
-		"one that says nothing, behind a reason": {
-			slotsBehind(func(l core.Limiter) core.Limiter { return core.WithReason(struct{ core.Limiter }{l}, "full") }),
-			"limitertest: limiter 0 (struct { core.Limiter }): 2 permits were not released",
-		},
-		"in a chain": {
-			slotsBehind(func(l core.Limiter) core.Limiter { return must(core.Chain(core.Unlimited(), l)) }),
-			"limitertest: limiter 1 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
-		},
-		"in a chain with a rate": {
-			slotsBehind(func(l core.Limiter) core.Limiter {
-				return must(core.Chain(l, bucket(0, core.OldestFirst, false)))
-			}),
-			"limitertest: limiter 0 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
-		},
-		"one that knows whether it is idle": {
-			slotsBehind(func(l core.Limiter) core.Limiter {
-				return struct {
-					core.Limiter
-					core.Idler
-				}{l, l.(core.Idler)}
-			}),
-			"limitertest: limiter 0 (struct { core.Limiter; core.Idler }) is not idle: a lease was not released",
-		},
-		"one that says nothing": {
-			slotsBehind(func(l core.Limiter) core.Limiter { return struct{ core.Limiter }{l} }),
-			"limitertest: limiter 0 (struct { core.Limiter }): 2 permits were not released",
-		},
-		"one that does not tell its limit": {
-			slotsBehind(func(l core.Limiter) core.Limiter { return limitless{l} }),
-			"limitertest: limiter 0 (limitertest_test.limitless): 2 permits were not released",
-		},
-		"bucket":    {func() core.Limiter { return bucket(0, core.OldestFirst, false) }, ""},
-		"window":    {func() core.Limiter { return fixed(0, core.OldestFirst, true) }, ""},
-		"unlimited": {core.Unlimited, ""},
+		"concurrency limiter": {func(l core.Limiter) core.Limiter { return l }, "0 (*core.ConcurrencyLimiter): " + of5},
+		"behind a reason": {func(l core.Limiter) core.Limiter {
+			return core.WithReason(l, "full")
+		}, "0 (*core.ConcurrencyLimiter): " + of5},
+		"in a chain behind a reason": {func(l core.Limiter) core.Limiter {
+			rate := bucket(0, core.OldestFirst, false)
+			return core.WithReason(must(core.Chain(core.WithReason(rate, "spent"), core.WithReason(l, "full"))), "not now")
+		}, "1 (*core.ConcurrencyLimiter): " + of5},
+		"without other interfaces, behind a reason": {func(l core.Limiter) core.Limiter {
+			return core.WithReason(struct{ core.Limiter }{l}, "full")
+		}, "0 (struct { core.Limiter }): " + notReleased},
+		"in a chain": {func(l core.Limiter) core.Limiter {
+			return must(core.Chain(core.Unlimited(), l))
+		}, "1 (*core.ConcurrencyLimiter): " + of5},
+		"in a chain with a rate": {func(l core.Limiter) core.Limiter {
+			return must(core.Chain(l, bucket(0, core.OldestFirst, false)))
+		}, "0 (*core.ConcurrencyLimiter): " + of5},
+		"an Idler": {func(l core.Limiter) core.Limiter {
+			return struct {
+				core.Limiter
+				core.Idler
+			}{l, l.(core.Idler)}
+		}, "0 (struct { core.Limiter; core.Idler }) is not idle: a lease was not released"},
+		"without other interfaces": {func(l core.Limiter) core.Limiter {
+			return struct{ core.Limiter }{l}
+		}, "0 (struct { core.Limiter }): " + notReleased},
+		"a Reporter without a limit": {func(l core.Limiter) core.Limiter { return limitless{l} }, "0 (limitertest_test.limitless): " + notReleased},
+		"bucket":                     {func(core.Limiter) core.Limiter { return bucket(0, core.OldestFirst, false) }, ""},
+		"window":                     {func(core.Limiter) core.Limiter { return fixed(0, core.OldestFirst, true) }, ""},
+		"unlimited":                  {func(core.Limiter) core.Limiter { return core.Unlimited() }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, test := tt.make(), new(recorder)
+			l, test := tt.view(concurrency(0, core.OldestFirst)), new(recorder)
 			limitertest.NoLeaks(test, l)
 			l.TryAcquire(1).Release()
 			require.Empty(t, test.end())
@@ -115,7 +95,7 @@ func TestNoLeaks(t *testing.T) {
 			if got := test.end(); tt.want == "" {
 				require.Empty(t, got)
 			} else {
-				require.Equal(t, []string{tt.want}, got)
+				require.Equal(t, []string{"limitertest: limiter " + tt.want}, got)
 			}
 			lease.Release()
 		})

@@ -84,37 +84,28 @@ func TestSkipsWhatItIsToldTo(t *testing.T) {
 // A limiter that blocks, panics, or leaves goroutines behind is a fault, not the end of
 // the tests.
 func TestOutlivesTheLimiter(t *testing.T) {
-	judge := func(t *testing.T, mutate func(m *mutant)) string {
-		t.Helper()
-		v := limitertest.Judge(t, limitertest.Config{
-			Limit: limit, QueueLimit: queue, New: mutated(slots, mutate),
-		}, "a done context ends the wait")
-		require.NotEmpty(t, v.Faults)
-		return v.Faults[0].Error()
-	}
-	t.Run("a try that blocks", func(t *testing.T) {
-		require.Contains(t, judge(t, func(m *mutant) {
-			m.try = func(int) core.Lease { return block() }
-		}), "a call does not return")
-	})
-	t.Run("a wait that ignores its context", func(t *testing.T) {
-		require.Contains(t, judge(t, func(m *mutant) {
+	for name, c := range map[string]struct {
+		mutate func(*mutant)
+		want   string
+	}{
+		"a try that blocks": {func(m *mutant) { m.try = func(int) core.Lease { return block() } }, "a call does not return"},
+		"a wait that ignores its context": {func(m *mutant) {
 			m.acquire = func(context.Context, int) (core.Lease, error) { return block(), nil }
-		}), "Acquire(1) after its context was canceled waits, want: context canceled")
-	})
-	t.Run("a try that panics", func(t *testing.T) {
-		require.Contains(t, judge(t, func(m *mutant) {
-			m.try = func(int) core.Lease { panic("no permits") }
-		}), "panic: no permits")
-	})
-	t.Run("a wait that panics", func(t *testing.T) {
-		require.Contains(t, judge(t, func(m *mutant) {
+		}, "Acquire(1) after its context was canceled waits, want: context canceled"},
+		"a try that panics": {func(m *mutant) { m.try = func(int) core.Lease { panic("no permits") } }, "panic: no permits"},
+		"a wait that panics": {func(m *mutant) {
 			m.acquire = func(context.Context, int) (core.Lease, error) { panic("no queue") }
-		}), "panic: no queue")
-	})
-	t.Run("a goroutine that stays", func(t *testing.T) {
-		require.Contains(t, judge(t, func(*mutant) { go block() }), "goroutines stay blocked")
-	})
+		}, "panic: no queue"},
+		"a goroutine that stays": {func(*mutant) { go block() }, "goroutines stay blocked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := slots
+			claim.New = mutated(slots, c.mutate)
+			v := limitertest.Judge(t, claim, "a done context ends the wait")
+			require.NotEmpty(t, v.Faults)
+			require.ErrorContains(t, v.Faults[0], c.want)
+		})
+	}
 }
 
 // block never returns.

@@ -120,7 +120,7 @@ func hopelessDeadline(s *subject) {
 		s.counted(before, 0, 1, "an Acquire with a hopeless deadline")
 	}
 	c := s.acquiresWithin(1, d+s.grain())
-	c.wantWait("with a deadline just after permits come back")
+	c.mustWait("with a deadline just after permits come back")
 	s.pass(d)
 	c.wantGrant("just before its deadline, when permits come back")
 	if s.QueueOrder != core.NewestFirst || s.unbounded() || s.Holds || d <= s.grain() {
@@ -131,7 +131,7 @@ func hopelessDeadline(s *subject) {
 	waiters := s.fill()
 	s.acquiresWithin(1, 1).wantReject("with a hopeless deadline and a full queue")
 	for _, c := range waiters {
-		c.wantWait("after a newcomer without hope")
+		c.mustWait("after a newcomer without hope")
 	}
 }
 

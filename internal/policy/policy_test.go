@@ -627,4 +627,10 @@ func TestAttempt(t *testing.T) {
 	}
 	require.Equal(t, 1, settled)
 	require.Equal(t, 4, l.Available())
+
+	free := new(policy.Attempt)
+	_, err = policy.Start[string, int](t.Context(), free, "r", partition.Shared[string](l), func(string) int { return 0 }, nil, "")
+	require.NoError(t, err)
+	require.False(t, free.Limited())
+	free.End(func() int { t.Error("it is not limited"); return 1 })
 }

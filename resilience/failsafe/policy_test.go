@@ -11,7 +11,6 @@ import (
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
-	"github.com/failsafe-go/failsafe-go/fallback"
 	"github.com/failsafe-go/failsafe-go/hedgepolicy"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"github.com/failsafe-go/failsafe-go/timeout"
@@ -198,15 +197,6 @@ func TestHedgeInside(t *testing.T) {
 		assert.Equal(t, 1, l.Available(), "although an attempt still runs")
 		close(goOn)
 	})
-}
-
-func TestFallbackOutside(t *testing.T) {
-	s, l := concurrency(t, 1, 0)
-	defer l.TryAcquire(1).Release()
-	other := fallback.NewBuilderWithResult(3).HandleErrors(core.ErrRejected).Build()
-	v, err := failsafe.With(other, sluice.Policy[int](s)).Get(func() (int, error) { return 1, nil })
-	require.NoError(t, err)
-	assert.Equal(t, 3, v)
 }
 
 func TestCancelledExecutions(t *testing.T) {
