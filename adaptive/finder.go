@@ -13,12 +13,12 @@ import (
 // By Little's law the mean latency is the number in flight over the throughput, whatever the
 // distribution of service times. Once C requests saturate a server, its throughput stays the
 // same, and the mean latency with L requests in it is L/C times the baseline. The least latency
-// seen, which TCP Vegas takes, says nothing of a server whose service times differ.
+// seen, which TCP Vegas uses, shows nothing about a server whose service times differ.
 //
 // # Why trials
 //
 // An average of whatever samples come is raised by load in the end, however slowly it moves: when
-// demand is far above the limit there are no others. And a latency that has risen does not say
+// demand is far above the limit there are no others. And a latency that has risen does not show
 // why. Therefore the limit is halved for a while. If the latency falls with it, requests were queueing:
 // the limit was too high, and half of it is the new limit. If the latency does not fall, it is the
 // server's own: it becomes the baseline, however long it is. In between, the server is saturated at
@@ -249,7 +249,7 @@ func (f *finder) decide(m measure) {
 // shrink reduces the limit after an overload. If the limit has just grown, it goes back to where nothing queued.
 // Otherwise a trial shows whether the latency is queueing. If it is, the limit becomes what the throughput
 // takes without queueing, but not less than the trial had in flight: a server may do less the more
-// it has, so the ratio says too much.
+// it has, so the ratio is too high.
 func (f *finder) shrink(afterTrial bool, ratio float64) {
 	fits := min(f.limit, f.atLimit.inFlight) / ratio
 	switch {

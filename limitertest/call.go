@@ -25,7 +25,7 @@ type call struct {
 	reason string // core's phrase for a rejection
 }
 
-// expect has the model say that the call ends, with an error or with a grant.
+// expect sets how the call ends, as the model predicts: with an error, or with a grant.
 func (c *call) expect(err error) { c.want = err }
 
 // acquires starts an Acquire and returns when it has returned, or waits.
@@ -38,7 +38,7 @@ func (s *subject) waiter(n int, when string) *call {
 	return c
 }
 
-// acquiresWithin is acquires with a deadline from now; 0: none.
+// acquiresWithin is acquires with a deadline from now. 0 means that there is no deadline.
 func (s *subject) acquiresWithin(n int, limit time.Duration) *call {
 	c := s.start(n, limit)
 	s.synchronize()
@@ -160,7 +160,7 @@ func (s *subject) matches(l core.Lease, err error, what string) {
 	}
 }
 
-// same reports whether the errors are one, or rejections that say the same: a lease made by
+// same reports whether the errors are one, or equal rejections: a lease made by
 // core.Reject makes a new error each time.
 func same(a, b error) bool {
 	if errors.Is(a, b) && errors.Is(b, a) {

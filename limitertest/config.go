@@ -140,7 +140,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// facts is everything that the rules need to know: what Config says, and what a new limiter
+// facts is everything that the rules need to know: the Config, and the interfaces that a new limiter
 // implements.
 type facts struct {
 	Config

@@ -101,7 +101,7 @@ func releaseComesBefore(s *subject) {
 }
 
 // countsOnlyGrow wants Granted and Rejected never to fall, even under concurrent grants, rejections
-// and cancellations: an exporter takes a decrease for a restart.
+// and cancellations: an exporter treats a decrease as a restart.
 func countsOnlyGrow(s *subject) {
 	var mu sync.Mutex
 	last, _ := s.counts()

@@ -41,7 +41,7 @@
 //   - It grants everything until it is overloaded: set Limit to math.MaxInt, and Gate to a
 //     function that starts and ends an overload.
 //   - Its limit can be changed: set Update.
-//   - It may be made under one clock and used under another, as the limiters of core may: set
+//   - It may be made under one clock and used under another, like the limiters of core: set
 //     Roams.
 //   - It has methods of an optional interface that do nothing, as a view of another limiter
 //     may: set Lacks.

@@ -24,7 +24,7 @@ const (
 	unknownInterfaces // this bit and those above
 )
 
-// optional says of each optional interface whether a limiter has it.
+// optional is the table of the optional interfaces, with functions that report whether a limiter has them.
 var optional = []struct {
 	Interfaces
 	name string
@@ -53,7 +53,7 @@ func replenishes(l core.Limiter) bool {
 }
 
 // reserves reports whether the limiter can reserve. Reserve of a chain or a view of a limiter that is no Reserver
-// fails, with an error that is none of core's.
+// fails, with an error that is not one of core's.
 func reserves(l core.Limiter) bool {
 	r, ok := l.(core.Reserver)
 	if !ok {
@@ -74,7 +74,7 @@ func interfacesOf(l core.Limiter) (all Interfaces) {
 	return all
 }
 
-// missing says what of the interfaces the limiter does not have, "" if it has all.
+// missing returns the reason why a rule about the interfaces does not apply, or "" if the limiter has them all.
 func (n Interfaces) missing(f *facts) string {
 	for _, i := range optional {
 		if n&i.Interfaces&^f.offers != 0 {

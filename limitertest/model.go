@@ -149,7 +149,7 @@ func (m *model) leave(c *call) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(other *call) bool { return other == c })
 }
 
-// next returns the waiter that is served next, nil if none waits in the queue.
+// next returns the waiter that is served next, nil if no request waits in the queue.
 func (m *model) next() (next *call) {
 	for _, c := range m.waiting {
 		if c.n > 0 && (next == nil || m.newest) {

@@ -25,7 +25,7 @@ type play struct {
 	owed     bool // there has been a debt
 	resets   int
 	phrase   string // of failed tries
-	over     bool   // the model cannot tell what follows
+	over     bool   // the model cannot predict the next calls
 }
 
 // holding is a lease of a play.
@@ -168,7 +168,7 @@ func (p *play) acquire(n int) {
 	p.decide(p.start(n, 0))
 }
 
-// decide wants a call to do what the model says.
+// decide wants a call to end or wait as the model predicts.
 func (p *play) decide(c *call) {
 	p.m.acquire(c)
 	p.live = append(p.live, c)
@@ -322,7 +322,7 @@ func (p *play) refund() {
 // fresh reports whether the lease was granted at this instant.
 func (p *play) fresh(h *holding) bool { return p.m.holds || h.at.Equal(time.Now()) && !p.RealTime }
 
-// uncertain reports whether the model cannot tell what comes back of a lease that holds nothing: of an older
+// uncertain reports whether the model cannot predict how many permits come back of a lease that holds nothing: of an older
 // one a part may come back, and each refund of one counts.
 func (p *play) uncertain(h *holding) bool {
 	return !p.m.holds && (h.spent || h.released || !p.fresh(h) && (p.Manual || p.owed || h.at.Add(p.Refill).After(time.Now())))
@@ -643,7 +643,7 @@ func (p *play) compareCounts(rule string) {
 	p.about(about)
 }
 
-// agree wants a call to wait, or to have ended as the model says.
+// agree wants a call to wait, or to have ended as the model predicts.
 func (p *play) agree(c *call, waits bool) {
 	switch {
 	case waits:

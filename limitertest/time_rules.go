@@ -53,7 +53,7 @@ func retryAfterExact(s *subject) {
 	}
 }
 
-// after wants n permits not to be there before d; of a fair queue nothing more is certain, as others may be
+// after wants n permits not to be there before d; of a fair queue nothing more is certain, because others may be
 // served before.
 func (s *subject) after(n int, d time.Duration) {
 	if s.QueueOrder != core.FairShare {

@@ -12,7 +12,7 @@
 // [Options]. [Strategy.Do] runs a function that returns an error, [Execute] one that also returns
 // a value. Options.Settle corrects the cost of a function once it is known.
 //
-// A rejection is a [*RejectedError], which matches [core.ErrRejected]. It says which strategy
+// A rejection is a [*RejectedError], which matches [core.ErrRejected]. It reports which strategy
 // rejected and when to try again. Options.OnRejected is called for each; package telemetry counts
 // them.
 //

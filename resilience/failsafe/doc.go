@@ -9,7 +9,7 @@
 //
 // The first policy is the outermost. A retry policy outside the strategy sees a rejection, a
 // *[resilience.RejectedError], and tries again; with WithDelayFunc and [RetryAfter] it first
-// waits for as long as the limiter says. Each attempt takes a permit of its own, and none is
+// waits for as long as the limiter asks. Each attempt takes a permit of its own, and none is
 // held between attempts. A retry policy inside the strategy runs all attempts under one permit.
 // A circuit breaker inside the strategy sees no rejections, because they are not the fault of
 // the work that it protects; outside, it counts them as failures.

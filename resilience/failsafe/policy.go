@@ -15,8 +15,8 @@ import (
 // Policy returns s, which must not be nil, as a policy for executions with results of type R.
 // The strategy gets the execution's context, with its cancellation, the timeouts outside and
 // the values for the strategy's limiter. If it does not run the execution, the result is its
-// error, see [resilience.Strategy.Do]; an execution that was cancelled in the meantime has the result
-// that it was cancelled with.
+// error, see [resilience.Strategy.Do]; an execution that was canceled in the meantime has the result
+// that it was canceled with.
 //
 // The permit is released when the inner policies are done, however they end. They wait for the
 // function, except that a hedge inside may leave attempts running that it gave up on. With a
@@ -53,7 +53,7 @@ func (e *executor[R]) Apply(inner func(failsafe.Execution[R]) *common.PolicyResu
 			return result
 		}
 		if x, ok := exec.(policy.ExecutionInternal[R]); ok {
-			if cancelled, with := x.IsCanceledWithResult(); cancelled {
+			if canceled, with := x.IsCanceledWithResult(); canceled {
 				return with
 			}
 		}

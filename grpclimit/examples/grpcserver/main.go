@@ -61,7 +61,7 @@ func (s settings) limits() (*grpclimit.Limits, error) {
 		Key: grpclimit.ByPeer(httplimit.IPOptions{}),
 		New: func(netip.Prefix) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(s.rate, s.burst)) },
 	})
-	_, invalid := core.NewTokenBucket(core.PerSecond(s.rate, s.burst)) // else New would say it, call by call
+	_, invalid := core.NewTokenBucket(core.PerSecond(s.rate, s.burst)) // otherwise New would return it for each call
 	atOnce, invalid2 := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: s.atOnce, QueueLimit: s.atOnce})
 	bandwidth, invalid3 := core.NewTokenBucket(ioreader.PerSecond(s.bytes))
 	if err := errors.Join(err, invalid, invalid2, invalid3); err != nil {

@@ -17,7 +17,7 @@ type Window struct {
 const (
 	// A window has minSamples, or as many as permits are in flight if those are more: of the leases that are
 	// in flight at one moment, the short ones end first. With fewer than about 10, the standard error of a window
-	// says little; with more, a limit of a few permits changes rarely.
+	// shows little; with more, a limit of a few permits changes rarely.
 	minSamples = 20
 
 	// A change of the limit by more than largeChange changes the latency by much. Then the server has to

@@ -1,5 +1,5 @@
 // Package simulation runs an adaptive limit in front of a server, in virtual time. The server
-// has a number of slots and a first-in first-out queue, or shares its processors among all requests
+// has a number of slots and a first-in first-out queue, or shares its CPUs among all requests
 // that are in it. Its service times are random, and requests come at a rate of their own. It is
 // simulated event by event, so a minute of a busy server takes some milliseconds.
 package simulation
@@ -20,7 +20,7 @@ type Config struct {
 	Initial   int
 
 	Slots   func(t time.Duration) int                         // of the server; asked at each event
-	Shared  bool                                              // slots are processors, that all requests share
+	Shared  bool                                              // slots are CPUs, that all requests share
 	Service func(t time.Duration, r *rand.Rand) time.Duration // of one request, start at t
 	Rate    func(t time.Duration) float64                     // requests a second that come; nil: Clients ask
 	Clients func(t time.Duration) int                         // each asks again as soon as it is answered; nil: any number

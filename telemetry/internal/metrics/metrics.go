@@ -1,4 +1,4 @@
-// Package metrics is the table of the metrics that OpenTelemetry and Prometheus are given alike.
+// Package metrics is the table of the metrics that both OpenTelemetry and Prometheus get.
 package metrics
 
 import (
@@ -31,7 +31,7 @@ func (m Metric) Prometheus() string {
 type Column struct {
 	Metric
 
-	Result string // sluice.result; "": none
+	Result string // sluice.result, or ""
 }
 
 var leases = Metric{"sluice.limiter.leases", "{lease}", "Leases granted and rejected.", true}
