@@ -2,7 +2,6 @@ package ioreader_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"strings"
@@ -61,11 +60,9 @@ func TestBytesThatCameBeforeTheDeadlineAreThereForTheNextRead(t *testing.T) {
 
 func TestTheEndThatCameWithBytesComesWithTheLastOfThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := bucketOf(t, 8, 2, time.Second)
-		require.True(t, l.TryAcquire(8).Acquired())
 		broken := io.ErrUnexpectedEOF
 		for _, end := range []error{io.EOF, broken} {
-			r := ioreader.NewReader(t.Context(), &ended{"ab", end}, &impatient{Limiter: l, refusals: 2})
+			r := ioreader.NewReader(t.Context(), &ended{"ab", end}, &limiterOf{refusals: 2})
 			for range 2 {
 				n, err := r.Read(make([]byte, 10))
 				require.Zero(t, n)
@@ -100,26 +97,9 @@ func (e *ended) Read(p []byte) (int, error) {
 	return n, e.err
 }
 
-// impatient refuses some requests of a limiter.
-type impatient struct {
-	core.Limiter
-	refusals int
-}
-
-func (l *impatient) TryAcquire(int) core.Lease { return core.Reject() }
-
-func (l *impatient) Acquire(ctx context.Context, n int) (core.Lease, error) {
-	if l.refusals > 0 {
-		l.refusals--
-		return core.Reject(), core.Reject().Err()
-	}
-	return l.Limiter.Acquire(ctx, n)
-}
-
 func TestCopyFromAReaderStartsWithTheBytesThatArrivedBefore(t *testing.T) {
 	refusing := func(under io.Reader) *ioreader.Reader {
-		l := &impatient{Limiter: perSecond(t, 1<<30), refusals: 1}
-		r := ioreader.NewReader(t.Context(), under, l)
+		r := ioreader.NewReader(t.Context(), under, &limiterOf{refusals: 1})
 		_, err := r.Read(make([]byte, 100))
 		require.ErrorIs(t, err, core.ErrRejected)
 		return r

@@ -142,18 +142,17 @@ func TestALimiterThatPanicsInMap(t *testing.T) {
 					l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
 					p := newPool(t, worker.Options{Limiter: l, Workers: workers})
 					left := at
-					l.try = func(n int) core.Lease {
-						left--
-						if left < 0 {
+					ask := func() {
+						if left--; left < 0 {
 							end()
 						}
+					}
+					l.try = func(n int) core.Lease {
+						ask()
 						return l.ConcurrencyLimiter.TryAcquire(n)
 					}
 					l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-						left--
-						if left < 0 {
-							end()
-						}
+						ask()
 						return l.ConcurrencyLimiter.Acquire(ctx, n)
 					}
 					ended := make(chan any, 1)
