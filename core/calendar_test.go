@@ -99,6 +99,18 @@ func TestAQueueOfWindowsOfTheirOwnLengths(t *testing.T) {
 	})
 }
 
+func TestSettleInALaterWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := calendric(t, 10, core.Daily(nil))
+		lease := takes(t, l, 3)
+		sleepUntil(time.January, 2, 0)
+		lease = l.Settle(lease, 5) // the difference is charged to the current window
+		available(t, l, 8)
+		l.Refund(lease) // but that is not the window of the grant
+		available(t, l, 8)
+	})
+}
+
 func TestUpdateFromAndToACalendar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, core.FixedWindowOptions{Name: "n", PermitLimit: 5, Window: time.Hour, QueueLimit: 9})
