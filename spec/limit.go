@@ -116,14 +116,15 @@ func (l Limit) otherKind(limiter core.Limiter) error {
 
 func sameType(a, b core.Limiter) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
 
-// Set changes the limit of a Switch to l while it is in use. If the limiter in use is of the limit's kind,
-// Set is Update. Otherwise the Switch gets a new limiter with the name, and the requests that wait move to it. On an error nothing
-// has changed.
+// Set changes the limit of a Switch to l while it is in use. If the current limiter is of the limit's kind,
+// Set is Update. Otherwise the Switch gets a new limiter with the name, and the requests that wait move to it. If
+// the Switch is closed, Set returns [core.ErrClosed]. On an error nothing has changed.
 func (l Limit) Set(s *core.Switch, name string) error {
 	if s == nil {
 		return fmt.Errorf("%w: nil, want a Switch", ErrKind)
 	}
-	err := l.Update(s.Limiter())
+	before := s.Limiter()
+	err := l.Update(before)
 	if !errors.Is(err, ErrKind) {
 		return err
 	}
@@ -132,6 +133,9 @@ func (l Limit) Set(s *core.Switch, name string) error {
 		return err
 	}
 	s.Set(made)
+	if backdoor.Same(s.Limiter(), before) {
+		return core.ErrClosed
+	}
 	return nil
 }
 

@@ -34,6 +34,12 @@ func TestSet(t *testing.T) {
 	require.ErrorContains(t, spec.Limit{Kind: spec.TokenBucket}.Set(s, "api"), "Limit.Permits = 0")
 	require.Same(t, in, s.Limiter())
 	require.ErrorIs(t, parse(t, "10/s").Set(nil, "api"), spec.ErrKind)
+
+	require.NoError(t, s.Close())
+	for _, text := range []string{"concurrency 7", "20/s", "unlimited"} {
+		require.ErrorIs(t, parse(t, text).Set(s, "api"), core.ErrClosed, text)
+	}
+	require.Same(t, in, s.Limiter())
 }
 
 func TestBlocked(t *testing.T) {
