@@ -25,8 +25,8 @@ type chainLease struct {
 	joiner *joiner
 	parts  []Lease // in the order of the limiters
 
-	said labelled // fixed once a lease is granted; ended leases still report it
-	own  extra    // what the handle refers to
+	reported labelled // the settings of its leases; fixed once a lease is granted, because ended leases still report them
+	own      extra    // the extra of the handle
 }
 
 func newChainLease(j *joiner, parts []Lease) *chainLease {
@@ -71,8 +71,8 @@ func (k *chainLease) Join(permits int) Lease {
 		if s != nil {
 			k = newChainLease(k.joiner, k.parts)
 		}
-		k.said.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
-		k.s.Store(&k.said.settings)
+		k.reported.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
+		k.s.Store(&k.reported.settings)
 	}
 	l := newLease(&k.handle, held, permits, f.left, f.reset, atomic.LoadInt64(&k.generation))
 	if added {

@@ -16,7 +16,7 @@ import (
 // Leases that hold nothing, such as those of rate limiters and rejections, share the handle that
 // is part of their settings; its generation stays 0.
 type handle struct {
-	generation int64                    // of a concurrency limiter's leases: under its mutex; of others: atomic
+	generation int64                    // a concurrency limiter's is guarded by its mutex; any other is atomic
 	s          atomic.Pointer[settings] // nil: the lease is not from a limiter of this package; changes only between leases
 	x          *extra                   // nil: the lease is all in its own fields
 	next       *handle                  // in a list of handles that no lease uses

@@ -81,8 +81,8 @@ func settle(l Limiter, lease Lease, permits int) Lease {
 }
 
 // checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and
-// a lease that has it. If both are rejections, the lease keeps its metadata. A lease beside an error is
-// refunded.
+// a lease that has it. If both are rejections, the lease keeps its metadata. An acquired lease that
+// comes with an error is refunded.
 func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
 	switch {
 	case err == nil && lease.Acquired():

@@ -118,7 +118,8 @@ func (k *Keyed[R, K]) count(e *entry[R, K]) {
 	}
 }
 
-// ErrFull is matched by a rejection for want of room for a key, in addition to [core.ErrRejected].
+// ErrFull is matched by a rejection because there was no room for another key. The rejection also matches
+// [core.ErrRejected].
 var ErrFull = errors.New("partition: partition limit reached")
 
 // full is the error of such a rejection.
@@ -128,7 +129,7 @@ func (f full) Unwrap() []error { return []error{f.RejectedError, ErrFull} }
 
 const reasonNoRoom = "partition limit reached"
 
-// noRoom rejects a request for want of room.
+// noRoom rejects a request because there is no room for its key.
 func (k *Keyed[R, K]) noRoom(permits int) core.Lease {
 	l := core.Fail(full{&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom}})
 	if k.o.Name == "" {

@@ -22,7 +22,7 @@ var ways = backdoor.Core[core.Lease]()
 //
 //   - core's own four do so themselves: backdoor.Ways.Retire closes one if it is idle.
 //   - For any other limiter, the entry does it. Each request pins the entry before it asks the limiter,
-//     and a drop needs an entry that has no pins and had none since the limiter said that it is idle.
+//     and a drop needs an entry that has no pins and had none since the limiter reported that it is idle.
 type entry[R any, K comparable] struct {
 	k       *Keyed[R, K]
 	key     K

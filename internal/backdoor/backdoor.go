@@ -30,7 +30,7 @@
 // It is Acquire, with the same errors and counts, but if the permits are not available the request enters
 // the queue of core's limiters beyond QueueLimit. It is served in its order there. It is not evicted by newer
 // requests, it does not take room that QueueLimit gives to others, and Statistics.Queued counts it. It is
-// never rejected, nor counted in Rejected, for want of a queue. It ends with its permits, ctx, a deadline that is
+// never rejected, nor counted in Rejected, because the queue is full. It ends with its permits, ctx, a deadline that is
 // too soon, Close, or because it wants more permits than the limit. A grant that does not wait allocates nothing.
 //
 // The request passes through chains, through the views of core, and through each [Waiter] and each type of

@@ -19,8 +19,8 @@ func Settle[L any](limiter any, lease L, permits int) L {
 }
 
 // Checked returns the answer of a limiter's Acquire in valid form: an acquired lease and nil, or a lease that
-// is not acquired and its error. A lease beside an error is refunded. If both are rejections, the lease
-// keeps its metadata. Call it where a limiter may be a user's.
+// is not acquired and its error. An acquired lease that comes with an error is refunded. If both are rejections,
+// the lease keeps its metadata. Call it where a limiter may be a user's.
 func Checked[L any](limiter any, lease L, err error) (L, error) {
 	return Core[L]().Checked(limiter, lease, err)
 }

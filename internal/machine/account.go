@@ -59,8 +59,8 @@ type Account interface {
 	clone() Account
 }
 
-// Grant is what Settle needs to know about the grant of a rate limiter. It is what the answer
-// said, so that nothing has to be remembered for a grant.
+// Grant is what Settle needs to know about the grant of a rate limiter. All of it was in the answer, so the
+// machine keeps no record of a grant.
 type Grant struct {
 	Permits int
 	Epoch   uint32

@@ -8,7 +8,7 @@ import (
 )
 
 // Deadline ends the calls on one side of a connection: at an instant that can be moved, as the SetDeadline
-// methods of a net.Conn require, or for good. A stream without deadlines uses only its Close. Call
+// methods of a net.Conn require, or permanently. A stream without deadlines uses only its Close. Call
 // [Deadline.Start] before anything else. A Deadline is safe for concurrent use.
 type Deadline struct {
 	changed func(expired bool)     // may be nil

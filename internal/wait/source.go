@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-go/sluice/internal/list"
 )
 
-// Source ends all calls that were started with it, for good. Whatever continues after that, such as a
-// connection whose deadline is moved, takes a new Source. The zero Source has not ended, and a nil
+// Source ends all calls that were started with it, permanently. To continue after that, for example when the
+// deadline of a connection is moved, use a new Source. The zero Source has not ended, and a nil
 // Source never ends. It is safe for concurrent use.
 type Source struct {
-	ended atomic.Bool // cause is set, for good
+	ended atomic.Bool // cause is set; never false again
 	mu    sync.Mutex  // guards the fields below; no other lock is taken under it
 	cause error
 	calls list.List[*Call]
