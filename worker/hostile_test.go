@@ -143,7 +143,8 @@ func TestALimiterThatPanicsInMap(t *testing.T) {
 					p := newPool(t, worker.Options{Limiter: l, Workers: workers})
 					left := at
 					ask := func() {
-						if left--; left < 0 {
+						left--
+						if left < 0 {
 							end()
 						}
 					}
