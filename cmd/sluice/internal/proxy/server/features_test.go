@@ -167,3 +167,16 @@ func TestAccessLog(t *testing.T) {
 		return strings.Contains(p.said.String(), "cannot reopen the access log, still writing to the old file")
 	}, time.Minute, time.Millisecond)
 }
+
+// TestLostLines: lines that cannot be written are counted and reported with the reason.
+func TestLostLines(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("NOT TESTED: there is no /dev/full")
+	}
+	b := backendOf(t, hello)
+	p := serves(t, "to: "+b.URL+"\naccess-log: /dev/full\nglobal: {limit: 100/s}\n")
+	_, _ = p.asks("GET", "/")
+	require.NoError(t, p.server.Shutdown(t.Context()))
+	p.access.close()
+	assert.Contains(t, p.said.String(), "access log /dev/full: lost 1 lines: no space left on device; 0 lines are waiting to be written\n")
+}

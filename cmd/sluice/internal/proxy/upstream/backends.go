@@ -149,16 +149,16 @@ func (b *Backends) order() []*Backend {
 	if len(all) < 2 {
 		return all
 	}
-	first := int(b.turn.Add(1) % uint64(len(all)))
-	order := make([]*Backend, 0, len(all))
-	for _, unreachable := range []bool{false, true} {
-		for i := range all {
-			if k := all[(first+i)%len(all)]; k.unreachable.Load() == unreachable && len(order) < cap(order) {
-				order = append(order, k)
-			}
+	var up, down []*Backend
+	for _, k := range all {
+		if k.unreachable.Load() {
+			down = append(down, k)
+		} else {
+			up = append(up, k)
 		}
 	}
-	return order
+	first := int(b.turn.Add(1) % uint64(max(len(up), 1))) // of those that are up: each has the same share
+	return slices.Concat(up[first:], up[:first], down)
 }
 
 var errNoBackend = errors.New("no backend available")
