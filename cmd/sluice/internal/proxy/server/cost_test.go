@@ -174,7 +174,7 @@ func TestSettleADebt(t *testing.T) {
 }
 
 // TestSettleWithoutAnAnswer: a backend that is away or breaks off says nothing, so the cost is as it was; that is nothing
-// to log. Nor is a client that leaves.
+// to log. Nor is a client that disconnects.
 func TestSettleWithoutAnAnswer(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

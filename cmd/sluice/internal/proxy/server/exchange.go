@@ -34,7 +34,7 @@ type exchange struct {
 	cleared bool        // they are gone
 }
 
-// statusClientClosedRequest is nginx's status of a client that left before the response.
+// statusClientClosedRequest is nginx's status of a client that disconnected before the response.
 const statusClientClosedRequest = 499
 
 type exchangeKey struct{}

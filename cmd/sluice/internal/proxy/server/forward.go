@@ -23,7 +23,7 @@ func newForwarder(p *Proxy) http.Handler {
 		ModifyResponse: modify,
 		Transport:      p.backends,
 		BufferPool:     new(buffers),
-		ErrorLog:       log.New(io.Discard, "", 0), // clients that leave in the middle of a response
+		ErrorLog:       log.New(io.Discard, "", 0), // clients that disconnect amid a response
 		ErrorHandler:   p.answerError,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +141,7 @@ func dropHopByHop(h http.Header) {
 // answerError responds to a request for which no response of a backend came.
 func (p *Proxy) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
+		// The client has disconnected, or has closed its side and still reads: it must not take silence for an empty 200.
 		panic(http.ErrAbortHandler)
 	}
 	status := statusOf(err)

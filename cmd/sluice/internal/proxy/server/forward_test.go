@@ -70,7 +70,7 @@ func TestUpgradeAndStream(t *testing.T) {
 	require.NoError(t, err)
 	line, err := bufio.NewReader(events.Body).ReadString('\n')
 	require.NoError(t, err)
-	assert.Equal(t, "one\n", line, "before the answer ends")
+	assert.Equal(t, "one\n", line, "before the response ends")
 	cancel()
 	_ = events.Body.Close()
 	p.eventually(1)

@@ -28,10 +28,10 @@ func newMetrics() *metrics {
 	m := &metrics{
 		HTTP: sluice.NewHTTP(), registry: service.Metrics(),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_proxy_answers_total", Help: "Answers by backend and status; 499: the client left before.",
+			Name: "sluice_proxy_answers_total", Help: "Responses by backend and status; 499: the client disconnected before the response.",
 		}, []string{"backend", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sluice_proxy_answer_seconds", Help: "Time from a request to the end of its answer, waits for permits included.",
+			Name: "sluice_proxy_answer_seconds", Help: "Time from a request to the end of its response, including waits for permits.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"backend"}),
 	}
@@ -54,7 +54,7 @@ func (m *metrics) watch(p *Proxy) { m.registry.MustRegister(collector{p}) }
 // collector collects the state of the limits and of the backends.
 type collector struct{ p *Proxy }
 
-var upDesc = prometheus.NewDesc("sluice_proxy_backend_up", "1: the backend takes connections; 0: it did not.", []string{"backend"}, nil)
+var upDesc = prometheus.NewDesc("sluice_proxy_backend_up", "1 if the backend accepts connections, otherwise 0.", []string{"backend"}, nil)
 
 // Describe implements [prometheus.Collector]. It describes nothing, as the limits change with the file.
 func (collector) Describe(chan<- *prometheus.Desc) {}

@@ -81,8 +81,8 @@ func (p *Proxy) policy(l *limits.Policy) (httplimit.Policy, error) {
 	return h, nil
 }
 
-// refundsSuccess is the Refund of count: failures. It is not asked about a client that left before the end of the response:
-// otherwise guesses would be free for clients that hang up early.
+// refundsSuccess is the Refund of count: failures. It is not called if the client disconnected before the end of the
+// response. Otherwise guesses would be free for clients that disconnect early.
 func refundsSuccess(_ *http.Request, status int) bool { return status < 400 || status > 499 }
 
 // endpoint serves the requests of a route.

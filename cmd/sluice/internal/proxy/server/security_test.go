@@ -30,14 +30,14 @@ func (r *running) raw(text string, half bool) string {
 	return string(got)
 }
 
-func statusIn(answer string) string {
-	_, after, _ := strings.Cut(answer, " ")
+func statusIn(response string) string {
+	_, after, _ := strings.Cut(response, " ")
 	status, _, _ := strings.Cut(after, " ")
 	return status
 }
 
-// TestClientsThatLeave: under count: failures a client that does not wait for the response has used its permit.
-func TestClientsThatLeave(t *testing.T) {
+// TestClientsThatDisconnect: under count: failures a client that does not wait for the response has used its permit.
+func TestClientsThatDisconnect(t *testing.T) {
 	came := make(chan struct{}, 100)
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
 		came <- struct{}{}
