@@ -1,6 +1,7 @@
 // Package throttle copies files, or stdin, to stdout at a rate.
 //
-// The copy is [ioreader.Copy], or for lines a loop of its own, under the limiter of pace.go. A display reads how far it is.
+// The copy is [ioreader.Copy], with the limiter of pace.go. On Linux, direct copies pipes and most files instead, within the
+// kernel. Lines have a loop of their own. A display reads how far the copy is.
 package throttle
 
 import (
@@ -25,7 +26,7 @@ const examples = `  sluice throttle -L 8MiB/s image.iso > /mnt/stick/image.iso
   sluice throttle --schedule "08:00,512kB/s 18:00,10MB/s 23:00,unlimited" backup.tar | nc backup 9000
   kill -USR1 PID    # double the rate; kill -USR2 PID halves it`
 
-// flags are what the user asks for.
+// flags are the command's flags, as the user wrote them.
 type flags struct {
 	limit, burst, size, schedule string
 	lines, null                  bool
@@ -95,24 +96,20 @@ prints the summary.`,
 	return c
 }
 
-// options are the flags, understood.
+// options are the flags and what they mean.
 type options struct {
+	flags
+
 	limit    spec.Limit // at the start
 	binary   bool       // show KiB, MiB …
 	schedule schedule
 	files    []string
-	out      string
 	end      byte // of a line
-	lines    bool
 	size     int64
 	style    style
-	parts    parts
-	every    time.Duration
-	name     string
-	verbose  bool // print the summary even without a terminal
 }
 
-// style is how progress is shown.
+// style says how progress is shown.
 type style uint8
 
 const (
@@ -123,18 +120,17 @@ const (
 )
 
 func (f *flags) options(files []string) (o options, err error) {
-	o = options{
-		files: files, out: f.out, end: '\n', lines: f.lines || f.null, parts: f.parts.orAll(),
-		every: time.Duration(f.every), name: f.name, verbose: f.verbose || f.parts.any(),
-	}
+	o = options{flags: *f, files: files, end: '\n'}
+	o.verbose = f.verbose || f.parts.any()
+	o.parts = f.parts.orAll()
 	if f.null {
-		o.end = 0
+		o.lines, o.end = true, 0
 	}
 	if len(files) == 0 {
 		o.files = []string{"-"}
 	}
-	if o.every < minInterval {
-		return o, cli.Usage("--interval %v is too short; use at least %v", o.every, minInterval)
+	if every := time.Duration(f.every); every < minInterval {
+		return o, cli.Usage("--interval %v is too short; use at least %v", every, minInterval)
 	}
 	switch {
 	case f.schedule != "" && f.limit != "":
@@ -184,7 +180,7 @@ func (f *flags) noRate(files []string) error {
 
 const minInterval = 10 * time.Millisecond
 
-// stopGrace is how long a signal waits for a copy that hangs in a read or a write.
+// stopGrace is how long a signal waits for a copy that is blocked in a read or a write.
 const stopGrace = 100 * time.Millisecond
 
 func (o options) run(ctx context.Context) error {
@@ -194,17 +190,18 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j, err := o.open(p) // before signals are caught: to open a pipe may take until it has a reader
+	j, err := o.open(p) // before signals are caught, because opening a named pipe waits for a reader
 	if err != nil {
 		return err
 	}
 	signals := make(chan os.Signal, 4)
-	// Also SIGPIPE: then a write to a pipe without a reader fails, instead of ending the program in the middle.
+	// SIGPIPE is caught so that a write to a pipe without a reader returns an error instead of ending the program.
 	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2)
 	defer signal.Stop(signals)
-	runtime.GOMAXPROCS(1) // one goroutine copies; with more, each of its waits would wake a thread that finds nothing to do
+	runtime.GOMAXPROCS(1) // one goroutine copies; with more Ps, each of its waits would wake a thread that finds no work
 	if o.schedule != nil {
-		go p.follow(ctx, o.schedule, time.Now)
+		stopFollowing := cli.Every(time.Second, p.follow(o.schedule, time.Now))
+		defer stopFollowing()
 	}
 	done := make(chan error, 2)
 	go func() { done <- j.copyAll(ctx) }()
@@ -230,13 +227,13 @@ func (o options) run(ctx context.Context) error {
 	return j.conclude(stopped, err)
 }
 
-// conclude prints what was done and returns how the program ends.
+// conclude prints the summary and returns the error with which the program ends.
 func (j *job) conclude(stopped os.Signal, err error) error {
 	if closing := j.close(); err == nil && stopped == nil {
 		err = closing
 	}
 	if stopped == nil && errors.Is(err, syscall.EPIPE) {
-		return cli.Exit(cli.BrokenPipe, nil) // as if by the signal: without a message
+		return cli.Exit(cli.BrokenPipe, nil) // without a message, as if the signal had ended the program
 	}
 	j.last(stopped != nil, err == nil)
 	switch {

@@ -64,15 +64,15 @@ func (o options) open(p *pace) (*job, error) {
 	return j, nil
 }
 
-// same reports whether two names are one regular file: what is written would be read again, without end.
+// same reports whether both are the same regular file. A copy to itself would read its own output without end.
 func same(a, b os.FileInfo) bool { return a.Mode().IsRegular() && os.SameFile(a, b) }
 
-// sizeOf returns the number of bytes to read from the files, 0 if that is not known for one of them.
+// sizeOf returns the number of bytes to read from the files, or 0 if the size of one of them is unknown.
 func sizeOf(names []string) (sum int64) {
 	for _, name := range names {
 		info, err := stat(name)
 		switch {
-		case err != nil: // reported when it is its turn
+		case err != nil: // copyFile reports it
 		case !info.Mode().IsRegular():
 			return 0
 		default:
@@ -137,7 +137,7 @@ func (j *job) copyFile(ctx context.Context, name string) error {
 	}
 	var from io.Reader = src
 	if !in.Mode().IsRegular() {
-		from = source{src, j.pace} // the others are copied by the kernel, and do not make the copy wait
+		from = source{src, j.pace} // a file does not make the copy wait, and the kernel copies it
 	}
 	if j.lines {
 		return j.copyLines(ctx, from)
@@ -155,7 +155,7 @@ func (j *job) copyFile(ctx context.Context, name string) error {
 	return err
 }
 
-// copyLines copies whole lines, each with a permit. The last one need not end.
+// copyLines copies whole lines, with one permit for each. The last line may lack its end.
 func (j *job) copyLines(ctx context.Context, from io.Reader) error {
 	in, out := bufio.NewReaderSize(from, bufferSize), bufio.NewWriterSize(j.sink, bufferSize)
 	waiting := 0 // lines in out
@@ -204,7 +204,7 @@ func (j *job) copyLines(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// source is an input that may make the copy wait. The rate does not catch up for such a wait.
+// source is an input that may make the copy wait. The copy does not catch up after such a wait.
 type source struct {
 	f    *os.File
 	pace *pace
@@ -218,7 +218,7 @@ func (s source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// sink is the output, which counts what is written.
+// sink is the output. It counts the bytes written.
 type sink struct {
 	f *os.File
 	n atomic.Int64

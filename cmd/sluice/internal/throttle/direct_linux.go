@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direct copies src to the output within the kernel: a file by sendfile, a pipe by splice. It returns nil at the end of src,
-// and where the kernel does not do that.
+// direct copies src to the output within the kernel: a file by sendfile, a pipe by splice. It returns nil at the end of
+// src, and if the kernel does not support that for these two; [ioreader.Copy] copies the rest.
 //
-// [ioreader.Copy] moves at most 64 KiB at a time, as much as a pipe usually holds, and each call that blocks wakes threads of
-// Go's scheduler: at 100 MB/s it took six times the CPU time of pv. Here a turn is larger, and the pipes are enlarged to hold
-// two, so that a turn is one sleep and two calls that rarely block. The size of a pipe is not a flag of the caller's descriptor.
+// Copy moves at most 64 KiB at a time, as much as a pipe usually holds, and each call that blocks wakes threads of Go's
+// scheduler: at 100 MB/s it took six times the CPU time of pv. A turn of direct is larger, and the pipes are enlarged to
+// hold two turns. Then a turn is one sleep and two calls that rarely block. The size of a pipe is not a flag of the caller's
+// descriptor.
 func (j *job) direct(ctx context.Context, src *os.File, mode fs.FileMode) error {
 	from, to := descriptor(src), descriptor(j.sink.f)
 	piped := mode&fs.ModeNamedPipe != 0
@@ -49,7 +50,8 @@ func (j *job) direct(ctx context.Context, src *os.File, mode fs.FileMode) error 
 			}
 			j.pace.Settle(lease, n-left)
 			switch {
-			case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM), errors.Is(err, unix.EOPNOTSUPP):
+			case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS),
+				errors.Is(err, unix.EPERM), errors.Is(err, unix.EOPNOTSUPP):
 				return nil
 			}
 			return &os.PathError{Op: "write", Path: j.sink.f.Name(), Err: err}

@@ -16,7 +16,7 @@ import (
 // parts are what the display shows.
 type parts struct{ bytes, timer, rate, average, eta, bar bool }
 
-// orAll returns what is shown if nothing was asked for.
+// orAll returns p, or the default if the user has asked for nothing.
 func (p parts) orAll() parts {
 	if p == (parts{}) {
 		return parts{bytes: true, timer: true, rate: true, eta: true, bar: true}
@@ -27,7 +27,7 @@ func (p parts) orAll() parts {
 // any reports whether the user has asked for a part.
 func (p parts) any() bool { return p != parts{} }
 
-// moment is how far the copy is.
+// moment says how far the copy is.
 type moment struct {
 	Bytes   int64   `json:"bytes"`
 	Lines   *int64  `json:"lines,omitempty"` // nil: not counted
@@ -50,7 +50,7 @@ type mark struct {
 
 const rateWindow = time.Second
 
-// read returns how far the copy is, and notes it for the rate.
+// read returns how far the copy is, and keeps it to work out the rate later.
 func (m *meter) read() moment {
 	now, permits := time.Since(m.j.start), m.j.sink.n.Load()
 	v := moment{Bytes: permits, Total: m.j.total, Elapsed: now.Seconds()}
@@ -71,7 +71,7 @@ func (m *meter) read() moment {
 	return v
 }
 
-// done is what there is of the size.
+// done returns the number of bytes, or lines, copied.
 func (v moment) done() int64 {
 	if v.Lines != nil {
 		return *v.Lines
@@ -84,9 +84,9 @@ func (j *job) show() (stop func()) {
 	m := &meter{j: j}
 	switch j.style {
 	case numeric:
-		return cli.Every(j.every, func() { printNumber(m.read()) })
+		return cli.Every(time.Duration(j.every), func() { printNumber(m.read()) })
 	case asJSON:
-		return cli.Every(j.every, func() { printJSON(m.read()) })
+		return cli.Every(time.Duration(j.every), func() { printJSON(m.read()) })
 	case forPeople:
 		if line := cli.NewStatusLine(os.Stderr); line != nil {
 			return j.showLine(line, m)
@@ -112,7 +112,7 @@ func (j *job) showLine(line *cli.StatusLine, m *meter) (stop func()) {
 	j.mu.Unlock()
 	draw := func() { line.Show(j.line(m.read(), line.Width())) }
 	draw()
-	stopDrawing := cli.Every(j.every, draw)
+	stopDrawing := cli.Every(time.Duration(j.every), draw)
 	return func() {
 		stopDrawing()
 		line.Clear()
@@ -185,7 +185,7 @@ func (o options) amount(n float64) string {
 	return fmt.Sprintf("%.2f %sB", n, prefix)
 }
 
-// last writes what is due at the end: the summary, or the last line of progress.
+// last prints the summary, or the last line of progress.
 func (j *job) last(stopped, done bool) {
 	v := (&meter{j: j}).read() // its rate is the average
 	switch j.style {
@@ -199,7 +199,7 @@ func (j *job) last(stopped, done bool) {
 		printJSON(v)
 	case forPeople:
 		if !stopped && !j.verbose && !cli.IsTerminal(os.Stderr) {
-			return // cron would send it
+			return // otherwise cron would mail the summary
 		}
 		var b strings.Builder
 		if stopped {
@@ -226,7 +226,7 @@ func progressOf(v moment) string {
 	return fmt.Sprintf("%d %s", v.done(), what)
 }
 
-// summary says how fast it was, and how far off the rate that was asked for.
+// summary says how fast the copy was, and how far from the requested rate.
 func (j *job) summary(v moment) string {
 	text := fmt.Sprintf("%d bytes in %.3f s", v.Bytes, v.Elapsed)
 	if v.Lines != nil {
@@ -236,7 +236,7 @@ func (j *job) summary(v moment) string {
 	text += fmt.Sprintf(": %s/s", j.amount(achieved))
 	rate, always := j.pace.only()
 	if rate.Kind != spec.TokenBucket || !always || j.schedule != nil {
-		return text // no rate, or more than one, or one that comes in lumps
+		return text // unlimited, or several rates, or a window, whose permits come together
 	}
 	asked := float64(rate.Permits) / rate.Per.Seconds()
 	if v.done() <= int64(burst(rate)) {
@@ -245,7 +245,7 @@ func (j *job) summary(v moment) string {
 	return text + ", " + difference(achieved/asked-1, j.roundAmount(asked)+"/s")
 }
 
-// difference says how far off something was: 8.6 % below the 100 MB/s asked for.
+// difference says how far the result is from the request: 8.6 % below the 100 MB/s asked for.
 func difference(by float64, asked string) string {
 	switch percent := 100 * math.Abs(by); {
 	case percent < 0.05:
@@ -257,7 +257,7 @@ func difference(by float64, asked string) string {
 	}
 }
 
-// roundAmount is amount without zeros at the end: 100 MB.
+// roundAmount is amount without trailing zeros: 100 MB.
 func (o options) roundAmount(n float64) string {
 	number, what, _ := strings.Cut(o.amount(n), " ")
 	if strings.Contains(number, ".") {

@@ -12,30 +12,31 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// pace is the limiter of the copy, whose rate a schedule and signals change. It is safe for concurrent use.
+// pace is the limiter of the copy. A schedule and signals change its rate. It is safe for concurrent use.
 //
-// A rate without windows is kept by two buckets. The mean keeps it exactly: its bucket holds the permits of a second, so that
-// the copy can catch up after a late wake-up or a slow output. The peak, a quarter higher, spreads the catching up.
+// Two buckets keep a rate that has no windows. The mean keeps it exactly: its bucket holds the permits of a second, so that
+// the copy can catch up after a late wake-up or a slow output. The peak is a quarter higher, and limits how fast the copy
+// catches up.
 type pace struct {
 	mu         sync.Mutex // guards the fields below
 	limit      spec.Limit
 	limiter    core.Limiter
 	mean, peak *core.TokenBucket // that limiter chains; nil: it has windows, or is unlimited
 	changed    chan struct{}     // closed when limit changes
-	first      bool              // limit has been the same since the start
+	constant   bool              // limit has not changed since the start
 }
 
 const (
-	largestTurn = 1 << 20
+	turnTime    = 8 * time.Millisecond // what the copy moves at a time
+	largestTurn = 1 << 20              // but at most so many bytes
 
-	turnTime  = 8 * time.Millisecond  // what the copy moves at a time
-	startTime = 2 * time.Millisecond  // burst at the start
-	burstTime = 10 * time.Millisecond // burst later, and how much a slow source may catch up
-	owedTime  = time.Second           // what the copy may catch up
+	startTime = 2 * time.Millisecond  // the burst at the start
+	burstTime = 10 * time.Millisecond // the burst later, and how much the copy catches up after a slow source
+	owedTime  = time.Second           // how much it catches up after a late wake-up or a slow output
 )
 
 func newPace(l spec.Limit) (*pace, error) {
-	p := &pace{changed: make(chan struct{}), first: true}
+	p := &pace{changed: make(chan struct{}), constant: true}
 	err := p.replaceLocked(l)
 	return p, err
 }
@@ -97,7 +98,7 @@ func (p *pace) turn() int {
 	case spec.TokenBucket:
 		return max(min(permitsIn(p.limit, turnTime), largestTurn), 1)
 	default:
-		return max(p.limit.Permits/8, 1) // of a window, whose permits come together
+		return max(p.limit.Permits/8, 1) // the permits of a window become available together
 	}
 }
 
@@ -111,7 +112,7 @@ func (p *pace) take(ctx context.Context, n int) (core.Lease, error) {
 	}
 }
 
-// set applies a rate: to the limiter that there is if it is of the same kind, so that nothing is granted twice.
+// set applies a rate. If its kind is the same, set updates the limiter, so that no permit is granted twice.
 func (p *pace) set(l spec.Limit) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,7 @@ func (p *pace) set(l spec.Limit) error {
 }
 
 func (p *pace) setLocked(l spec.Limit) (err error) {
-	p.first = false
+	p.constant = false
 	close(p.changed)
 	p.changed = make(chan struct{})
 	switch {
@@ -175,14 +176,14 @@ func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
 	return fmt.Sprintf("the rate is now %v", l)
 }
 
-// only returns the rate, if it has been the same since the start.
+// only returns the rate, and whether it has been the same since the start.
 func (p *pace) only() (spec.Limit, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.limit, p.first
+	return p.limit, p.constant
 }
 
-// paused drops what was left unused while the source made the copy wait, except for a burst.
+// paused drops the permits that became available while the copy waited for the source, except for a burst.
 func (p *pace) paused(waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,19 +196,11 @@ func (p *pace) paused(waited time.Duration) {
 	}
 }
 
-// follow applies the rates of a schedule, each at its time, until ctx is done. It looks at the clock each second,
-// as that may be set, and a timer may stand still while the machine sleeps.
-func (p *pace) follow(ctx context.Context, s schedule, clock func() time.Time) {
-	const look = time.Second
+// follow returns a function that applies the rate of a schedule once it is due. Call the function every second: a timer for
+// the next rate would be wrong when the clock is set, and may stop while the machine sleeps.
+func (p *pace) follow(s schedule, clock func() time.Time) func() {
 	current := s.at(clock())
-	for {
-		t := time.NewTimer(min(max(s.next(clock()).Sub(clock()), 0), look))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return
-		}
+	return func() {
 		if l := s.at(clock()); l != current {
 			current = l
 			_ = p.set(l) // it was valid when it was read
@@ -222,15 +215,15 @@ func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
 	return mean, peak
 }
 
-// bucket returns a bucket whose permits come in about so long a period, or one by one where that takes longer. The rate is
-// exact, as the period is rounded up to the nanosecond.
+// bucket returns a bucket whose permits come once in about the given period, or one by one if that takes longer. The rate is
+// exact, because the period of several permits is rounded up to the nanosecond.
 func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
 	limit = max(limit, 1)
 	rate := rates.AtMost(min(max(rates.Within(permits, per, period), 1), limit), permits, per)
 	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period}
 }
 
-// burst is how much may pass without a wait.
+// burst returns how many permits may be used without a wait.
 func burst(l spec.Limit) int { return max(l.Burst, permitsIn(l, burstTime), 1) }
 
 // permitsIn returns how many permits a rate gives in d, rounded down.

@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
 )
 
-// spender takes slices as soon as they are there, and counts them.
+// spender takes slices as soon as they are available, and counts them.
 type spender struct {
 	*pace
 	t     *testing.T
@@ -30,11 +31,11 @@ func spending(t *testing.T, text string) *spender {
 	return &spender{pace: p, t: t}
 }
 
-// spend spends for so long, the end of it not included, and returns how much that was.
+// spend spends for d, without the end of it, and returns how much it spent.
 func (s *spender) spend(d time.Duration) int {
 	s.t.Helper()
-	before, begun := s.taken, time.Now()
-	for time.Since(begun) < d {
+	before, start := s.taken, time.Now()
+	for time.Since(start) < d {
 		n := max(permitsIn(s.limit, 2*time.Millisecond), 1)
 		lease := s.TryAcquire(n)
 		if lease.Acquired() {
@@ -43,14 +44,14 @@ func (s *spender) spend(d time.Duration) int {
 		}
 		wait, ok := core.RetryAfter.From(lease)
 		require.True(s.t, ok)
-		<-time.NewTimer(min(wait, d-time.Since(begun))).C
+		<-time.NewTimer(min(wait, d-time.Since(start))).C
 	}
 	return s.taken - before
 }
 
 func pass(d time.Duration) { <-time.NewTimer(d).C }
 
-// From the very first byte on it is the rate, evenly.
+// The rate is exact and even from the first byte.
 func TestPaceIsExactAndEven(t *testing.T) {
 	for text, want := range map[string]int{"1MB/s": 1_000_000, "100MB/s": 100_000_000, "250/s": 250, "8MiB/s": 500 * 16777} {
 		t.Run(text, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestPaceIsExactAndEven(t *testing.T) {
 	}
 }
 
-// What a late wake-up or a busy output has cost is made up for, at most a quarter above the rate.
+// The copy catches up after a late wake-up or a busy output, at most a quarter above the rate.
 func TestPaceMakesUpForWhatWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := spending(t, "1MB/s")
@@ -84,7 +85,7 @@ func TestPaceMakesUpForWhatWasMissed(t *testing.T) {
 	})
 }
 
-// But for no more than a second of it.
+// It catches up at most a second.
 func TestPaceForgetsWhatIsLongAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := spending(t, "1MB/s")
@@ -94,12 +95,12 @@ func TestPaceForgetsWhatIsLongAgo(t *testing.T) {
 	})
 }
 
-// What a source did not deliver is gone, but for 10 ms of it.
+// It catches up at most 10 ms after a slow source.
 func TestPaceAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := spending(t, "1MB/s")
 		pass(time.Hour)
-		s.paused(time.Hour) // before it begins
+		s.paused(time.Hour) // before the start
 		assert.InDelta(t, 108_000, s.spend(100*time.Millisecond), 4000)
 		pass(2 * time.Second)
 		s.paused(2 * time.Second)
@@ -111,7 +112,7 @@ func TestPaceAfterAPause(t *testing.T) {
 	})
 }
 
-// A burst that was asked for passes at once.
+// A burst that the user asks for passes immediately.
 func TestPaceWithABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := spending(t, "1MB/s burst 50kB")
@@ -124,7 +125,7 @@ func TestPaceWithABurst(t *testing.T) {
 	})
 }
 
-// One that is slow begins with one.
+// A slow rate starts with one permit.
 func TestPaceOfOneAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := spending(t, "1/h")
@@ -171,7 +172,7 @@ func payer(ctx context.Context, p *pace, paid chan<- int) {
 	}
 }
 
-// A copy that waits long goes on at once when the rate changes, in place or to one of another kind, and ends with its
+// A copy that waits long notices immediately that the rate changes, to one of the same kind or of another, and ends with its
 // context.
 func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 	for _, next := range []string{"10/h", "1000/s", "fixed 5/1h", "unlimited"} {
@@ -185,10 +186,10 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 				synctest.Wait() // it waits for the next one, an hour
 				l, err := parseRate(next, "")
 				require.NoError(t, err)
-				begun := time.Now()
+				start := time.Now()
 				require.NoError(t, s.set(l))
 				require.Positive(t, <-paid)
-				assert.LessOrEqual(t, time.Since(begun), 6*time.Minute)
+				assert.LessOrEqual(t, time.Since(start), 6*time.Minute)
 				cancel()
 				for range paid {
 				}
@@ -197,24 +198,19 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 	}
 }
 
-// The schedule is that of the wall clock, though that is set, or the machine sleeps, and timers do not notice.
+// The schedule follows the wall clock, even if that is set or the machine sleeps, which timers do not notice.
 func TestScheduleByTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
 		s, err := parseSchedule("00:00,1/s 12:00,2/s", "")
 		require.NoError(t, err)
-		begun := time.Now()
+		start := time.Now()
 		var slept atomic.Int64
 		clock := func() time.Time {
-			return time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).Add(time.Since(begun) + time.Duration(slept.Load()))
+			return time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).Add(time.Since(start) + time.Duration(slept.Load()))
 		}
 		p, err := newPace(s.at(clock()))
 		require.NoError(t, err)
-		over := make(chan struct{})
-		go func() {
-			p.follow(ctx, s, clock)
-			close(over)
-		}()
+		defer cli.Every(time.Second, p.follow(s, clock))()
 		rate := func() int {
 			synctest.Wait()
 			l, _ := p.only()
@@ -234,9 +230,7 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		p.scale(halved)
 		assert.Equal(t, 1, rate())
 		pass(time.Second)
-		assert.Equal(t, 2, rate(), "an entry begins at its very second")
-		cancel()
-		<-over
+		assert.Equal(t, 2, rate())
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// parseRate reads a rate as package spec does; "/s" may be left out. burst, if any, is that of --burst.
+// parseRate reads a rate as package spec does, except that "/s" may be left out. burst is the value of --burst, or empty.
 func parseRate(text, burst string) (spec.Limit, error) {
 	typed := text
 	if burst != "" {
@@ -40,7 +40,7 @@ func parseRate(text, burst string) (spec.Limit, error) {
 
 var amount = regexp.MustCompile(`(?:^|\s)[0-9][0-9.A-Za-z_]*(?:\s|$)`)
 
-// perSecond adds the "/s" that was left out behind the amount.
+// perSecond adds a missing "/s" after the amount.
 func perSecond(text string) string {
 	if strings.Contains(text, "/") {
 		return text
@@ -55,7 +55,7 @@ func perSecond(text string) string {
 
 var decimal = regexp.MustCompile(`([0-9]+\.[0-9]+)([kKMGT]i?)`)
 
-// wholeNumbers writes numbers such as 1.5M without a point. A number of bytes that is not whole stays as it is.
+// wholeNumbers writes numbers such as 1.5M without a point. It leaves a number that is not a whole number of bytes.
 func wholeNumbers(text string) string {
 	return decimal.ReplaceAllStringFunc(text, func(match string) string {
 		parts := decimal.FindStringSubmatch(match)
@@ -91,10 +91,10 @@ func parseSize(text string) (int64, error) {
 
 var binaryPrefix = regexp.MustCompile(`(?i)[0-9][kmgt]i`)
 
-// binaryUnit reports whether a rate is written in KiB, MiB …, and is to be shown so.
+// binaryUnit reports whether a rate is written in KiB, MiB …, and should be displayed in these units.
 func binaryUnit(text string) bool { return binaryPrefix.MatchString(text) }
 
-// rateChange returns what a signal makes of the rate; nil if it is about something else.
+// rateChange returns how a signal changes the rate, or nil if it does not.
 func rateChange(s os.Signal) func(spec.Limit) spec.Limit {
 	switch s {
 	case cli.UserSignal1:
@@ -105,7 +105,7 @@ func rateChange(s os.Signal) func(spec.Limit) spec.Limit {
 	return nil
 }
 
-// doubled returns twice a rate, as far as an int holds it.
+// doubled returns twice the rate, or the rate itself if that overflows an int.
 func doubled(l spec.Limit) spec.Limit {
 	if l.Permits > math.MaxInt/2 {
 		return l
@@ -117,7 +117,7 @@ func doubled(l spec.Limit) spec.Limit {
 	return l
 }
 
-// halved returns half of a rate: half the permits, or where that is no whole number, as many in twice the time.
+// halved returns half the rate: half the permits, or, if that is not a whole number, the same number in twice the time.
 func halved(l spec.Limit) spec.Limit {
 	switch {
 	case l.Permits%2 == 0:

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// SIGUSR2 halves a rate that has no whole half, too, and SIGUSR1 takes it back, however many come.
+// SIGUSR2 also halves a rate that has no whole half, and SIGUSR1 undoes that, however many signals come.
 func TestHalvedAndDoubled(t *testing.T) {
 	for _, text := range []string{"1/s", "5/s", "1000/1m", "3/1s burst 8", "fixed 5/1m", "sliding 7/1m segments 6"} {
 		t.Run(text, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestNumbersWithAPoint(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	o := options{parts: parts{}.orAll(), name: "copy"}
+	o := options{flags: flags{parts: parts{}.orAll(), name: "copy"}}
 	v := moment{Bytes: 500, Total: 1000, Elapsed: 61, Rate: 100}
 	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s] [====>-----]  50% ETA 0:00:05", o.line(v, 59))
 	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s]  50% ETA 0:00:05", o.line(v, 20))
@@ -65,13 +65,13 @@ func TestLine(t *testing.T) {
 
 func perSecondOf(l spec.Limit) float64 { return float64(l.Permits) / l.Per.Seconds() }
 
-// TestDifference: of a rate that was missed it is said by how much.
+// The summary says by how much a rate was missed.
 func TestDifference(t *testing.T) {
 	asked := options{}.roundAmount(100e6) + "/s"
 	assert.Equal(t, "8.6 % below the 100 MB/s asked for", difference(-0.0862, asked))
 	assert.Equal(t, "0.1 % above the 100 MB/s asked for", difference(0.0006, asked))
 	assert.Equal(t, "the 100 MB/s asked for", difference(0.0004, asked))
 	assert.Equal(t, "1.5 MiB", options{binary: true}.roundAmount(1.5*(1<<20)))
-	assert.Equal(t, "100 lines", options{lines: true}.roundAmount(100))
-	assert.Equal(t, "0.5 lines", options{lines: true}.roundAmount(0.5))
+	assert.Equal(t, "100 lines", options{flags: flags{lines: true}}.roundAmount(100))
+	assert.Equal(t, "0.5 lines", options{flags: flags{lines: true}}.roundAmount(0.5))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// schedule says which rate applies from which time of day on. It is sorted. Before the first entry, yesterday's last applies.
+// schedule lists rates and the times of day at which they start, in order. Before the first entry, the last one applies.
 type schedule []entry
 
 type entry struct {
@@ -49,11 +49,11 @@ func parseSchedule(text, burst string) (schedule, error) {
 	return s, nil
 }
 
-// clock returns the seconds since midnight on a day without a change of the clocks.
+// clock returns the seconds since midnight on a day on which the clocks do not change.
 func (e entry) clock() int { return (e.hour*60+e.minute)*60 + e.second }
 
-// on returns the instant at which e starts on the day of t. Where the clocks jump over that
-// time of day, it starts when they jump, so that entries keep their order.
+// on returns the instant at which e starts on the day of t. If the clocks skip that time of day, e starts when they do, so
+// that entries keep their order.
 func (e entry) on(t time.Time) time.Time {
 	at := time.Date(t.Year(), t.Month(), t.Day(), e.hour, e.minute, e.second, 0, t.Location())
 	shown := entry{hour: at.Hour(), minute: at.Minute(), second: at.Second()}.clock()
@@ -76,15 +76,4 @@ func (s schedule) at(t time.Time) spec.Limit {
 		limit = e.limit
 	}
 	return limit
-}
-
-// next returns the first instant after t at which a rate starts.
-func (s schedule) next(t time.Time) time.Time {
-	for _, e := range s {
-		if at := e.on(t); at.After(t) {
-			return at
-		}
-	}
-	tomorrow := time.Date(t.Year(), t.Month(), t.Day()+1, 12, 0, 0, 0, t.Location())
-	return s[0].on(tomorrow)
 }
