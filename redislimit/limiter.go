@@ -65,12 +65,20 @@ type rateLimiter struct{ engine }
 // This process's waiters are served. Statistics stay. Leases from before the Reset return nothing
 // when they are settled. Other processes may still spend the permits that they have prefetched.
 // Reset returns when the store has replied or Timeout is over. If the store is unreachable, nothing
-// happens.
-func (r *rateLimiter) Reset() {
-	r.perform(func() *operation {
+// happens; use TryReset to find out.
+func (r *rateLimiter) Reset() { _ = r.TryReset() }
+
+// TryReset is Reset, and returns an error if the store has not confirmed the reset. The error matches [ErrStore] if the store is
+// unreachable; after a timeout the limit may be reset all the same.
+func (r *rateLimiter) TryReset() error {
+	o := r.perform(func() *operation {
 		r.memory.prefetch.permits = 0
 		return resetOp()
 	})
+	if o == nil {
+		return core.ErrClosed // it was not made by its constructor
+	}
+	return o.err
 }
 
 // GiveBack returns n permits for which there is no lease any more, for all processes. It takes them from those that were taken

@@ -397,6 +397,27 @@ func TestUnreachableIsLogged(t *testing.T) {
 	}
 }
 
+// A reset that the store has not confirmed is an error, and a key that no process has asked about is not counted.
+func TestResetOnAStore(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	const descriptors = "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 5}}"
+	one, other := redis.shared(t, descriptors), redis.shared(t, descriptors)
+	ask(t, one, hits(5, "a=x"))
+	for value, want := range map[string]int{"x": 1, "new": 0} {
+		n, err := other.Reset(t.Context(), "d/a", value)
+		require.NoError(t, err)
+		assert.Equal(t, want, n, value)
+	}
+	assert.Equal(t, "OK: OK 0/5 left", decided(ask(t, other, hits(5, "a=x"))))
+	require.NoError(t, redis.process.Process.Kill())
+	for _, values := range [][]string{{"x"}, {"new"}, nil} {
+		n, err := other.Reset(t.Context(), "d/a", values...)
+		require.ErrorIs(t, err, redislimit.ErrStore)
+		assert.Zero(t, n)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, err := rlslimit.New(rlslimit.Options{Shared: redislimit.StoreOptions{Timeout: -1, Unavailable: redislimit.FailOpen, TTL: time.Second}})

@@ -84,7 +84,9 @@ var ErrNoRule = errors.New("rlslimit: no rule has that name")
 // this process has. With values it resets the limiter of these values: one value, in order, for each entry that has no value or
 // one with a *. If several rules have the name, Reset takes those with as many values. It returns how many limiters it has
 // reset. With a store the limiters of the values are reset for all processes, but other processes still use what they have
-// prefetched, and remember for a while that a limit was used up.
+// prefetched, and remember for a while that a limit was used up. A limiter that only other processes have counts if permits of
+// it are taken. If the store has not confirmed a reset, Reset stops and returns the error, which matches [redislimit.ErrStore]
+// if the store is unreachable.
 func (s *Service) Reset(ctx context.Context, name string, values ...string) (int, error) {
 	st := s.state.Load()
 	if st == nil {
@@ -107,33 +109,60 @@ func (s *Service) Reset(ctx context.Context, name string, values ...string) (int
 			return n, err
 		}
 		wrong = nil
-		n += r.reset(values)
+		reset, err := r.reset(values)
+		if n += reset; err != nil {
+			return n, err
+		}
 	}
 	return n, wrong
 }
 
 // reset resets the limiters of a rule.
-func (r *rule) reset(values []string) (n int) {
+func (r *rule) reset(values []string) (n int, err error) {
 	if len(values) == 0 {
 		for f := range r.all {
-			f.Reset()
+			if err := f.reset(); err != nil {
+				return n, err
+			}
 			n++
 		}
-		return n
+		return n, nil
 	}
 	own := keyOf(len(values), func(i int) string { return values[i] })
 	for _, at := range []take{{from: r.own, key: own}, {from: r.rest, key: groupOf(own)}} {
-		l, ok := at.from.Get(at.key)
-		if f, is := l.(*follower); ok && is {
-			f.Reset()
+		l, _ := at.from.Get(at.key)
+		f, has := l.(*follower)
+		if has {
+			err = f.reset()
+		} else if r.shared.Store != nil {
+			has, err = r.resetElsewhere(at.key)
+		}
+		if err != nil {
+			return n, err
+		}
+		if has {
 			n++
-		} else if r.shared.Store != nil { // another process may have it
-			if f, err := r.follow(at.key); err == nil {
-				f.Reset()
-				_ = f.Close()
-				n++
-			}
 		}
 	}
-	return n
+	return n, nil
+}
+
+// resetElsewhere resets a limiter that only other processes may have. It reports whether permits of it were taken.
+func (r *rule) resetElsewhere(k key) (bool, error) {
+	f, err := r.follow(k)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	was := f.Statistics()
+	return was.Available < was.Limit, f.reset()
+}
+
+// reset resets the limiter. It returns an error if the store has not confirmed that.
+func (f *follower) reset() error {
+	if shared, ok := f.limiter.(interface{ TryReset() error }); ok {
+		return shared.TryReset()
+	}
+	f.Reset()
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
@@ -98,10 +100,12 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, rlslimit.ErrNoRule):
 		http.Error(w, fmt.Sprintf("no rule is named %q", name), http.StatusNotFound)
+	case errors.Is(err, redislimit.ErrStore):
+		http.Error(w, shared.Reason(err), http.StatusServiceUnavailable)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
-		s.say("reset rule %s: %d limiters", name, n)
+		s.say("rule %s: %s", name, service.Resets(n, key))
 		service.WriteJSON(w, map[string]int{"reset": n})
 	}
 }

@@ -105,7 +105,7 @@ func (s *server) run(ctx context.Context) error {
 				return nil, err
 			}
 			if unreachable != nil {
-				s.say("redis is unreachable; fail-open of each domain decides: %s", strings.TrimPrefix(unreachable.Error(), redislimit.ErrStore.Error()+": "))
+				s.say("%s; fail-open of each domain decides", shared.Reason(unreachable))
 			}
 			return func() { _ = admin.Close() }, nil
 		},

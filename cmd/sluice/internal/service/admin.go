@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,18 @@ func WriteJSON(w http.ResponseWriter, v any) {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	_ = e.Encode(v) // an error means that the client has disconnected
+}
+
+// Resets describes a reset of n limiters for people: those of a key, or of all keys if key is empty.
+func Resets(n int, key []string) string {
+	of, plural := "all keys", "s"
+	if len(key) > 0 {
+		of = "key " + strings.Trim(fmt.Sprintf("%q", key), "[]")
+	}
+	if n == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("reset %d limiter%s (%s)", n, plural, of)
 }
 
 // ResetKey returns the key of a request to reset limits, as in ?key=192.0.2.1, with one value per part of the key. Without values,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"errors"
 	"fmt"
 	"time"
 
@@ -24,9 +23,6 @@ const (
 var lineSource string
 
 var lineScript = redis.NewScript(lineSource)
-
-// ErrUnreachable is matched by every error that an unreachable server causes.
-var ErrUnreachable = errors.New("redis is unreachable")
 
 // Waiter is notified of the progress of a wait. Its functions are not called concurrently.
 type Waiter struct {

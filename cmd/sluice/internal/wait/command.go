@@ -233,7 +233,7 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *lin
 			return lease, cli.Exit(rejected, o.notNow(lease.Err()))
 		}
 		if errors.Is(lease.Err(), redislimit.ErrStore) {
-			return lease, errors.New("redis is unreachable" + reason(lease.Err()))
+			return lease, errors.New(shared.Reason(lease.Err()))
 		}
 		return lease, lease.Err()
 	}

@@ -3,13 +3,11 @@ package wait
 import (
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
-	"github.com/sluice-go/sluice/redislimit"
 )
 
 // watch shows the progress of a wait: on a terminal in a status line that is redrawn every second, otherwise, with --verbose, in
@@ -64,7 +62,7 @@ func (w *watch) state(up bool, err error) {
 	case up:
 		w.say("redis is reachable again")
 	default:
-		w.say("redis is unreachable%s; waiting until it is back", reason(err))
+		w.say("%s; waiting until it is back", shared.Reason(err))
 	}
 }
 
@@ -82,13 +80,4 @@ func (w *watch) tell() {
 		w.said = true
 		w.say("%s", text)
 	}
-}
-
-// reason returns the error of an unreachable server without the words that say so.
-func reason(err error) string {
-	text := err.Error()
-	for _, same := range []error{redislimit.ErrStore, shared.ErrUnreachable} {
-		text = strings.TrimPrefix(text, same.Error())
-	}
-	return text
 }

@@ -68,10 +68,14 @@ func (f *liveLimiter) refresh() {
 }
 
 // reset resets the limiter. It reports false for a concurrency limiter, whose permits stay held.
-func (f *liveLimiter) reset() bool {
-	r, ok := f.limiter.(core.Resetter)
-	if ok {
+func (f *liveLimiter) reset() (bool, error) {
+	switch r := f.limiter.(type) {
+	case interface{ TryReset() error }: // on a Redis server
+		err := r.TryReset()
+		return err == nil, err
+	case core.Resetter:
 		r.Reset()
+		return true, nil
 	}
-	return ok
+	return false, nil
 }

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,15 +13,13 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/spec"
 )
 
 // resetsAtOnce is how many limiters on a Redis server are reset at a time, each of which is a round trip.
 const resetsAtOnce = 32
-
-// ErrStore is matched by every error that an unreachable Redis server causes.
-var ErrStore = errors.New("redis is unreachable")
 
 // resetMessage notifies the other proxies on a Redis server that limits were reset there.
 type resetMessage struct {
@@ -31,8 +30,11 @@ type resetMessage struct {
 
 const resetChannel = "sluice/reset"
 
+// ErrNotNotified is matched by the error of a reset that was made, but that only this proxy knows of.
+var ErrNotNotified = errors.New("the other proxies were not notified and may reject until their Retry-After is over")
+
 // Reset resets limiters of a policy: those of one key, or all of them if key is empty. It returns how many, and
-// notifies the other proxies on the same Redis server; id tells this one from them.
+// notifies the other proxies on the same Redis server; id tells this one from them. It stops at the first error of the server.
 func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, error) {
 	limits, values, err := s.Of(policy, key)
 	if err != nil {
@@ -41,14 +43,14 @@ func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, 
 	var names []string // of the policy's limiters on the server, if all are to be reset
 	if len(key) == 0 && slices.ContainsFunc(limits, (*Limit).isByKeyOnServer) {
 		if names, err = s.store.Names(ctx, onServer(policy+"/")); err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrStore, err)
+			return 0, fmt.Errorf("%w: %w", shared.ErrUnreachable, err)
 		}
 	}
 	n := 0
 	for _, l := range limits {
 		also, err := l.reset(ctx, values, names)
 		if n += also; err != nil {
-			return n, fmt.Errorf("%w: %w", ErrStore, err)
+			return n, err
 		}
 	}
 	if s.store == nil {
@@ -59,7 +61,7 @@ func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, 
 		return n, err
 	}
 	if err := s.store.Publish(ctx, resetChannel, string(text)); err != nil {
-		return n, fmt.Errorf("%w: %w", ErrStore, err)
+		return n, fmt.Errorf("%s, but %w: %s", service.Resets(n, key), ErrNotNotified, shared.Reason(err))
 	}
 	return n, nil
 }
@@ -86,16 +88,16 @@ func FollowResets(ctx context.Context, store *shared.Store, id string, now func(
 // reset resets the limiter of a key, or all of them for no values: also those on a Redis server that other proxies have made,
 // whose names, in order, are among those of the policy. It returns how many.
 func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string) (int, error) {
-	done := m.resetLive(key)
-	if !m.isByKeyOnServer() {
-		return len(done), nil
+	done, err := m.resetLive(key)
+	if err != nil || !m.isByKeyOnServer() {
+		return len(done), err
 	}
 	onServer := m.namesAmong(ofPolicy)
 	if len(key) > 0 {
 		for _, name := range names(key) { // to another proxy the key may be one of its group
 			has, err := m.store.Has(ctx, m.onServer(name))
 			if err != nil {
-				return len(done), err
+				return len(done), fmt.Errorf("%w: %w", shared.ErrUnreachable, err)
 			}
 			if has {
 				onServer = append(onServer, name)
@@ -103,23 +105,31 @@ func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string
 		}
 	}
 	var n atomic.Int64
-	atOnce(resetsAtOnce, onServer, func(name string) {
+	err = atOnce(resetsAtOnce, onServer, func(name string) error {
 		if done[name] {
-			return
+			return nil
 		}
-		if f, err := m.follow(name); err == nil {
-			f.reset()
-			_ = f.Close()
-			n.Add(1)
+		f, err := m.follow(name)
+		if err != nil {
+			return err
 		}
+		defer func() { _ = f.Close() }()
+		if _, err := f.reset(); err != nil {
+			return err
+		}
+		n.Add(1)
+		return nil
 	})
-	return len(done) + int(n.Load()), nil
+	return len(done) + int(n.Load()), err
 }
 
 // forget has the limiters of this process ask the server for what it has.
 func (m *Limit) forget(key []config.Value) {
 	if m.store != nil {
-		atOnce(resetsAtOnce, m.liveLimiters(key), (*liveLimiter).refresh)
+		_ = atOnce(resetsAtOnce, m.liveLimiters(key), func(f *liveLimiter) error {
+			f.refresh()
+			return nil
+		})
 	}
 }
 
@@ -135,17 +145,19 @@ func (m *Limit) liveLimiters(key []config.Value) []*liveLimiter {
 }
 
 // resetLive resets the limiters of this process, and returns their names.
-func (m *Limit) resetLive(key []config.Value) map[string]bool {
+func (m *Limit) resetLive(key []config.Value) (map[string]bool, error) {
 	var mu sync.Mutex
 	done := make(map[string]bool)
-	atOnce(resetsAtOnce, m.liveLimiters(key), func(f *liveLimiter) {
-		if f.reset() {
+	err := atOnce(resetsAtOnce, m.liveLimiters(key), func(f *liveLimiter) error {
+		ok, err := f.reset()
+		if ok {
 			mu.Lock()
 			defer mu.Unlock()
 			done[f.name] = true
 		}
+		return err
 	})
-	return done
+	return done, err
 }
 
 // isByKeyOnServer reports whether the server may have limiters to reset that this process does not.
@@ -172,16 +184,18 @@ func (m *Limit) namesAmong(ofPolicy []string) (names []string) {
 	return names
 }
 
-// atOnce calls f for each item, n of them at a time.
-func atOnce[T any](n int, items []T, f func(T)) {
+// atOnce calls f for each item, n of them at a time. It returns the first error in the order of the items.
+func atOnce[T any](n int, items []T, f func(T) error) error {
+	errs := make([]error, len(items))
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range min(n, len(items)) {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
-				f(items[i])
+				errs[i] = f(items[i])
 			}
 		})
 	}
 	all.Wait()
+	return cmp.Or(errs...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -37,8 +38,10 @@ func writes(handle func(*http.Request) (any, error)) http.HandlerFunc {
 			service.WriteJSON(w, value)
 		case errors.Is(err, limits.ErrNoPolicy):
 			http.Error(w, err.Error(), http.StatusNotFound)
-		case errors.Is(err, limits.ErrStore):
+		case errors.Is(err, limits.ErrNotNotified):
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		case shared.IsStore(err):
+			http.Error(w, shared.Reason(err), http.StatusServiceUnavailable)
 		default:
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
@@ -146,9 +149,12 @@ func (p *Proxy) reset(r *http.Request) (any, error) {
 	ctx := context.WithoutCancel(r.Context()) // half a reset is none
 	n, err := p.state.Load().limits.Reset(ctx, p.id, name, key)
 	if err != nil {
+		if errors.Is(err, limits.ErrNotNotified) {
+			p.say("policy %s: %v", name, err)
+		}
 		return nil, err
 	}
-	p.say("policy %s: reset %d limiters", name, n)
+	p.say("policy %s: %s", name, service.Resets(n, key))
 	return map[string]int{"reset": n}, nil
 }
 
