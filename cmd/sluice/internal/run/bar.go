@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// bar shows how many jobs have ended, how many do so in a second, and, if the number of all jobs is known, the time
-// left. A nil bar shows nothing.
+// bar shows how many jobs have ended, how many end per second, and, if the number of all jobs is known, the time left. A nil
+// bar shows nothing.
 type bar struct {
 	line  *cli.StatusLine
 	start time.Time
@@ -21,7 +21,7 @@ type bar struct {
 
 const barInterval = 200 * time.Millisecond
 
-// newBar draws a bar on stderr until close; it returns nil if that is not a terminal.
+// newBar draws a bar on stderr until close. It returns nil if stderr is not a terminal.
 func newBar(all int) *bar {
 	line := cli.NewStatusLine(os.Stderr)
 	if line == nil {
@@ -35,7 +35,7 @@ func newBar(all int) *bar {
 
 func (b *bar) draw() { b.line.Show(b.text(b.line.Width(), time.Since(b.start))) }
 
-// text is the bar after some time: "12/40 jobs [===>-----] 30% 4.0/s 7s left".
+// text returns the bar after some time: "12/40 jobs [===>-----] 30% 4.0/s 7s left".
 func (b *bar) text(width int, elapsed time.Duration) string {
 	ended := int(b.ended.Load())
 	rate := float64(ended) / max(elapsed.Seconds(), 1e-3)

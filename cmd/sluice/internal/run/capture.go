@@ -28,14 +28,14 @@ func (c *capture) write(b []byte) {
 		c.memory = append(c.memory, b...)
 	default:
 		if c.file, c.err = os.CreateTemp("", "sluice-run-"); c.err == nil {
-			_ = os.Remove(c.file.Name()) // the file lives until it is closed; where that is refused, close removes it
+			_ = os.Remove(c.file.Name()) // the file lives until it is closed; if the system refuses this, close removes it
 			_, c.err = c.file.Write(append(c.memory, b...))
 			c.memory = nil
 		}
 	}
 }
 
-// moveTo moves the first n bytes to w, or returns why some are missing.
+// moveTo moves the first n bytes to w, or returns the reason why some are missing.
 func (c *capture) moveTo(w io.Writer, n int64) error {
 	before := *c
 	*c = capture{}
@@ -64,7 +64,7 @@ func (f writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// close frees what was captured.
+// close drops the captured output.
 func (c *capture) close() {
 	if c.file != nil {
 		_ = c.file.Close()

@@ -1,14 +1,14 @@
 // Package run runs a command once for each line of input, with limits on concurrency and on the rate of starts.
 //
-// The way of a job:
+// The path of a job:
 //
 //	input -> row -> job -> [line of its key ->] worker.Pool -> process -> pumps -> streams -> [order ->] output -> joblog
 //	                        ^                                     |
 //	                        +-------------- another try ----------+
 //
-// A job is a goroutine; see live. The pool starts it when its limiter has a place and a start for it. The rows are read by
-// one goroutine, which waits until a job has started, or, with a limit per key, until fewer than 1,000 jobs wait for their
-// keys. Locks are taken in this order: stream, output.
+// Each job is a goroutine; see live. The pool starts the job's program when the limits on jobs and on starts allow it. One
+// goroutine reads the rows. Before the next row, it waits until the job has started, or, with a limit per key, until fewer
+// than 1,000 jobs wait for their keys. Locks are taken in this order: stream, output.
 package run
 
 import (
@@ -37,7 +37,7 @@ const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/
   sluice run --joblog log --retries 3 ./convert {} {.}.png ::: *.svg
   sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg`
 
-// flags are what the user asks for.
+// flags are the command's flags, as the user wrote them.
 type flags struct {
 	jobs, rate, perKey, key    string
 	keepOrder, tag, lineBuffer bool
@@ -124,13 +124,13 @@ func (f *flags) define(s *pflag.FlagSet) {
 	s.BoolVar(&f.bar, "bar", false, "show how many jobs have ended, and the time left")
 }
 
-// instead says what to use in place of flags of xargs and GNU parallel.
+// instead lists flags of xargs and GNU parallel, and what to use here.
 var instead = map[string]string{
 	"L": "use -n N for the lines of a job, or --rate for a limit on starts", "N": "use -n N", "P": "use -j N", "I": "use {}",
 	"delay": "use --rate, such as 1/2s", "lb": "use --line-buffer", "eta": "use --bar", "progress": "use --bar",
 }
 
-// hint adds to the error of an unknown flag what to use in its place.
+// hint adds a replacement to the error of an unknown flag.
 func hint(err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name, dashes := unknown.GetSpecifiedName(), "--"
@@ -144,7 +144,7 @@ func hint(err error) error {
 	return cli.FlagError(err)
 }
 
-// options are the flags, understood.
+// options are the flags and what they mean.
 type options struct {
 	flags
 	command             []string
@@ -183,7 +183,7 @@ func (f *flags) options(args []string) (o options, err error) {
 	return o, err
 }
 
-// inputs returns the command and where its arguments come from.
+// inputs returns the command and the sources of its arguments.
 func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
 	in = inputs{end: '\n', perJob: f.perJob, header: f.header != ""}
 	for _, name := range f.files {
@@ -211,7 +211,7 @@ func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
 	return command, in, nil
 }
 
-// parseDelimiter reads a character, which may be written as in a Go string.
+// parseDelimiter reads a character, or an escape sequence of a Go string.
 func parseDelimiter(text string) (byte, error) {
 	if text == `\0` {
 		return 0, nil
@@ -228,7 +228,7 @@ func parseDelimiter(text string) (byte, error) {
 	return short[0], nil
 }
 
-// check finds flags that do not go with each other.
+// check reports flags that cannot be used together, and values that are out of range.
 func (f *flags) check(in inputs) error {
 	switch {
 	case slices.Contains(f.files, ""):
@@ -263,7 +263,7 @@ func parseJobs(text string) (int, error) {
 	return n, nil
 }
 
-// parseRate reads a limit on starts. Its queue makes no difference: a job waits as long as it takes.
+// parseRate reads a limit on starts. It ignores the queue limit, because a job waits as long as necessary.
 func parseRate(flag, text string) (spec.Limit, error) {
 	if text == "" {
 		return spec.Limit{Kind: spec.Unlimited}, nil
@@ -275,7 +275,7 @@ func parseRate(flag, text string) (spec.Limit, error) {
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt
 	}
-	if l.Kind == spec.TokenBucket && l.Burst == 0 { // even starts: those of 10 ms together
+	if l.Kind == spec.TokenBucket && l.Burst == 0 { // starts are even, except that those of 10 ms come together
 		l.Burst = int(max(1, min(float64(l.Permits)*float64(10*time.Millisecond)/float64(l.Per), 1e6)))
 	}
 	return l, nil

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// halt says when jobs that have ended end everything. The zero halt never does.
+// halt says after which results no more jobs start. The zero halt never stops the run.
 type halt struct {
 	now     bool    // also end running jobs
 	counted string  // fail, success or done
-	jobs    int     // that many; 0: percent
-	percent float64 // of all jobs; 0: jobs
+	jobs    int     // number of jobs; 0: percent
+	percent float64 // percentage of all jobs; 0: jobs
 }
 
-// tally is how many jobs have failed, how many have ended, and how many there are in all, 0 if that is unknown.
+// tally counts the jobs that have failed, those that have ended, and all jobs, which is 0 if unknown.
 type tally struct{ failed, finished, all int }
 
 var haltText = regexp.MustCompile(`^(now|soon),(fail|success|done)=([0-9]+)(%?)$`)
@@ -42,8 +42,8 @@ func parseHalt(text string) (halt, error) {
 	return h, nil
 }
 
-// reached reports whether enough jobs have ended, the last of them with a result. The status is then the program's, as
-// GNU parallel has it: that of the job if one is enough, or else the number of failures, or their percentage.
+// reached reports whether enough jobs have ended. last is the result of the latest. If so, status is the exit status of the
+// program, as in GNU parallel: that of the job if one job is enough, otherwise the number of failures, or their percentage.
 func (h halt) reached(t tally, last result) (status int, reached bool) {
 	n := t.finished
 	switch h.counted {
@@ -75,7 +75,7 @@ func (h halt) reached(t tally, last result) (status int, reached bool) {
 	return last.status, true
 }
 
-// status is the number of failures, or their percentage if --halt asks for one.
+// status returns the number of failures, or their percentage if --halt asks for one.
 func (h halt) status(t tally) int {
 	if h.percent > 0 && h.counted == "fail" && t.all > 0 {
 		return int(math.Ceil(float64(t.failed) * 100 / float64(t.all)))
@@ -83,5 +83,5 @@ func (h halt) status(t tally) int {
 	return min(t.failed, maxStatus)
 }
 
-// maxStatus stands for more failures than a status can count.
+// maxStatus is the exit status for more than 100 failures.
 const maxStatus = 101

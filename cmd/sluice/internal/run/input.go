@@ -14,14 +14,14 @@ import (
 
 // row is the input of one job.
 type row struct {
-	whole  []string // what {} stands for: the line, or the arguments
-	values []string // what {1}, {2} and so on stand for
+	whole  []string // the values of {}: the line, or the arguments
+	values []string // the values of {1}, {2} and so on
 }
 
-// rows yields the input of the jobs, one by one. An error ends it.
+// rows yields the input of the jobs, one by one. It ends after an error.
 type rows = iter.Seq2[row, error]
 
-// inputs are where the rows come from.
+// inputs are the sources of the rows.
 type inputs struct {
 	lists   []list // at least one; they combine
 	end     byte   // of a line
@@ -30,7 +30,7 @@ type inputs struct {
 	columns *regexp.Regexp
 }
 
-// opened is what there is to run for.
+// opened is the opened input.
 type opened struct {
 	rows  rows
 	names []string // of the columns, if there is a header
@@ -42,7 +42,7 @@ type list struct {
 	file string // "": args; -: stdin
 }
 
-// splitLists separates the command from the lists behind it, which come after those before.
+// splitLists separates the command from the lists after it, and appends these to before.
 func splitLists(args []string, before []list) (command []string, lists []list, err error) {
 	lists = before
 	for _, arg := range args {
@@ -61,7 +61,7 @@ func splitLists(args []string, before []list) (command []string, lists []list, e
 	return command, lists, nil
 }
 
-// usesTerminal reports whether a person is to type the input.
+// usesTerminal reports whether the input comes from a terminal.
 func (in inputs) usesTerminal() bool {
 	return slices.ContainsFunc(in.lists, func(l list) bool { return l.file == "-" }) && cli.IsTerminal(os.Stdin)
 }
@@ -85,7 +85,7 @@ func (in inputs) open(stdin io.Reader) (o opened, err error) {
 	return o, nil
 }
 
-// count returns how many jobs there are; 0 if that is unknown before the input is read.
+// count returns the number of jobs, or 0 if it is unknown before the input is read.
 func (in inputs) count(o opened) (n int, err error) {
 	if len(in.lists) == 1 && in.lists[0].file != "" {
 		if !isRegular(in.lists[0].file) {
@@ -104,7 +104,7 @@ func (in inputs) count(o opened) (n int, err error) {
 	return n, nil
 }
 
-// streamed reads the only file while the jobs run.
+// streamed reads a single file while the jobs run.
 func (in inputs) streamed(name string, stdin io.Reader) (o opened, err error) {
 	f, err := cli.Open(name, stdin)
 	if err != nil {
@@ -134,7 +134,7 @@ func (in inputs) streamed(name string, stdin io.Reader) (o opened, err error) {
 	return o, nil
 }
 
-// combined reads all lists, and then yields each combination of their arguments, in which the last list changes first.
+// combined reads all lists, and then yields each combination of their arguments. The last list changes fastest.
 func (in inputs) combined(stdin io.Reader) (o opened, err error) {
 	lists := make([][]string, len(in.lists))
 	n := 1
@@ -153,7 +153,7 @@ func (in inputs) combined(stdin io.Reader) (o opened, err error) {
 			o.names = append(o.names, name)
 		}
 		if len(args) == 0 && len(lists) > 1 {
-			args = []string{""} // as parallel does: the other lists continue without it
+			args = []string{""} // as in GNU parallel: the other lists are still combined
 		}
 		lists[i] = args
 		n *= len(args)
@@ -204,7 +204,7 @@ func readRows(rs rows) (all []row, err error) {
 	return all, nil
 }
 
-// each yields rows that were read.
+// each yields the rows of all.
 func each(all []row) rows {
 	return func(yield func(row, error) bool) {
 		for _, r := range all {
@@ -215,7 +215,7 @@ func each(all []row) rows {
 	}
 }
 
-// split splits what {1}, {2} and so on stand for into columns, without the spaces around them.
+// split splits the values of {1}, {2} and so on into columns, without the spaces around them.
 func (in inputs) split(rs rows) rows {
 	return func(yield func(row, error) bool) {
 		for r, err := range rs {
@@ -238,7 +238,7 @@ func (in inputs) splitLine(line string) []string {
 	return columns
 }
 
-// group makes one row of several: their columns follow each other.
+// group joins several rows to one: their columns follow each other.
 func (in inputs) group(rs rows) rows {
 	return func(yield func(row, error) bool) {
 		all := row{}

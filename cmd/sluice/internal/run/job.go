@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
-// job is one row of the input and what became of it.
+// job is one row of the input, its program and its result.
 type job struct {
 	seq  int
 	row  row
@@ -21,7 +21,7 @@ type job struct {
 	try  int // from 1
 
 	key   string
-	first <-chan struct{} // closed when it is the first of its key's line
+	first <-chan struct{} // closed when the job is the first in the line of its key
 
 	turn    <-chan struct{} // closed when the job before has printed
 	printed chan struct{}   // closed when this one has
@@ -33,7 +33,7 @@ type job struct {
 	shown          bool
 }
 
-// tag returns what stands in front of each line of the job's output.
+// tag returns the text in front of each line of the job's output.
 func (r *runner) tag(j *job) string {
 	if r.o.tag {
 		return strings.Join(j.row.values, " ") + "\t"
@@ -41,7 +41,7 @@ func (r *runner) tag(j *job) string {
 	return ""
 }
 
-// live is a job's life: its tries, and its output when it is its turn.
+// live runs a job until its last try, and then prints its output in its turn.
 func (r *runner) live(j *job) {
 	defer close(j.printed)
 	started := sync.OnceFunc(func() { <-r.ahead })
@@ -50,7 +50,7 @@ func (r *runner) live(j *job) {
 		if err := r.run(j, started); err != nil && r.stopping.Err() == nil {
 			r.fault(err)
 		}
-		if j.counted || !r.pause(r.o.retryDelay) { // meanwhile the job holds nothing
+		if j.counted || !r.pause(r.o.retryDelay) { // the job holds no permit during the pause
 			break
 		}
 	}
@@ -64,11 +64,11 @@ func (r *runner) live(j *job) {
 	}
 }
 
-// run runs a job once. It waits until the job is the first of its key's line, if there is a limit per key, and until the
-// pool starts it. It calls started then.
+// run runs a job once. If there is a limit per key, it waits until the job is the first in the line of its key. Then it
+// waits until the pool starts the job, and calls started.
 //
-// The permit of the key is taken at the start. One that was taken before the wait for the pool would be as old as that wait,
-// and the next job of the key could follow immediately.
+// It takes the permit of the key when the job starts. If it took the permit before the wait for the pool, the next permit
+// could be available at the end of that wait, and the next job of the key would follow immediately.
 func (r *runner) run(j *job, started func()) error {
 	if r.keys != nil {
 		if j.try > 0 {
@@ -159,7 +159,7 @@ func (r *runner) runOnce(j *job) {
 	}
 }
 
-const notFound, notAllowed = 127, 126 // as shells have it
+const notFound, notAllowed = 127, 126 // as in shells
 
 func (r *runner) execute(j *job) (status, signal int) {
 	p, err := r.start(j)
@@ -201,8 +201,8 @@ func (r *runner) execute(j *job) (status, signal int) {
 	}
 }
 
-// start starts a job's program. If the machine has no room for one more, start waits until there is, and so do all later
-// starts. It looks again every now and then, because the room may be another program's.
+// start starts a job's program. If the machine has no room for one more program, start waits until it has, and so do all
+// later starts. It tries again every few milliseconds, because another program may free the room.
 func (r *runner) start(j *job) (*process, error) {
 	r.starting.RLock()
 	p, err := start(j, r.null, &r.late)
@@ -235,7 +235,7 @@ func explain(err error) string {
 	return err.Error()
 }
 
-// show prints what the job has printed, and logs it. The joblog comes last: what it calls done has been printed.
+// show prints the job's output and then logs the job, so that the output of each job in the joblog has been printed.
 func (r *runner) show(j *job) {
 	if j.try == 0 || j.shown {
 		return

@@ -17,7 +17,7 @@ type result struct {
 	start    time.Time
 	took     time.Duration
 	received int64 // bytes of stdout
-	status   int   // -1: it took longer than it may
+	status   int   // -1: timed out
 	signal   int
 }
 
@@ -31,8 +31,8 @@ type joblog struct {
 
 const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
 
-// openJoblog starts a joblog, or appends to the one that exists. There, it removes a line that was cut off, so that the
-// next one does not continue it. It returns which jobs succeeded according to the log: true; and which failed: false.
+// openJoblog starts a joblog, or appends to an existing one, from which it removes an incomplete last line. It returns the
+// jobs in the log: true if a job succeeded, false if it failed.
 func openJoblog(name string, appends bool) (l *joblog, succeeded map[int]bool, err error) {
 	flags := os.O_CREATE | os.O_RDWR | os.O_APPEND
 	if !appends {
@@ -72,7 +72,7 @@ func (l *joblog) add(seq int, r result, command string) error {
 	return err
 }
 
-// maxLogged bounds the numbers in a joblog, and so the memory that a wrong one takes.
+// maxLogged bounds the job numbers in a joblog, and so the memory that an invalid joblog takes.
 const maxLogged = 1 << 26
 
 // readJoblog returns which jobs succeeded and which failed, and where the last whole line ends. The latest line of a job
@@ -83,7 +83,7 @@ func readJoblog(f *os.File) (succeeded map[int]bool, end int64, err error) {
 	for n := 1; ; n++ {
 		line, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return succeeded, end, nil // a line without an end was cut off while it was written
+			return succeeded, end, nil // the last line is incomplete
 		}
 		if err != nil {
 			return nil, 0, err

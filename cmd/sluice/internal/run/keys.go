@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// keys is a limit per key, and a line of jobs in front of it: jobs of one key start in the order of the input, and delay
-// none of another key. Jobs that are tried again go first.
+// keys is a limit per key, with a line of waiting jobs for each key: jobs of one key start in the order of the input, and do
+// not delay jobs of other keys. Retries go first.
 type keys struct {
 	limits *partition.Keyed[string, string]
 
@@ -28,8 +28,8 @@ func newKeys(limit spec.Limit) (k *keys, err error) {
 	return k, err
 }
 
-// join puts a job into its key's line. The channel is closed when the job is the first, which is to leave the line when it
-// has started.
+// join puts a job into the line of its key. The channel is closed when the job is the first. The first job must leave the
+// line once it has started.
 func (k *keys) join(key string, again bool) (first <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +59,7 @@ func (k *keys) leave(key string) {
 	k.lines[key] = line[1:]
 }
 
-// wait waits for a permit of a key and takes none.
+// wait waits until a permit of a key is available, without taking it.
 func (k *keys) wait(ctx context.Context, key string) error {
 	_, err := k.limits.Acquire(ctx, key, 0)
 	return err
@@ -67,6 +67,6 @@ func (k *keys) wait(ctx context.Context, key string) error {
 
 // take takes a permit of a key, which is usually available.
 func (k *keys) take(ctx context.Context, key string) core.Lease {
-	lease, _ := k.limits.Acquire(ctx, key, 1) // an error means that no more jobs are to start, and then the job does no harm
+	lease, _ := k.limits.Acquire(ctx, key, 1) // an error means that the run is stopping, and this job has started already
 	return lease
 }

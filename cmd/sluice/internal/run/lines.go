@@ -14,7 +14,7 @@ type lines struct {
 	end byte // of a line
 }
 
-// newLines returns the lines of a text. A byte order mark in front is not a part of the first one.
+// newLines returns the lines of a text, without a byte order mark.
 func newLines(r io.Reader, end byte) lines {
 	b := bufio.NewReaderSize(r, 64<<10)
 	if start, _ := b.Peek(1); len(start) == 1 && start[0] == 0xef { // Peek(3) would wait for more of a line of one byte
@@ -25,7 +25,7 @@ func newLines(r io.Reader, end byte) lines {
 	return lines{b, end}
 }
 
-// next returns the next line without its end, which the last one need not have. The error is io.EOF after that.
+// next returns the next line without its end. The last line may lack its end. After it, next returns io.EOF.
 func (l lines) next() (string, error) {
 	line, err := l.r.ReadString(l.end)
 	switch {
@@ -37,12 +37,12 @@ func (l lines) next() (string, error) {
 		return "", io.EOF
 	}
 	if l.end == '\n' {
-		line = strings.TrimSuffix(line, "\r") // lines of Windows
+		line = strings.TrimSuffix(line, "\r") // as on Windows
 	}
 	return line, nil
 }
 
-// all yields the lines that are left. An error ends them.
+// all yields the remaining lines. It ends after an error.
 func (l lines) all(yield func(string, error) bool) {
 	for {
 		line, err := l.next()

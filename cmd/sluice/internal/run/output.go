@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// output is where the jobs' output goes. It writes for one job at a time.
+// output is the destination of the jobs' output. It writes for one job at a time.
 type output struct {
 	mu       sync.Mutex
 	out, err io.Writer
@@ -14,13 +14,13 @@ type output struct {
 	broken   bool        // a write has failed; nothing more is written
 }
 
-// show writes a job's output, all of it together. What the streams get later passes in lines.
+// show writes all that a job has printed. Later output of the streams passes line by line.
 func (o *output) show(stdout, stderr *stream) {
 	stdout.mu.Lock()
 	defer stdout.mu.Unlock()
 	stderr.mu.Lock()
 	defer stderr.mu.Unlock()
-	o.mu.Lock() // always the last
+	o.mu.Lock() // always taken last
 	defer o.mu.Unlock()
 	for _, s := range []*stream{stdout, stderr} {
 		s.passing = true

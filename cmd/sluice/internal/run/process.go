@@ -18,7 +18,7 @@ type process struct {
 	pumps [2]pump
 }
 
-// pump copies one of a program's outputs to its stream, for as long as a program holds it open: perhaps a child that
+// pump copies stdout or stderr of a program to its stream, as long as any program holds it open, for example a child that
 // outlives the program.
 type pump struct {
 	r      *os.File
@@ -30,7 +30,7 @@ type pump struct {
 func start(j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
 	path := j.command[0]
 	if filepath.Base(path) == path {
-		if path, err = exec.LookPath(path); err != nil && !errors.Is(err, exec.ErrDot) { // which the user's PATH has
+		if path, err = exec.LookPath(path); err != nil && !errors.Is(err, exec.ErrDot) { // ErrDot: the user's PATH contains it
 			return nil, err
 		}
 	}
@@ -66,8 +66,8 @@ func closeAll(files [2]*os.File) {
 	}
 }
 
-// noRoom reports whether a start failed for want of files, processes or memory, which another program frees when it ends.
-// A child gets EBADF if it moves its files to numbers beyond the limit.
+// noRoom reports whether a start failed because files, processes or memory were exhausted. Another program may free some
+// when it ends. A child gets EBADF if it moves its files to numbers above the limit.
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.ENFILE) ||
 		errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
@@ -103,14 +103,14 @@ const (
 	lateGrace = 50 * time.Millisecond // how long a child that outlives its program may print nothing and still be waited for
 )
 
-// catchUp copies what is in the pipe when the program has ended, and what comes soon. A child that keeps printing is
-// waited for no longer than until what the program has left in the pipe must be through.
+// catchUp copies the content of the pipe after the program has ended, and output that comes soon after. If a child keeps
+// printing, catchUp returns once it has copied as much as the pipe can hold, which includes all output of the program.
 func (p *pump) catchUp(b []byte) error {
 	defer func() { _ = p.r.SetReadDeadline(time.Time{}) }()
 	for left := pipeSize; left > 0; {
 		_ = p.r.SetReadDeadline(time.Now().Add(lateGrace))
 		n, err := p.r.Read(b)
-		if errors.Is(err, os.ErrDeadlineExceeded) { // on a busy machine perhaps before the read started
+		if errors.Is(err, os.ErrDeadlineExceeded) { // on a busy machine, possibly before the read started
 			_ = p.r.SetReadDeadline(time.Time{})
 			n, err = readNow(p.r, b)
 		}
@@ -123,8 +123,8 @@ func (p *pump) catchUp(b []byte) error {
 	return nil
 }
 
-// wait waits for the end of the program, and until the streams have all that it has printed, which they may pass on only
-// as fast as they are read. A child may hold the pipes open for longer, and print later.
+// wait waits for the end of the program, and until the streams have all its output; they may pass it on only as fast as the
+// output is read. A child may hold the pipes open longer, and print later.
 func (p *process) wait() (*os.ProcessState, error) {
 	state, err := p.p.Wait()
 	for i := range p.pumps {
@@ -136,14 +136,14 @@ func (p *process) wait() (*os.ProcessState, error) {
 	return state, err
 }
 
-// catch has the pump catch up.
+// catch makes the pump catch up.
 func (p *pump) catch() {
 	select {
-	case <-p.caught: // the output has ended, as a rule
+	case <-p.caught: // usually the output has ended
 	default:
-		_ = p.r.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits; without deadlines its end is waited for
+		_ = p.r.SetReadDeadline(time.Unix(1, 0)) // wakes a blocked read; without deadlines, it ends with the output
 	}
 }
 
-// end ends the program with all that it has started.
+// end ends the program and all its children.
 func (p *process) end() { group.End(p.p) }

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// readNow reads what is in a pipe without waiting for more: 0 bytes if it is empty, and io.EOF if no program can write to it.
+// readNow reads from a pipe without waiting. It returns 0 bytes if the pipe is empty, and io.EOF if no program can write to
+// it.
 func readNow(f *os.File, b []byte) (n int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

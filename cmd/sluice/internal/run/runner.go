@@ -18,15 +18,15 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// runner reads the input, runs a job for each row, and waits for their ends. What is waited for, in this order:
+// runner reads the input, runs a job for each row, and waits for the following, in this order:
 //
-//  1. the rows: all are read, or no more jobs are to start; a reader that hangs is left behind
-//  2. jobs: each until its last try has ended, its output is shown and its line is in the joblog
-//  3. late: with --line-buffer, output of children that outlive their jobs, unless no more jobs are to start
-//  4. ends: groups that are ended, each for 5 s at most, and messages that wait for the terminal
+//  1. the rows: until all are read or no more jobs start; a blocked reader is abandoned
+//  2. jobs: until the last try of each has ended, its output is shown and its line is in the joblog
+//  3. late: with --line-buffer, output of children that outlive their jobs, unless the run was stopped
+//  4. ends: the end of process groups, each for at most 5 s, and messages that wait for the terminal
 //
-// An early end has three degrees: stop, after which no more jobs start; endRunning, which ends those that run; and when all
-// their groups are gone, another signal ends the program although output is left that no program reads.
+// A run ends early in three steps: after stop, no more jobs start; endRunning ends the running jobs; and when all their
+// groups are gone, another signal ends the program even if some output has not been read.
 type runner struct {
 	o        options
 	template template
@@ -52,12 +52,12 @@ type runner struct {
 	mu     sync.Mutex // guards the fields below
 	tally  tally
 	halted *int  // the exit status after --halt; nil: not halted
-	broken error // what ended everything
+	broken error // the error that stopped the run
 }
 
 const (
-	maxAhead   = 1000 // jobs that wait for their keys before no more rows are read
-	maxUnshown = 1000 // jobs that wait for their turn to print before no more are started
+	maxAhead   = 1000 // at this number of jobs that wait for their keys, no more rows are read
+	maxUnshown = 1000 // at this number of jobs that wait for their turn to print, no more start
 )
 
 func newRunner(ctx context.Context, o options) *runner {
@@ -70,7 +70,7 @@ func newRunner(ctx context.Context, o options) *runner {
 	return r
 }
 
-// understand reads the words that may have replacement strings.
+// understand parses the words that may have replacement strings.
 func (r *runner) understand(names []string) (err error) {
 	if r.template, err = parseTemplate(r.o.command, names); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (r *runner) understand(names []string) (err error) {
 	return nil
 }
 
-// limit makes the pool, and the limits of the keys.
+// limit creates the pool and the limits per key.
 func (r *runner) limit() error {
 	limiter, err := r.o.rate.New("rate")
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *runner) limit() error {
 	return err
 }
 
-// openFiles opens the joblog, and what the jobs read.
+// openFiles opens the joblog and the stdin of the jobs.
 func (r *runner) openFiles() (err error) {
 	if name, appends := strings.CutPrefix(r.o.joblog, "+"); name != "" {
 		resume := r.o.resume || r.o.resumeFailed
@@ -137,7 +137,7 @@ func (r *runner) closeFiles() {
 	_ = r.null.Close()
 }
 
-// showBar shows the bar below what is written to the terminal.
+// showBar shows the bar below the output on the terminal.
 func (r *runner) showBar() {
 	r.bar = newBar(r.tally.all)
 	if r.bar == nil {
@@ -149,7 +149,7 @@ func (r *runner) showBar() {
 	}
 }
 
-// runAll runs a job for each row, and waits for their ends.
+// runAll runs a job for each row, and waits until all have ended.
 func (r *runner) runAll(rs rows) error {
 	failure := r.startAll(rs)
 	r.jobs.Wait()
@@ -202,8 +202,7 @@ func (r *runner) startAll(rs rows) error {
 	}
 }
 
-// read returns a channel of the rows. The goroutine that reads them is left behind if the input stands still when no more
-// jobs are to start.
+// read returns a channel of the rows. The goroutine that reads them is abandoned if it is blocked when the run stops.
 func (r *runner) read(rs rows) <-chan rowOrError {
 	input := make(chan rowOrError, 64)
 	go func() {
@@ -233,7 +232,7 @@ func take[T any](ctx context.Context, c <-chan T) (v T, ok bool) {
 	return v, ok && ctx.Err() == nil
 }
 
-// pause waits, and reports whether more jobs may start then.
+// pause waits, and reports whether more jobs may start afterwards.
 func (r *runner) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -251,7 +250,7 @@ func put(ctx context.Context, c chan<- struct{}) bool {
 	}
 }
 
-// count counts a job that has ended, and halts if --halt asks for that.
+// count counts a job that has ended, and stops the run if --halt asks for that.
 func (r *runner) count(j *job) {
 	j.counted = true
 	r.bar.add()
@@ -266,7 +265,7 @@ func (r *runner) count(j *job) {
 	r.say(text)
 }
 
-// reachesHalt counts a result, and reports whether it is the one at which --halt stops the run.
+// reachesHalt counts a result, and reports whether --halt stops the run because of it.
 func (r *runner) reachesHalt(last result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +282,7 @@ func (r *runner) reachesHalt(last result) bool {
 	return true
 }
 
-// fault notes an error of the runner's own, which ends everything.
+// fault records an error of the runner itself and ends the run.
 func (r *runner) fault(err error) {
 	if err == nil {
 		return
@@ -313,7 +312,7 @@ func (r *runner) dryRun(rs rows, w io.Writer) error {
 	return nil
 }
 
-// verdict returns how the program ends.
+// verdict returns the error with which the program ends.
 func (r *runner) verdict(failure error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

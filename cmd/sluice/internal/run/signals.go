@@ -12,19 +12,19 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
-// watch runs the jobs, and does meanwhile what signals ask for.
+// watch runs the jobs and reacts to signals.
 func (r *runner) watch(rs rows) error {
-	// A start holds a P until the program runs. With more of them than CPUs, the other jobs continue meanwhile.
+	// A start blocks a P until the program runs. With more Ps than CPUs, the other jobs continue during a start.
 	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	signals := make(chan os.Signal, 8)
-	// Also SIGPIPE: a write to a pipe without a reader fails then, and the jobs are ended in good order.
+	// SIGPIPE is caught so that a write to a pipe without a reader returns an error, and the jobs are ended.
 	cli.Notify(signals, append([]os.Signal{
 		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 	}, suspendSignals...)...)
-	// They are caught until the program exits: one that comes after the last job must not change the exit status.
+	// Signals are caught until the program exits, so that one after the last job does not change the exit status.
 	done := make(chan error, 1)
 	go func() { done <- r.runAll(rs) }()
-	status := 0 // of the first signal that ended it
+	status := 0 // of the first signal that stopped the run
 	for {
 		select {
 		case failure := <-done:
@@ -46,7 +46,7 @@ func (r *runner) watch(rs rows) error {
 			}
 			status = cmp.Or(status, cli.StatusOf(s))
 			if r.running.areGone() {
-				return cli.Exit(status, nil) // all that is left is output that no program reads
+				return cli.Exit(status, nil) // only output that no program reads is left
 			}
 		}
 	}
@@ -59,23 +59,23 @@ func (r *runner) say(text string) {
 	_, _ = fmt.Fprintf(r.output.err, "sluice run: %s\n", text)
 }
 
-// tell is say without a wait for an output that no program reads.
+// tell is say, but does not wait if the output blocks.
 func (r *runner) tell(text string) { r.ends.Go(func() { r.say(text) }) }
 
-// endRunning ends the jobs that run. It does not wait for their groups.
+// endRunning ends the running jobs. It does not wait for the end of their groups.
 func (r *runner) endRunning() { r.ends.Go(r.running.end) }
 
-// running are the processes that run.
+// running is the set of running processes.
 type running struct {
 	mu   sync.Mutex
 	all  map[*process]struct{}
 	over bool // new ones are ended immediately
-	none bool // since over all were ended, and their groups are gone
+	none bool // end has returned: all groups are gone
 }
 
 func newRunning() running { return running{all: make(map[*process]struct{})} }
 
-// add notes a process; false: it is to be ended immediately.
+// add adds a process. It returns false if the caller must end the process immediately.
 func (r *running) add(p *process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *running) signal(s os.Signal) {
 	}
 }
 
-// end ends all, and returns when their groups are gone.
+// end ends all processes, and returns when their groups are gone.
 func (r *running) end() {
 	r.mu.Lock()
 	r.over = true
@@ -113,7 +113,7 @@ func (r *running) end() {
 	r.none = true
 }
 
-// areGone reports whether end has ended all.
+// areGone reports whether end has returned.
 func (r *running) areGone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// stream is one of the two outputs of a job. It keeps what is written until pass or [output.show] is called. From then
-// on it passes whole lines on as they come.
+// stream is stdout or stderr of a job. It keeps the output until pass or [output.show] is called. After that it passes on
+// whole lines as they come.
 type stream struct {
 	output *output
 	w      io.Writer
@@ -16,12 +16,12 @@ type stream struct {
 
 	mu      sync.Mutex
 	passing bool    // whole lines pass as they come
-	kept    capture // what has not passed: everything, or, when passing, the start of a line
+	kept    capture // output that has not passed: all of it, or, when passing, the start of a line
 	lines   int64   // bytes of the whole lines in kept
 	size    int64   // bytes written
 }
 
-// Write takes what the job prints. Errors are reported to the output.
+// Write takes output of the job. The output handles errors.
 func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *stream) passLocked() {
 	s.lines = 0
 }
 
-// pass passes on what was kept, and from now on whole lines as they come.
+// pass passes on the kept lines, and from now on whole lines as they come.
 func (s *stream) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *stream) pass() {
 	s.passLocked()
 }
 
-// endLine ends a line that has no end, so that no other job's line continues it.
+// endLine ends an incomplete line, so that the line of another job does not continue it.
 func (s *stream) endLine() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *stream) endLineLocked() {
 	}
 }
 
-// end is called when no program can write any longer. The start of a line that a child has left passes.
+// end is called when no program can write any more. If the stream is passing, an incomplete last line passes too.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *stream) end() {
 
 var errReplaced = errors.New("another try has taken its place")
 
-// drop forgets what was kept, and what may still come.
+// drop discards the kept output and all later output.
 func (s *stream) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// suspendSignals come when a person presses Ctrl-Z, and when this process continues.
+// suspendSignals arrive when the user presses Ctrl-Z, and when this process continues.
 var suspendSignals = []os.Signal{syscall.SIGTSTP, syscall.SIGCONT}
 
-// suspend stops the jobs and this process, or lets the jobs continue: they are in groups of their own, which a terminal and
-// a shell do not see. It reports whether s is about that.
+// suspend stops the jobs and this process, or lets the jobs continue. The jobs are in groups of their own, so the terminal
+// and the shell do not do that. suspend reports whether s is one of suspendSignals.
 func (r *runner) suspend(s os.Signal) bool {
 	switch s {
 	case syscall.SIGTSTP:

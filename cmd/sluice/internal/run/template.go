@@ -38,8 +38,7 @@ var suffixes = []struct {
 	kind tokenKind
 }{{"//", dir}, {"/.", baseNoExt}, {"/", base}, {".", noExt}, {"", plain}}
 
-// parseTemplate reads a command. One without a replacement string gets the input appended. names are those of the columns;
-// nil if they have none.
+// parseTemplate reads a command. If it has no replacement string, the input is appended. names are the column names, or nil.
 func parseTemplate(words, names []string) (t template, err error) {
 	found := false
 	for _, w := range words {
@@ -84,8 +83,8 @@ func parseWord(w string, names []string) (tokens []token, err error) {
 	return tokens, nil
 }
 
-// parseToken reads a pair of braces, which is text if it stands for nothing. If the columns have names, a name that is not
-// one of them is an error.
+// parseToken reads a pair of braces. Braces that are no replacement string are text. If the columns have names, an unknown
+// name is an error.
 func parseToken(text string, names []string) (k token, err error) {
 	inside := text[1 : len(text)-1]
 	switch inside {
@@ -121,7 +120,7 @@ func parseToken(text string, names []string) (k token, err error) {
 	return k, nil
 }
 
-// script returns the script of a command such as sh -c SCRIPT; nil if there is none.
+// script returns the script of a command such as sh -c SCRIPT, or nil.
 func (t template) script() []token {
 	word := func(i int) string {
 		if i >= len(t) || len(t[i]) != 1 {
@@ -137,7 +136,7 @@ func (t template) script() []token {
 
 var shell = regexp.MustCompile(`(^|/)(ba|da|z|k|a|mk)?sh$`)
 
-// replaces reports whether any part of the input is put into a word.
+// replaces reports whether a word contains a replacement string for the input.
 func replaces(word []token) bool {
 	return slices.ContainsFunc(word, func(k token) bool { return k.kind.ofInput() })
 }
@@ -186,7 +185,7 @@ func expandWord(w []token, r row, seq, slotNumber int) string {
 	return b.String()
 }
 
-// column returns what {n} stands for; below 0, columns count from the end.
+// column returns the value of {n}. If n is negative, columns count from the end.
 func (r row) column(n int) (string, bool) {
 	i := n - 1
 	if n < 0 {
@@ -203,7 +202,7 @@ func (k token) isWhole() bool { return k.kind.ofInput() && k.column == 0 }
 
 func (k tokenKind) ofInput() bool { return k >= plain && k <= baseNoExt }
 
-// of returns what an argument becomes.
+// of returns the part of an argument for which k stands.
 func (k tokenKind) of(v string) string {
 	switch k {
 	case noExt:
@@ -225,7 +224,7 @@ func withoutExt(v string) string {
 	return v
 }
 
-// dirOf is Perl's dirname, which parallel uses: nothing is cleaned.
+// dirOf is Perl's dirname, which GNU parallel uses: it does not clean the path.
 func dirOf(v string) string {
 	trimmed := strings.TrimRight(v, "/")
 	if trimmed == "" && v != "" {
@@ -241,7 +240,7 @@ func dirOf(v string) string {
 	return "/"
 }
 
-// quote writes words as a shell reads them.
+// quote returns the words quoted for a shell.
 func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -252,7 +251,7 @@ func quote(words []string) string {
 
 var harmless = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// quoteWord puts a word in quotes if a shell would read it as something else, as parallel does.
+// quoteWord quotes a word if a shell would change it, as GNU parallel does.
 func quoteWord(w string) string {
 	if harmless.MatchString(w) {
 		return w
