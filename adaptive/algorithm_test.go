@@ -247,11 +247,7 @@ func TestConcurrencyFindsTheCapacity(t *testing.T) {
 }
 
 func Example() {
-	l, err := adaptive.New(adaptive.Options{Name: "orders", QueueLimit: 100})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	l := core.Must(adaptive.New(adaptive.Options{Name: "orders", QueueLimit: 100}))
 	defer l.Close()
 
 	lease := l.TryAcquire(1)
@@ -270,11 +266,7 @@ func Example() {
 
 // Health checks say nothing about how long requests take.
 func ExampleConcurrency_Ignore() {
-	l, err := adaptive.New(adaptive.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	l := core.Must(adaptive.New(adaptive.Options{}))
 	defer l.Close()
 	lease := l.TryAcquire(1)
 	l.Ignore(lease) // gives the permit back, without a sample
@@ -291,14 +283,10 @@ func (s steps) Next(limit int, w adaptive.Window) float64 {
 
 // An algorithm of one's own, on one of the package's.
 func ExampleAlgorithm() {
-	l, err := adaptive.New(adaptive.Options{
+	l := core.Must(adaptive.New(adaptive.Options{
 		Initial:   50,
 		Algorithm: steps{adaptive.AIMD{Timeout: time.Second}.New()},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer l.Close()
 	l.Drop(l.TryAcquire(1)) // AIMD says 45, which is 50 in tens; a drop takes at least 1
 	fmt.Println(l.Limit())

@@ -8,19 +8,13 @@ import (
 )
 
 func ExampleConcurrency_QueueOrder() {
-	limiter, err := adaptive.New(adaptive.Options{Max: 100, QueueLimit: 50, QueueOrder: core.FairShare})
-	if err != nil {
-		panic(err)
-	}
+	limiter := core.Must(adaptive.New(adaptive.Options{Max: 100, QueueLimit: 50, QueueOrder: core.FairShare}))
 	fmt.Println(limiter.QueueOrder())
 	// Output: fair-share
 }
 
 func ExampleShed_QueueOrder() {
-	limiter, err := adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.CPU(), Above: 0.9, QueueLimit: 50})
-	if err != nil {
-		panic(err)
-	}
+	limiter := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.CPU(), Above: 0.9, QueueLimit: 50}))
 	defer func() { _ = limiter.Close() }()
 	fmt.Println(limiter.QueueOrder())
 	// Output: oldest-first

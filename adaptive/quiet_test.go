@@ -56,11 +56,7 @@ func TestTryQuietly(t *testing.T) {
 
 // A caller that would wait tries quietly first. That rejection is not counted.
 func ExampleConcurrency_TryQuietly() {
-	l, err := adaptive.New(adaptive.Options{Min: 1, Max: 1, Initial: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	l := core.Must(adaptive.New(adaptive.Options{Min: 1, Max: 1, Initial: 1}))
 	defer l.Close()
 	first, _ := l.TryQuietly(1)
 	defer first.Release()
@@ -72,11 +68,7 @@ func ExampleConcurrency_TryQuietly() {
 // A rejection that no caller sees is not counted.
 func ExampleShed_TryQuietly() {
 	busy := func() float64 { return 0.95 }
-	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: busy, Above: 0.9})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: busy, Above: 0.9}))
 	defer shed.Close()
 	_, ok := shed.TryQuietly(1)
 	fmt.Println(ok, shed.Statistics().Rejected)

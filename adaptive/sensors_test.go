@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/core"
 )
 
 // busy keeps one CPU busy for d.
@@ -99,11 +100,7 @@ func TestSensorsAreSafeForConcurrentUse(t *testing.T) {
 // While goroutines wait for a CPU for longer than 20 ms, one in a hundred of them, nothing is
 // admitted.
 func ExampleSchedulerLatency() {
-	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Above: 0.020})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Above: 0.020}))
 	defer shed.Close()
 	fmt.Println(shed.Statistics().Granted)
 	// Output: 0
@@ -111,11 +108,7 @@ func ExampleSchedulerLatency() {
 
 // Requests that need much memory are not admitted while little is left.
 func ExampleHeap() {
-	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.Heap(), Above: 0.85, Resume: 0.75})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.Heap(), Above: 0.85, Resume: 0.75}))
 	defer shed.Close()
 	fmt.Println(shed.TryAcquire(1).Acquired()) // this program has no memory limit
 	// Output: true
@@ -124,16 +117,12 @@ func ExampleHeap() {
 func ExampleNewShed() {
 	// Nothing is admitted while nine tenths of the CPUs are busy, until four fifths
 	// are.
-	shed, err := adaptive.NewShed(adaptive.ShedOptions{
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{
 		Name:   "cpu",
 		Probe:  adaptive.CPU(),
 		Above:  0.9,
 		Resume: 0.8,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	defer shed.Close()
 	fmt.Println(shed.Statistics().Granted)
 	// Output: 0

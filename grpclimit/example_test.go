@@ -55,17 +55,11 @@ func start(server []grpc.ServerOption, client ...grpc.DialOption) (pb.TestServic
 
 // A server that serves 10 calls a second, and up to 2 at once after a pause.
 func Example() {
-	bucket, err := core.NewTokenBucket(core.PerSecond(10, 2))
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := grpclimit.New(grpclimit.Options{
+	bucket := core.Must(core.NewTokenBucket(core.PerSecond(10, 2)))
+	limits := core.Must(grpclimit.New(grpclimit.Options{
 		Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}},
 		Skip:     grpclimit.HealthAndReflection,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	client, stop := start(limits.ServerOptions()) // grpc.NewServer(limits.ServerOptions()...)
 	defer stop()
 
@@ -86,19 +80,13 @@ func Example() {
 
 // A limit for each API key.
 func ExampleByMetadata() {
-	byKey, err := partition.New(partition.Options[*grpclimit.Call, string]{
+	byKey := core.Must(partition.New(partition.Options[*grpclimit.Call, string]{
 		Key: grpclimit.ByMetadata("x-api-key"),
 		New: func(string) (core.Limiter, error) {
 			return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "keys", Limiter: byKey}}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
+	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "keys", Limiter: byKey}}}))
 	client, stop := start(limits.ServerOptions())
 	defer stop()
 
@@ -116,18 +104,12 @@ func ExampleByMetadata() {
 
 // A policy that counts only calls that fail: 2 an hour.
 func ExamplePolicy_refund() {
-	failures, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 2, ReplenishmentPeriod: time.Hour})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{
+	failures := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 2, ReplenishmentPeriod: time.Hour}))
+	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{
 		Name:    "failures",
 		Limiter: grpclimit.Shared(failures),
 		Refund:  func(_ *grpclimit.Call, err error) bool { return err == nil },
-	}}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}}}))
 	client, stop := start(limits.ServerOptions())
 	defer stop()
 
@@ -151,23 +133,14 @@ func ExamplePolicy_refund() {
 // A client that does what the server's rejections ask for: it does not call before the server
 // will serve it.
 func ExampleClient() {
-	bucket, err := core.NewTokenBucket(core.PerSecond(2, 1))
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	obedient, err := grpclimit.NewClient(grpclimit.ClientOptions{HonorRetryAfter: true})
-	if err != nil {
-		log.Fatal(err)
-	}
+	bucket := core.Must(core.NewTokenBucket(core.PerSecond(2, 1)))
+	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}}))
+	obedient := core.Must(grpclimit.NewClient(grpclimit.ClientOptions{HonorRetryAfter: true}))
 	client, stop := start(limits.ServerOptions(), obedient.DialOptions()...)
 	defer stop()
 
 	bucket.TryAcquire(1) // another client's call
-	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+	_, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
 	fmt.Println(status.Code(err))
 	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{}) // waits
 	fmt.Println(status.Code(err))
@@ -194,10 +167,7 @@ func ExampleByPeer() {
 
 // Interceptors of your own: what runs before the limits stands before them.
 func ExampleLimits_Unary() {
-	limits, err := grpclimit.New(grpclimit.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	limits := core.Must(grpclimit.New(grpclimit.Options{}))
 	logged := func(ctx context.Context, r any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		fmt.Println(info.FullMethod)
 		return handler(ctx, r)
@@ -207,7 +177,7 @@ func ExampleLimits_Unary() {
 		grpc.ChainStreamInterceptor(limits.Stream()),
 	})
 	defer stop()
-	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+	_, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
 	fmt.Println(err)
 	// Output:
 	// /grpc.testing.TestService/UnaryCall
@@ -216,14 +186,8 @@ func ExampleLimits_Unary() {
 
 // Calls are rejected before the server spends a goroutine on them.
 func ExampleLimits_Tap() {
-	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 1))
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	bucket := core.Must(core.NewTokenBucket(core.Every(time.Hour, 1)))
+	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}}))
 	client, stop := start(append(limits.ServerOptions(), grpc.InTapHandle(limits.Tap())))
 	defer stop()
 	for range 2 {
@@ -237,21 +201,15 @@ func ExampleLimits_Tap() {
 
 // A rejection in the words of this server.
 func ExampleRejection_Status() {
-	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 1))
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := grpclimit.New(grpclimit.Options{
+	bucket := core.Must(core.NewTokenBucket(core.Every(time.Hour, 1)))
+	limits := core.Must(grpclimit.New(grpclimit.Options{
 		Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}},
 		OnRejected: func(_ context.Context, rejection *grpclimit.Rejection) error {
 			answer := rejection.Status().Proto() // with RetryInfo and QuotaFailure
 			answer.Message = "one call an hour, please"
 			return status.FromProto(answer).Err()
 		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	client, stop := start(limits.ServerOptions())
 	defer stop()
 	for range 2 {
@@ -265,18 +223,12 @@ func ExampleRejection_Status() {
 
 // The interceptors of a client, among others of its own.
 func ExampleClient_Unary() {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limited, err := grpclimit.NewClient(grpclimit.ClientOptions{Limiter: grpclimit.Shared(limiter)})
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100}))
+	limited := core.Must(grpclimit.NewClient(grpclimit.ClientOptions{Limiter: grpclimit.Shared(limiter)}))
 	client, stop := start(nil,
 		grpc.WithChainUnaryInterceptor(limited.Unary()), grpc.WithChainStreamInterceptor(limited.Stream()))
 	defer stop()
-	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+	_, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
 	fmt.Println(err, limiter.Statistics().Granted)
 	// Output: <nil> 1
 }

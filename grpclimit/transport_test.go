@@ -136,7 +136,7 @@ func TestAllKindsOverTCP(t *testing.T) {
 			c := pb.NewTestServiceClient(overTCP(t, func(s *grpc.Server) { pb.RegisterTestServiceServer(s, echo{}) }, l.ServerOptions()))
 			for i := range 3 {
 				// The handler's lease comes back just after the client has its answer.
-				require.Eventually(t, func() bool { return atOnce.Available() == 1 }, 10*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return atOnce.Available() == 1 }, time.Minute, time.Millisecond)
 				err := call(t.Context(), c)
 				if i < 2 {
 					require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestAllKindsOverTCP(t *testing.T) {
 				require.Positive(t, retry)
 				require.Equal(t, "rate", subject)
 			}
-			require.Eventually(t, func() bool { return in.Available()+out.Available() == 2 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return in.Available()+out.Available() == 2 }, time.Minute, time.Millisecond)
 		})
 	}
 }

@@ -20,26 +20,14 @@ func Example() {
 	perMinute := func() (core.Limiter, error) {
 		return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Minute})
 	}
-	others, err := perMinute()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	byClient, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+	others := core.Must(perMinute())
+	byClient := core.Must(partition.New(partition.Options[*http.Request, netip.Prefix]{
 		Key:           httplimit.ByIP(httplimit.IPOptions{}),
 		New:           func(netip.Prefix) (core.Limiter, error) { return perMinute() },
 		MaxPartitions: 100_000,
 		Overflow:      others,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: byClient}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
+	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: byClient}}}))
 	mux := http.NewServeMux()
 	mux.Handle("/api/", limits.Policy("api")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "hello")
@@ -59,20 +47,12 @@ func Example() {
 
 // Only failed logins count.
 func ExamplePolicy_refund() {
-	window, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Minute, SegmentsPerWindow: 6})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
+	window := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Minute, SegmentsPerWindow: 6}))
+	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
 		Name:    "login",
 		Limiter: httplimit.Shared(window), // one for each client would be right
 		Refund:  func(_ *http.Request, status int) bool { return status < 400 },
-	}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}}}))
 	login := limits.Policy("login")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("password") != "sesame" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -92,12 +72,8 @@ func ExamplePolicy_refund() {
 
 // The cost of a request is known when it was served: the handler's answer says it.
 func ExamplePolicy_settle() {
-	window, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
+	window := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute}))
+	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
 		Name:    "rows",
 		Limiter: httplimit.Shared(window),
 		Permits: func(*http.Request) int { return 50 }, // an estimate
@@ -108,11 +84,7 @@ func ExamplePolicy_settle() {
 			}
 			return rows
 		},
-	}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}}}))
 	query := limits.Policy("rows")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Rows", "12")
 	}))
@@ -132,18 +104,10 @@ func ExampleTransport() {
 		}
 	}))
 	defer server.Close()
-	transport, err := httplimit.NewTransport(httplimit.TransportOptions{HonorRetryAfter: true, Retries: 3})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	transport := core.Must(httplimit.NewTransport(httplimit.TransportOptions{HonorRetryAfter: true, Retries: 3}))
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	response, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	response := core.Must(client.Get(server.URL))
 	defer response.Body.Close()
 	fmt.Println(response.Status, "after", asked)
 	// Output: 200 OK after 2
@@ -163,14 +127,10 @@ func ExampleByHeader() {
 
 // A crawler that asks each host once a minute.
 func ExampleByHost() {
-	hosts, err := partition.New(partition.Options[*http.Request, string]{
+	hosts := core.Must(partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHost,
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.Every(time.Minute, 1)) },
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	for _, url := range []string{"https://one.example/a", "https://ONE.example:443/b", "https://two.example/"} {
 		r := httptest.NewRequest(http.MethodGet, url, nil)
 		fmt.Println(httplimit.ByHost(r), hosts.TryAcquire(r, 1).Acquired())
@@ -211,16 +171,8 @@ func ExampleByPattern() {
 
 // A handler that has done the limited work gives its permit back before it continues.
 func ExampleLeaseFromContext() {
-	one, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(one)}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	one := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
+	limits := core.Must(httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(one)}}))
 	handler := limits.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("in the database:", one.Available())
 		if lease, ok := httplimit.LeaseFromContext(r.Context()); ok {
@@ -236,16 +188,8 @@ func ExampleLeaseFromContext() {
 
 // A framework whose middleware is no http.Handler asks for the decision alone.
 func ExampleLimits_Check() {
-	bucket, err := core.NewTokenBucket(core.Every(time.Minute, 1))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: httplimit.Shared(bucket)}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	bucket := core.Must(core.NewTokenBucket(core.Every(time.Minute, 1)))
+	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: httplimit.Shared(bucket)}}}))
 	for range 2 {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 		lease, rejection := limits.Check(r, "api")

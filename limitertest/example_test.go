@@ -10,11 +10,7 @@ import (
 // A test that forgets to release a lease. In a real one t is its *testing.T.
 func ExampleNoLeaks() {
 	t := new(recorder)
-	slots, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	slots := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10}))
 	limitertest.NoLeaks(t, slots)
 
 	slots.TryAcquire(1).Release()

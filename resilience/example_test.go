@@ -13,11 +13,7 @@ import (
 func fetch(context.Context) (string, error) { return "page", nil }
 
 func Example() {
-	s, err := resilience.Concurrency(10, 100) // 10 run at a time, 100 wait
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s := core.Must(resilience.Concurrency(10, 100)) // 10 run at a time, 100 wait
 	defer s.Close()
 	page, err := resilience.Execute(context.Background(), s, fetch)
 	fmt.Println(page, err)
@@ -25,38 +21,22 @@ func Example() {
 }
 
 func ExampleLimit() {
-	bucket, err := core.NewTokenBucket(core.PerSecond(100, 10)) // its queue is unbounded
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s, err := resilience.Limit(bucket)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	bucket := core.Must(core.NewTokenBucket(core.PerSecond(100, 10))) // its queue is unbounded
+	s := core.Must(resilience.Limit(bucket))
 	page, err := resilience.Execute(context.Background(), s, fetch)
 	fmt.Println(page, err)
 	// Output: page <nil>
 }
 
 func ExampleRejectedError() {
-	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s, err := resilience.New(resilience.Options{
+	bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+	s := core.Must(resilience.New(resilience.Options{
 		Name:    "per hour",
 		Limiter: bucket,
 		OnRejected: func(_ context.Context, r *resilience.RejectedError) {
 			fmt.Println("rejected by", r.Strategy)
 		},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	for range 2 {
 		page, err := resilience.Execute(context.Background(), s, fetch)
 		if r := new(resilience.RejectedError); errors.As(err, &r) {
@@ -72,26 +52,18 @@ func ExampleRejectedError() {
 }
 
 func ExampleStrategy_Update() {
-	s, err := resilience.New(resilience.Options{}) // 1,000 at a time
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s := core.Must(resilience.New(resilience.Options{})) // 1,000 at a time
 	// Functions that run continue; later calls see the new limit.
-	err = s.Update(resilience.Options{Default: core.ConcurrencyLimiterOptions{PermitLimit: 50, QueueLimit: 200}})
+	err := s.Update(resilience.Options{Default: core.ConcurrencyLimiterOptions{PermitLimit: 50, QueueLimit: 200}})
 	fmt.Println(err)
 	// Output: <nil>
 }
 
 // A call costs one permit until the number of tokens that it used is known.
 func ExampleOptions_settle() {
-	tokens, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	tokens := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour}))
 	type usage struct{ tokens int }
-	s, err := resilience.New(resilience.Options{
+	s := core.Must(resilience.New(resilience.Options{
 		Limiter: tokens,
 		Settle: func(ctx context.Context, err error) int {
 			if err != nil {
@@ -99,13 +71,9 @@ func ExampleOptions_settle() {
 			}
 			return ctx.Value(usage{}).(*usage).tokens
 		},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	ctx := context.WithValue(context.Background(), usage{}, new(usage))
-	err = s.Do(ctx, func(ctx context.Context) error {
+	err := s.Do(ctx, func(ctx context.Context) error {
 		ctx.Value(usage{}).(*usage).tokens = 300 // from the response
 		return nil
 	})

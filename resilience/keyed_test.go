@@ -78,19 +78,11 @@ func TestBadKeyed(t *testing.T) {
 }
 
 func ExampleKeyed() {
-	callers, err := perCaller()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	callers := core.Must(perCaller())
 	defer callers.Close()
-	s, err := resilience.Keyed(callers, callerOf, resilience.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	s := core.Must(resilience.Keyed(callers, callerOf, resilience.Options{}))
 	ctx := withCaller(context.Background(), "ann")
-	err = s.Do(ctx, func(context.Context) error { return nil })
+	err := s.Do(ctx, func(context.Context) error { return nil })
 	fmt.Println(err)
 	// Output: <nil>
 }

@@ -19,18 +19,10 @@ import (
 )
 
 func ExampleObserve() {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2}))
 	reader := metric.NewManualReader() // a server has an exporter here
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
-	stop, err := telemetry.Observe(telemetry.Options{MeterProvider: provider}, "api", limiter)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	stop := core.Must(telemetry.Observe(telemetry.Options{MeterProvider: provider}, "api", limiter))
 	for range 3 {
 		limiter.TryAcquire(1)
 	}
@@ -46,11 +38,7 @@ func ExampleObserve() {
 }
 
 func ExampleInstrument() {
-	bucket, err := core.NewTokenBucket(core.PerSecond(10, 10))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	bucket := core.Must(core.NewTokenBucket(core.PerSecond(10, 10)))
 	limiter, stop, err := telemetry.Instrument(telemetry.Options{}, "api", bucket)
 	if err != nil {
 		fmt.Println(err)
@@ -90,24 +78,12 @@ func show(reader *metric.ManualReader) {
 // What the policies of a server decide.
 func ExampleHTTP() {
 	reader := metric.NewManualReader()
-	observer, err := telemetry.HTTP(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	one, err := core.NewTokenBucket(core.Every(time.Hour, 1))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limits, err := httplimit.New(httplimit.Options{
+	observer := core.Must(telemetry.HTTP(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}))
+	one := core.Must(core.NewTokenBucket(core.Every(time.Hour, 1)))
+	limits := core.Must(httplimit.New(httplimit.Options{
 		Global:   &httplimit.Policy{Limiter: httplimit.Shared(one)},
 		Observer: observer, // telemetry.GRPC returns one for grpclimit.Options
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	handler := limits.Handler(http.NotFoundHandler())
 	for range 3 {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
@@ -120,11 +96,7 @@ func ExampleHTTP() {
 
 // For calls of gRPC.
 func ExampleGRPC() {
-	observer, err := telemetry.GRPC(telemetry.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	observer := core.Must(telemetry.GRPC(telemetry.Options{}))
 	fmt.Println(observer != nil) // grpclimit.Options{Observer: observer}
 	// Output: true
 }
@@ -132,21 +104,9 @@ func ExampleGRPC() {
 // How often a strategy has rejected.
 func ExampleEvents() {
 	reader := metric.NewManualReader()
-	count, err := telemetry.Events(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	one, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	strategy, err := resilience.New(resilience.Options{Name: "database", Limiter: one, OnRejected: count})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	count := core.Must(telemetry.Events(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}))
+	one := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+	strategy := core.Must(resilience.New(resilience.Options{Name: "database", Limiter: one, OnRejected: count}))
 	for range 3 {
 		_ = strategy.Do(context.Background(), func(context.Context) error { return nil })
 	}
@@ -156,21 +116,13 @@ func ExampleEvents() {
 
 // How many keys there are, in one series.
 func ExamplePartitions() {
-	users, err := partition.New(partition.Options[string, string]{
+	users := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(user string) string { return user },
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	reader := metric.NewManualReader()
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
-	stop, err := telemetry.Partitions(telemetry.Options{MeterProvider: provider}, "users", users)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	stop := core.Must(telemetry.Partitions(telemetry.Options{MeterProvider: provider}, "users", users))
 	for _, user := range []string{"ann", "bob", "ann"} {
 		users.TryAcquire(user, 1)
 	}

@@ -14,11 +14,7 @@ import (
 
 // At most 10 at once, and 100 may wait.
 func ExamplePolicy() {
-	strategy, err := resilience.Concurrency(10, 100)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	strategy := core.Must(resilience.Concurrency(10, 100))
 	defer strategy.Close()
 	page, err := failsafe.With(sluice.Policy[string](strategy)).Get(func() (string, error) { return "page", nil })
 	fmt.Println(page, err)
@@ -27,18 +23,10 @@ func ExamplePolicy() {
 
 // A rejected call is tried again when the limiter has a permit.
 func ExampleRetryAfter() {
-	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{
+	bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	strategy, err := resilience.Limit(bucket)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
+	strategy := core.Must(resilience.Limit(bucket))
 	retry := retrypolicy.NewBuilder[string]().WithDelayFunc(sluice.RetryAfter[string]).Build()
 	executor := failsafe.With(retry, sluice.Policy[string](strategy))
 	for range 2 {

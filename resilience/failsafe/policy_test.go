@@ -251,16 +251,8 @@ func TestStressPolicy(t *testing.T) {
 }
 
 func Example() {
-	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	strategy, err := resilience.Limit(bucket)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond}))
+	strategy := core.Must(resilience.Limit(bucket))
 	retry := retrypolicy.NewBuilder[string]().
 		HandleErrors(core.ErrRejected).
 		WithMaxRetries(3).

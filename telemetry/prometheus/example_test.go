@@ -15,11 +15,7 @@ import (
 )
 
 func ExampleNewCollector() {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2}))
 	registry := client.NewRegistry() // promhttp.HandlerFor serves it
 	registry.MustRegister(prometheus.NewCollector(map[string]core.Reporter{"api": limiter}))
 	for range 3 {
@@ -40,14 +36,10 @@ func ExampleNewCollector() {
 
 // A per-key limit has one series per count, however many keys there are.
 func ExampleNewPartitions() {
-	tenants, err := partition.New(partition.Options[string, string]{
+	tenants := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(tenant string) string { return tenant },
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 20)) },
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	registry := client.NewRegistry()
 	registry.MustRegister(prometheus.NewPartitions(map[string]prometheus.Partitions{"tenants": tenants}))
 	tenants.TryAcquire("a", 1)
@@ -69,14 +61,10 @@ func ExampleNewHTTP() {
 	observer := prometheus.NewHTTP()
 	registry := client.NewRegistry()
 	registry.MustRegister(observer)
-	limits, err := httplimit.New(httplimit.Options{
+	limits := core.Must(httplimit.New(httplimit.Options{
 		Global:   &httplimit.Policy{Limiter: httplimit.Shared(core.Unlimited())},
 		Observer: observer,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	limits.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	families, err := registry.Gather()
 	for _, family := range families {
