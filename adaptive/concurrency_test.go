@@ -22,9 +22,7 @@ import (
 
 func newConcurrency(t *testing.T, o adaptive.Options) *adaptive.Concurrency {
 	t.Helper()
-	l, err := adaptive.New(o)
-	require.NoError(t, err)
-	return l
+	return core.Must(adaptive.New(o))
 }
 
 // script is an algorithm that wants what it is told, and keeps the windows.

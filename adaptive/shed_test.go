@@ -59,9 +59,7 @@ func (g *gauge) count() int {
 
 func newShed(t *testing.T, o adaptive.ShedOptions) *adaptive.Shed {
 	t.Helper()
-	s, err := adaptive.NewShed(o)
-	require.NoError(t, err)
-	return s
+	return core.Must(adaptive.NewShed(o))
 }
 
 // shedAt returns a Shed that sheds at 0.9, and its gauge, which reads nothing.
@@ -405,8 +403,7 @@ func TestShedHasPrimitivesWait(t *testing.T) {
 		g.set(1)
 		_, err := s.Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, core.ErrRejected)
-		c, err := channel.New(channel.Options[int]{Limiter: s})
-		require.NoError(t, err)
+		c := core.Must(channel.New(channel.Options[int]{Limiter: s}))
 		sent := make(chan error, 1)
 		go func() { sent <- c.Send(t.Context(), 7) }()
 		time.Sleep(time.Minute)

@@ -40,12 +40,10 @@ func TestStreamsOfOneLimiterNeverHoldMore(t *testing.T) {
 	const most = 3
 	test := func(t *testing.T, inBytes bool) {
 		t.Helper()
-		held, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: 100})
-		require.NoError(t, err)
-		rate, err := core.NewTokenBucket(core.TokenBucketOptions{
+		held := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: 100}))
+		rate := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 			TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Microsecond, QueueLimit: math.MaxInt,
-		})
-		require.NoError(t, err)
+		}))
 		bytes := &counted{Limiter: rate}
 		keyed := func(l core.Limiter) grpclimit.Limiter {
 			return core.Must(partition.New(partition.Options[*grpclimit.Call, string]{

@@ -25,9 +25,7 @@ import (
 
 func client(t *testing.T, o grpclimit.ClientOptions) *grpclimit.Client {
 	t.Helper()
-	c, err := grpclimit.NewClient(o)
-	require.NoError(t, err)
-	return c
+	return core.Must(grpclimit.NewClient(o))
 }
 
 func TestClientWaitsForItsLimiter(t *testing.T) {

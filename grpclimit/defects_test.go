@@ -92,9 +92,7 @@ func TestARejectedMessageIsAnOutcome(t *testing.T) {
 // impatient returns a bucket without a queue.
 func impatient(t *testing.T) *core.TokenBucket {
 	t.Helper()
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
 }
 
 // An interceptor inside that rejects is another matter: the outer one refunds.

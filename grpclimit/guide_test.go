@@ -25,8 +25,7 @@ func TestGuide(t *testing.T) {
 
 	clients, err := perClient()
 	require.NoError(t, err)
-	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 10})
-	require.NoError(t, err)
+	atOnce := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 10}))
 	_, err = policies(clients, atOnce, core.Unlimited())
 	require.NoError(t, err)
 

@@ -108,23 +108,17 @@ func bubble(t *testing.T, name string, f func(*testing.T)) {
 
 func limits(t *testing.T, o grpclimit.Options) *grpclimit.Limits {
 	t.Helper()
-	l, err := grpclimit.New(o)
-	require.NoError(t, err)
-	return l
+	return core.Must(grpclimit.New(o))
 }
 
 func bucket(t *testing.T, perSecond, burst int) *core.TokenBucket {
 	t.Helper()
-	l, err := core.NewTokenBucket(core.PerSecond(perSecond, burst))
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewTokenBucket(core.PerSecond(perSecond, burst)))
 }
 
 func concurrency(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {
 	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue}))
 }
 
 func one(p grpclimit.Policy) grpclimit.Options {

@@ -40,8 +40,7 @@ func queued(t *testing.T, perSecond, burst int) core.Limiter {
 	t.Helper()
 	o := core.PerSecond(perSecond, burst)
 	o.QueueLimit = 1000
-	l, err := core.NewTokenBucket(o)
-	require.NoError(t, err)
+	l := core.Must(core.NewTokenBucket(o))
 	return l
 }
 
@@ -83,8 +82,7 @@ func TestReceive(t *testing.T) {
 	})
 	bubble(t, "bytes, in bounded memory", func(t *testing.T) {
 		// 20 MB at 1 MB/s: the sender is stopped by flow control all the while.
-		down, err := core.NewTokenBucket(ioreader.PerSecond(1_000_000))
-		require.NoError(t, err)
+		down := core.Must(core.NewTokenBucket(ioreader.PerSecond(1_000_000)))
 		l := limits(t, one(grpclimit.Policy{ReceiveBytes: grpclimit.Shared(down)}))
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
 		s, err := c.FullDuplexCall(t.Context())
@@ -129,8 +127,7 @@ func TestReceive(t *testing.T) {
 
 func TestSend(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		down, err := core.NewTokenBucket(ioreader.PerSecond(100_000))
-		require.NoError(t, err)
+		down := core.Must(core.NewTokenBucket(ioreader.PerSecond(100_000)))
 		l := limits(t, one(grpclimit.Policy{Send: grpclimit.Shared(queued(t, 10, 1)), SendBytes: grpclimit.Shared(down)}))
 		c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
 			for range 11 {

@@ -119,15 +119,14 @@ func (echo) FullDuplexCall(s pb.TestService_FullDuplexCallServer) error {
 func TestAllKindsOverTCP(t *testing.T) {
 	for name, call := range kinds {
 		t.Run(name, func(t *testing.T) {
-			keyed, err := partition.New(partition.Options[*grpclimit.Call, string]{
+			keyed := core.Must(partition.New(partition.Options[*grpclimit.Call, string]{
 				Key: func(c *grpclimit.Call) string {
 					return grpclimit.ByPeer(httplimit.IPOptions{})(c).String() + c.FullMethod
 				},
 				New: func(string) (core.Limiter, error) {
 					return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 				},
-			})
-			require.NoError(t, err)
+			}))
 			atOnce, in, out := concurrency(t, 1, 0), concurrency(t, 1, 10), concurrency(t, 1, 10)
 			l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
 				{Name: "rate", Limiter: keyed},
@@ -186,8 +185,7 @@ func TestAllKindsLeaveTheQueue(t *testing.T) {
 }
 
 func TestHealthAndReflectionPass(t *testing.T) {
-	none, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	require.NoError(t, err)
+	none := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
 	require.True(t, none.TryAcquire(1).Acquired())
 	o := one(grpclimit.Policy{Limiter: grpclimit.Shared(none)})
 	o.Skip = grpclimit.HealthAndReflection

@@ -35,26 +35,24 @@ var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 // byHost is a keyed limiter that grants all.
 func byHost(tb testing.TB) httplimit.Limiter {
 	tb.Helper()
-	l, err := partition.New(partition.Options[*http.Request, string]{
+	l := core.Must(partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHeader("Host"),
 		New: func(string) (core.Limiter, error) {
 			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1 << 20})
 		},
-	})
-	require.NoError(tb, err)
+	}))
 	return l
 }
 
 // byIP is a keyed limiter that grants all.
 func byIP(tb testing.TB) httplimit.Limiter {
 	tb.Helper()
-	l, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+	l := core.Must(partition.New(partition.Options[*http.Request, netip.Prefix]{
 		Key: httplimit.ByIP(httplimit.IPOptions{}),
 		New: func(netip.Prefix) (core.Limiter, error) {
 			return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1 << 20, TokensPerPeriod: 1 << 20, ReplenishmentPeriod: 1})
 		},
-	})
-	require.NoError(tb, err)
+	}))
 	return l
 }
 

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
@@ -18,8 +16,7 @@ func BenchmarkHandler(b *testing.B) {
 		name string
 		l    httplimit.Limiter
 	}{{"shared", all(core.Unlimited())}, {"ip", byIP(b)}} {
-		l, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: c.l}})
-		require.NoError(b, err)
+		l := core.Must(httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: c.l}}))
 		run := func(name string, h http.Handler) {
 			b.Run(c.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()

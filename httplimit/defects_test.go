@@ -142,8 +142,7 @@ func (d deadlines) SetReadDeadline(time.Time) error { return d.err }
 // A throttled Read obeys the read deadline also while it waits for permits, and loses nothing.
 func TestAThrottledUploadObeysTheReadDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10})
-		require.NoError(t, err)
+		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10}))
 		const body = "0123456789"
 		start := time.Now()
 		lim := limits(t, httplimit.Options{

@@ -175,8 +175,7 @@ func TestNoHeadersOnRedirects(t *testing.T) {
 
 func TestHeadersOfRealLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: 2 * time.Second})
-		require.NoError(t, err)
+		bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: 2 * time.Second}))
 		l := limits(t, httplimit.Options{
 			Headers:  httplimit.Draft11,
 			Global:   &httplimit.Policy{Limiter: all(atOnce(t, 3, 0)), Status: 503},

@@ -26,25 +26,19 @@ func all(l core.Limiter) httplimit.Limiter { return httplimit.Shared(l) }
 // atOnce is a concurrency limiter.
 func atOnce(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {
 	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue}))
 }
 
 // perMinute is a fixed window.
 func perMinute(t *testing.T, permits int) *core.FixedWindow {
 	t.Helper()
-	l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: permits, Window: time.Minute})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: permits, Window: time.Minute}))
 }
 
 // limits makes Limits.
 func limits(t *testing.T, o httplimit.Options) *httplimit.Limits {
 	t.Helper()
-	l, err := httplimit.New(o)
-	require.NoError(t, err)
-	return l
+	return core.Must(httplimit.New(o))
 }
 
 // get plays one request.

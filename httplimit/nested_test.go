@@ -16,9 +16,7 @@ import (
 // hourly returns a bucket of 10 permits that come back in hours.
 func hourly(t *testing.T) *core.TokenBucket {
 	t.Helper()
-	l, err := core.NewTokenBucket(core.Every(time.Hour, 10))
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewTokenBucket(core.Every(time.Hour, 10)))
 }
 
 // A rejection inside refunds the policies of the wrappers around if it is the response, and not if the handler has served
@@ -28,11 +26,10 @@ func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
 	full.TryAcquire(10)
 	limits := func() (outer *core.TokenBucket, l *httplimit.Limits, inner http.Handler) {
 		outer = hourly(t)
-		l, err := httplimit.New(httplimit.Options{
+		l = core.Must(httplimit.New(httplimit.Options{
 			Global:   &httplimit.Policy{Limiter: httplimit.Shared(outer)},
 			Policies: []httplimit.Policy{{Name: "part", Limiter: httplimit.Shared(full)}},
-		})
-		require.NoError(t, err)
+		}))
 		return outer, l, l.Policy("part")(http.NotFoundHandler())
 	}
 	for name, c := range map[string]struct {

@@ -259,11 +259,10 @@ func TestRefundOfARequestWhoseClientLeft(t *testing.T) {
 
 // Whatever the handler does to the request, the permits go back to where they came from.
 func TestRefundFindsTheKeyAgain(t *testing.T) {
-	l, err := partition.New(partition.Options[*http.Request, string]{
+	l := core.Must(partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHeader("Key"),
 		New: func(string) (core.Limiter, error) { return perMinute(t, 2), nil },
-	})
-	require.NoError(t, err)
+	}))
 	h := limits(t, httplimit.Options{
 		Global: &httplimit.Policy{Limiter: l, Refund: func(*http.Request, int) bool { return true }},
 	}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { r.Header.Set("Key", "b") }))

@@ -193,8 +193,7 @@ func TestThrottledFilesKeepSendfile(t *testing.T) {
 	file, err := os.Open(name)
 	require.NoError(t, err)
 	defer file.Close()
-	l, err := core.NewTokenBucket(core.PerSecond(1<<30, 1<<20))
-	require.NoError(t, err)
+	l := core.Must(core.NewTokenBucket(core.PerSecond(1<<30, 1<<20)))
 	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}, Policies: []httplimit.Policy{{Name: "too", Download: all(l)}}}).Policy("too")(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			n, err := io.Copy(w, file)

@@ -133,10 +133,9 @@ func TestAWaitThatEndsIsNotAnswered200(t *testing.T) {
 // policy's rate.
 func TestThrottledBodiesOfAHalfClosedConnection(t *testing.T) {
 	slowly := func() httplimit.Limiter {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 			TokenLimit: 1000, TokensPerPeriod: 10, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
-		})
-		require.NoError(t, err)
+		}))
 		return all(l)
 	}
 	for name, p := range map[string]httplimit.Policy{"download": {Download: slowly()}, "upload": {Upload: slowly()}} {
@@ -163,10 +162,9 @@ func TestThrottledBodiesOfAHalfClosedConnection(t *testing.T) {
 
 // A file is sent to the last byte, too, and each byte of it once.
 func TestAThrottledFileOfAHalfClosedConnection(t *testing.T) {
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{
+	l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 		TokenLimit: 1000, TokensPerPeriod: 20, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
-	})
-	require.NoError(t, err)
+	}))
 	body := strings.Repeat("0123456789abcde", 1000)
 	name := filepath.Join(t.TempDir(), "f")
 	require.NoError(t, os.WriteFile(name, []byte(body), 0o600))
@@ -215,8 +213,7 @@ func TestAClientThatMayHaveGone(t *testing.T) {
 	} {
 		t.Run(lost.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1})
-				require.NoError(t, err)
+				bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1}))
 				ctx, leave := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, new(http.Server)))
 				time.AfterFunc(500*time.Millisecond, leave)
 				w := &probedWriter{ResponseRecorder: httptest.NewRecorder(), start: time.Now(), lost: lost}

@@ -87,13 +87,12 @@ func TestStressNoLeaseIsLost(t *testing.T) {
 		requests = 2_000
 	}
 	global, named := atOnce(t, 8, 6), atOnce(t, 6, 20)
-	keyed, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+	keyed := core.Must(partition.New(partition.Options[*http.Request, netip.Prefix]{
 		Key: httplimit.ByIP(httplimit.IPOptions{}),
 		New: func(netip.Prefix) (core.Limiter, error) {
 			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 7, QueueLimit: 3})
 		},
-	})
-	require.NoError(t, err)
+	}))
 	g := new(gauges)
 	o := httplimit.Options{
 		Observer: g,

@@ -54,8 +54,7 @@ func answers(all ...func() *http.Response) base {
 
 func transport(t *testing.T, o httplimit.TransportOptions) *http.Client {
 	t.Helper()
-	tr, err := httplimit.NewTransport(o)
-	require.NoError(t, err)
+	tr := core.Must(httplimit.NewTransport(o))
 	return &http.Client{Transport: tr}
 }
 
@@ -174,8 +173,7 @@ func TestTransportHoldsTheLease(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := atOnce(t, 1, 0)
-			tr, err := httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(l), Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil })})
-			require.NoError(t, err)
+			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(l), Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil })}))
 			r, err := http.NewRequestWithContext(t.Context(), c.method, "http://x", nil)
 			require.NoError(t, err)
 			response, err := tr.RoundTrip(r)
@@ -314,7 +312,7 @@ func TestTransportSettle(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l, called := perMinute(t, 10), 0
 			c.answer.Trailer = http.Header{}
-			tr, err := httplimit.NewTransport(httplimit.TransportOptions{
+			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{
 				Limiter: all(l), Permits: func(*http.Request) int { return 5 },
 				Settle: func(r *http.Response) int {
 					called++
@@ -328,8 +326,7 @@ func TestTransportSettle(t *testing.T) {
 					}
 					return c.answer, nil
 				}),
-			})
-			require.NoError(t, err)
+			}))
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x", nil)
 			require.NoError(t, err)
 			response, err := tr.RoundTrip(r)
@@ -545,8 +542,7 @@ func TestRetriesAreCanceled(t *testing.T) {
 func TestTransportBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := func() httplimit.Limiter {
-			l, err := core.NewTokenBucket(core.PerSecond(1000, 10))
-			require.NoError(t, err)
+			l := core.Must(core.NewTokenBucket(core.PerSecond(1000, 10)))
 			return all(l)
 		}
 		start := time.Now()
@@ -623,8 +619,7 @@ func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("request"))
 			require.NoError(t, err)
 			c.prepare(&o, r)
-			tr, err := httplimit.NewTransport(o)
-			require.NoError(t, err)
+			tr := core.Must(httplimit.NewTransport(o))
 			require.PanicsWithValue(t, "boom", func() {
 				if response, err := tr.RoundTrip(r); err == nil {
 					_ = response.Body.Close()

@@ -50,10 +50,9 @@ func TestAThousandClientsVanish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// 100 kB/s for all together: each of them would take hours.
-				bytes, err := core.NewTokenBucket(core.TokenBucketOptions{
+				bytes := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 					TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: 10 * time.Millisecond, QueueLimit: math.MaxInt,
-				})
-				require.NoError(t, err)
+				}))
 				held := atOnce(t, clients/2, clients)
 				l := limits(t, httplimit.Options{Global: test.policy(all(held), all(bytes))})
 				s := &http.Server{Handler: l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

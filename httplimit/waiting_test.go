@@ -117,8 +117,7 @@ func (b *bare) Write(p []byte) (int, error) {
 // A rate limiter knows that the wait is hopeless, and when to come back.
 func TestHopelessWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 3500 * time.Millisecond, QueueLimit: 5})
-		require.NoError(t, err)
+		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 3500 * time.Millisecond, QueueLimit: 5}))
 		h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(l), MaxWait: time.Second}}).Handler(ok)
 		require.Equal(t, 200, get(h, "/").Code)
 		start := time.Now()

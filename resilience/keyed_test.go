@@ -37,8 +37,7 @@ func perCaller() (*partition.Keyed[string, string], error) {
 func TestKeyedKeepsCallersApart(t *testing.T) {
 	callers, err := perCaller()
 	require.NoError(t, err)
-	s, err := resilience.Keyed(callers, callerOf, resilience.Options{Name: "caller"})
-	require.NoError(t, err)
+	s := core.Must(resilience.Keyed(callers, callerOf, resilience.Options{Name: "caller"}))
 	ann, bob := withCaller(t.Context(), "ann"), withCaller(t.Context(), "bob")
 	require.NoError(t, s.Do(ann, func(context.Context) error {
 		require.NoError(t, s.Do(bob, nothing))
@@ -63,8 +62,7 @@ func (a answer) TryAcquire(string, int) core.Lease { return a.Lease }
 func (a answer) Acquire(context.Context, string, int) (core.Lease, error) { return a.Lease, nil }
 
 func TestKeyedRunsNothingWithoutAPermit(t *testing.T) {
-	s, err := resilience.Keyed(answer{core.Fail(core.ErrRejected)}, callerOf, resilience.Options{})
-	require.NoError(t, err)
+	s := core.Must(resilience.Keyed(answer{core.Fail(core.ErrRejected)}, callerOf, resilience.Options{}))
 	require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
 }
 

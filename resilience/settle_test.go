@@ -39,15 +39,12 @@ func costing(t *testing.T) map[string]struct {
 	t.Helper()
 	l, err := hourly(10)
 	require.NoError(t, err)
-	shared, err := resilience.New(resilience.Options{Limiter: l, Settle: cost})
-	require.NoError(t, err)
-	k, err := partition.New(partition.Options[string, string]{
+	shared := core.Must(resilience.New(resilience.Options{Limiter: l, Settle: cost}))
+	k := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(name string) string { return name },
 		New: func(string) (core.Limiter, error) { return hourly(10) },
-	})
-	require.NoError(t, err)
-	keyed, err := resilience.Keyed(k, callerOf, resilience.Options{Settle: cost})
-	require.NoError(t, err)
+	}))
+	keyed := core.Must(resilience.Keyed(k, callerOf, resilience.Options{Settle: cost}))
 	return map[string]struct {
 		*resilience.Strategy
 		left func() int
@@ -84,15 +81,14 @@ func TestSettle(t *testing.T) {
 func TestSettleOfOwnPermits(t *testing.T) {
 	n, asked := 3, 0
 	var s *resilience.Strategy
-	s, err := resilience.New(resilience.Options{
+	s = core.Must(resilience.New(resilience.Options{
 		Default: core.ConcurrencyLimiterOptions{PermitLimit: 1},
 		Settle: func(ctx context.Context, _ error) int {
 			asked++
 			require.ErrorIs(t, s.Do(ctx, never(t)), core.ErrRejected, "the permit is held")
 			return n
 		},
-	})
-	require.NoError(t, err)
+	}))
 	require.NoError(t, s.Do(t.Context(), nothing))
 	n = 0
 	require.NoError(t, s.Do(t.Context(), nothing), "all is back")
@@ -107,11 +103,9 @@ func TestSettleOfOwnPermits(t *testing.T) {
 type bare struct{ core.Limiter }
 
 func TestSettleWithALimiterThatCannot(t *testing.T) {
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	require.NoError(t, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	for _, n := range []int{0, 1, 2} {
-		s, err := resilience.New(resilience.Options{Limiter: bare{l}, Settle: func(context.Context, error) int { return n }})
-		require.NoError(t, err)
+		s := core.Must(resilience.New(resilience.Options{Limiter: bare{l}, Settle: func(context.Context, error) int { return n }}))
 		require.NoError(t, s.Do(t.Context(), nothing))
 		require.Equal(t, 1, l.Available())
 	}
@@ -121,8 +115,7 @@ func TestSettleWithALimiterThatCannot(t *testing.T) {
 func TestUpdateOfSettle(t *testing.T) {
 	l, err := hourly(10)
 	require.NoError(t, err)
-	s, err := resilience.Limit(l)
-	require.NoError(t, err)
+	s := core.Must(resilience.Limit(l))
 	require.Error(t, s.Update(resilience.Options{Limiter: (*core.TokenBucket)(nil), Settle: cost}))
 	require.NoError(t, s.Do(t.Context(), nothing))
 	require.Equal(t, 9, l.Available())
@@ -138,14 +131,12 @@ func TestRejectedErrorNamesTheStrategy(t *testing.T) {
 
 // Keyed finds the request once per call, also to settle.
 func TestKeyedFindsTheRequestOnce(t *testing.T) {
-	k, err := partition.New(partition.Options[string, string]{
+	k := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(name string) string { return name },
 		New: func(string) (core.Limiter, error) { return hourly(10) },
-	})
-	require.NoError(t, err)
+	}))
 	asked := 0
-	s, err := resilience.Keyed(k, func(context.Context) string { asked++; return "ann" }, resilience.Options{Settle: cost})
-	require.NoError(t, err)
+	s := core.Must(resilience.Keyed(k, func(context.Context) string { asked++; return "ann" }, resilience.Options{Settle: cost}))
 	require.NoError(t, s.Do(t.Context(), nothing))
 	require.Equal(t, 1, asked)
 	require.Equal(t, 5, partition.For(k, "ann").Available())

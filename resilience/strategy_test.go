@@ -71,9 +71,7 @@ func many(s *resilience.Strategy, n int) (free func()) {
 
 func bucket(t *testing.T, limit int, period time.Duration) *core.TokenBucket {
 	t.Helper()
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{Name: "bucket", TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: period})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewTokenBucket(core.TokenBucketOptions{Name: "bucket", TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: period}))
 }
 
 // answering is a third-party limiter.
@@ -280,8 +278,7 @@ func TestWhatALimiterMaySay(t *testing.T) {
 
 // An error comes with no permits, even if the limiter thinks that it does.
 func TestLeaseBesideAnErrorIsReleased(t *testing.T) {
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	require.NoError(t, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	boom := errors.New("boom")
 	s := made(resilience.New(resilience.Options{Limiter: answering(func(context.Context) (core.Lease, error) { return l.TryAcquire(1), boom })}))
 	require.ErrorIs(t, s.Do(t.Context(), never(t)), boom)

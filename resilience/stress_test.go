@@ -19,8 +19,7 @@ import (
 // back in the end.
 func TestStressUpdates(t *testing.T) {
 	const goroutines, turns, most = 8, 300, 3
-	shared, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: goroutines})
-	require.NoError(t, err)
+	shared := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: goroutines}))
 	s := made(resilience.Concurrency(most, goroutines))
 	var running, tooMany, ran, rejected, canceled atomic.Int64
 	f := func(context.Context) error {

@@ -99,8 +99,7 @@ func TestCloseEndsWaits(t *testing.T) {
 }
 
 func TestCloseLeavesTheCallersLimiter(t *testing.T) {
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	require.NoError(t, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	s := made(resilience.Limit(l))
 	require.NoError(t, s.Close())
 	assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))

@@ -79,15 +79,13 @@ func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) 
 
 func concurrency(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	tb.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "inner", PermitLimit: permits, QueueLimit: queue})
-	require.NoError(tb, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "inner", PermitLimit: permits, QueueLimit: queue}))
 	return l
 }
 
 func bucket(tb testing.TB, o core.TokenBucketOptions) *core.TokenBucket {
 	tb.Helper()
-	l, err := core.NewTokenBucket(o)
-	require.NoError(tb, err)
+	l := core.Must(core.NewTokenBucket(o))
 	return l
 }
 

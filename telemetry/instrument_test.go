@@ -113,8 +113,7 @@ func TestMetadataIsKept(t *testing.T) {
 		"chain":       func() core.Limiter { return chain(t, foreign{core.Unlimited()}, bucket(t, rate)) },
 		"foreign":     func() core.Limiter { return foreign{bucket(t, rate)} },
 		"adaptive": func() core.Limiter {
-			l, err := adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5})
-			require.NoError(t, err)
+			l := core.Must(adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5}))
 			return l
 		},
 		"own": func() core.Limiter { return granting(mine.With("x"), core.Remaining.With(3), core.RetryAfter.With(1)) },
@@ -142,9 +141,7 @@ func TestMetadataIsKept(t *testing.T) {
 
 func chain(t *testing.T, all ...core.Limiter) core.Limiter {
 	t.Helper()
-	c, err := core.Chain(all...)
-	require.NoError(t, err)
-	return c
+	return core.Must(core.Chain(all...))
 }
 
 func TestShadowedLeases(t *testing.T) {
@@ -230,8 +227,7 @@ func TestInstrumentAllocatesNothing(t *testing.T) {
 	} {
 		for provider, o := range map[string]telemetry.Options{"no": {MeterProvider: noop.NewMeterProvider()}, "the SDK's": newSDK().Options} {
 			i := instrument(t, o, l)
-			queue, err := channel.New(channel.Options[int]{Limiter: i})
-			require.NoError(t, err)
+			queue := core.Must(channel.New(channel.Options[int]{Limiter: i}))
 			for what, f := range map[string]func(){
 				"TryAcquire": func() { i.TryAcquire(1).Release() },
 				"Acquire": func() {
@@ -263,8 +259,7 @@ func TestConformance(t *testing.T) {
 			return unsettled{l, l, l, l, l}
 		}},
 		"window": {Limit: 5, QueueLimit: 10, Refill: time.Second, New: func() core.Limiter {
-			l, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10})
-			require.NoError(t, err)
+			l := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10}))
 			return l
 		}},
 	} {

@@ -91,12 +91,11 @@ func TestNothingToObserve(t *testing.T) {
 }
 
 func TestPartitions(t *testing.T) {
-	k, err := partition.New(partition.Options[string, string]{
+	k := core.Must(partition.New(partition.Options[string, string]{
 		Key:           func(r string) string { return r },
 		New:           func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(1, 1)) },
 		MaxPartitions: 2,
-	})
-	require.NoError(t, err)
+	}))
 	s := newSDK()
 	stop, err := telemetry.Partitions(s.Options, "clients", k)
 	require.NoError(t, err)
@@ -178,8 +177,7 @@ func TestEvents(t *testing.T) {
 	require.NoError(t, err)
 	l := concurrency(t, 1, 0)
 	l.TryAcquire(1)
-	strategy, err := resilience.New(resilience.Options{Name: "orders", Limiter: l, OnRejected: tell})
-	require.NoError(t, err)
+	strategy := core.Must(resilience.New(resilience.Options{Name: "orders", Limiter: l, OnRejected: tell}))
 	for range 2 {
 		require.Error(t, strategy.Do(t.Context(), func(context.Context) error { return nil }))
 	}

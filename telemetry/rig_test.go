@@ -32,11 +32,10 @@ func useAll(t *testing.T, o telemetry.Options) {
 	i.TryAcquire(2)
 	i.(core.Refunder).Refund(i.TryAcquire(1))
 
-	k, err := partition.New(partition.Options[string, string]{
+	k := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(r string) string { return r },
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(1, 1)) },
-	})
-	require.NoError(t, err)
+	}))
 	stopped, err := telemetry.Partitions(o, "clients", k)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, stopped()) })

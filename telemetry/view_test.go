@@ -32,10 +32,8 @@ func as[T any](l core.Limiter) bool {
 
 func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 	rate := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-	fixed, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour})
-	require.NoError(t, err)
-	sliding, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 3})
-	require.NoError(t, err)
+	fixed := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour}))
+	sliding := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 3}))
 	for name, l := range map[string]core.Limiter{
 		"bucket":            rate,
 		"fixed":             fixed,

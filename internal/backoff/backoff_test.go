@@ -165,8 +165,7 @@ func TestCallersAreSpread(t *testing.T) {
 // Permits that were granted while another response came are returned, and taken again after the hold.
 func TestAHoldThatComesDuringAWaitForPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
-		require.NoError(t, err)
+		l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}))
 		time.AfterFunc(time.Second, l.TryAcquire(1).Release)
 		var k keys
 		time.AfterFunc(time.Second/2, func() { k.Hold("a", 10*time.Second, "busy") })

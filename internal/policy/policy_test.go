@@ -64,17 +64,13 @@ func rejects(t *testing.T, a *theAdmission, r string, want policy.Result) *polic
 
 func concurrency(t *testing.T, permits int) *core.ConcurrencyLimiter {
 	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: 10})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: 10}))
 }
 
 // bucket returns a bucket of 5 tokens, one of which comes each second.
 func bucket(t *testing.T) *core.TokenBucket {
 	t.Helper()
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10})
-	require.NoError(t, err)
-	return l
+	return core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10}))
 }
 
 // limiterFunc is a limiter by a function.
@@ -549,8 +545,7 @@ func TestQueued(t *testing.T) {
 // taken is a limiter without permits left.
 func taken(t *testing.T, queue int) core.Limiter {
 	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: queue})
-	require.NoError(t, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: queue}))
 	l.TryAcquire(1)
 	return l
 }

@@ -26,20 +26,16 @@ var errBoom = errors.New("boom")
 
 func concurrency(t *testing.T, permits, queue int) (*resilience.Strategy, *core.ConcurrencyLimiter) {
 	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
-	require.NoError(t, err)
-	s, err := resilience.Limit(l)
-	require.NoError(t, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue}))
+	s := core.Must(resilience.Limit(l))
 	return s, l
 }
 
 // hourly admits one execution an hour.
 func hourly(t *testing.T) *resilience.Strategy {
 	t.Helper()
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	require.NoError(t, err)
-	s, err := resilience.Limit(l)
-	require.NoError(t, err)
+	l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+	s := core.Must(resilience.Limit(l))
 	return s
 }
 
@@ -273,14 +269,12 @@ func Example() {
 
 // The strategy's Settle learns what became of the execution.
 func TestSettleSeesTheFailure(t *testing.T) {
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	require.NoError(t, err)
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	var seen []error
-	s, err := resilience.New(resilience.Options{Limiter: l, Settle: func(_ context.Context, err error) int {
+	s := core.Must(resilience.New(resilience.Options{Limiter: l, Settle: func(_ context.Context, err error) int {
 		seen = append(seen, err)
 		return -1
-	}})
-	require.NoError(t, err)
+	}}))
 	executor := failsafe.With(sluice.Policy[int](s))
 	v, err := executor.Get(func() (int, error) { return 7, errBoom })
 	assert.Equal(t, 7, v)

@@ -51,14 +51,13 @@ sluice_limiter_permits_queued{sluice_limiter_name="log�in"} 0
 }
 
 func TestPartitions(t *testing.T) {
-	keyed, err := partition.New(partition.Options[string, string]{
+	keyed := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(r string) string { return r }, MaxPartitions: 2,
 		New: func(string) (core.Limiter, error) {
 			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
 		},
 		Overflow: core.Unlimited(),
-	})
-	require.NoError(t, err)
+	}))
 	for _, key := range []string{"a", "b", "c", "a"} {
 		require.True(t, keyed.TryAcquire(key, 1).Acquired())
 	}
