@@ -166,7 +166,7 @@ type observer struct {
 	done    chan struct{} // closed when the goroutine that calls onState has ended; nil if there is none
 }
 
-// observe has the observer told when the breaker opens and closes, and that it is open now.
+// observe has the observer notified when the breaker opens and closes, and that it is open now.
 func (b *breaker) observe(o *observer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *breaker) observe(o *observer) {
 	}
 	b.observers[o] = struct{}{}
 	if b.failures >= failuresUntilOpen {
-		b.tellLocked(o, b.err)
+		b.notifyLocked(o, b.err)
 	}
 }
 
@@ -189,20 +189,20 @@ func (b *breaker) ignore(o *observer) <-chan struct{} {
 
 func (b *breaker) reportLocked(err error) {
 	for o := range b.observers {
-		b.tellLocked(o, err)
+		b.notifyLocked(o, err)
 	}
 }
 
-func (b *breaker) tellLocked(o *observer, err error) {
+func (b *breaker) notifyLocked(o *observer, err error) {
 	o.changes = append(o.changes, err)
 	if o.done == nil {
 		o.done = make(chan struct{})
-		go b.tell(o, o.done)
+		go b.notify(o, o.done)
 	}
 }
 
-// tell calls onState for each change, in order.
-func (b *breaker) tell(o *observer, done chan struct{}) {
+// notify calls onState for each change, in order.
+func (b *breaker) notify(o *observer, done chan struct{}) {
 	defer close(done)
 	for {
 		b.mu.Lock()

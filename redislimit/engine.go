@@ -38,7 +38,7 @@ type engine struct {
 	pipeline pipeline
 	queue    queue
 	keeper   keeper
-	looked   time.Time       // when Statistics last asked the store
+	readAt   time.Time       // when Statistics last asked the store
 	woken    []chan struct{} // to be closed after the mutex is released
 	ended    []func()        // to be called after the mutex is released
 }
@@ -141,7 +141,7 @@ func (e *engine) Available() int {
 	if e.shared.Store == nil {
 		return 0
 	}
-	e.do(lookOp())
+	e.do(readOp())
 	e.mu.Lock()
 	defer e.unlock()
 	return e.memory.available(e.limits, time.Now())
@@ -154,19 +154,19 @@ func (e *engine) Statistics() core.Statistics {
 	if e.shared.Store == nil {
 		return core.Statistics{}
 	}
-	e.perform(e.lookIfStaleLocked)
+	e.perform(e.readIfStaleLocked)
 	e.mu.Lock()
 	defer e.unlock()
 	return e.statisticsLocked()
 }
 
-func (e *engine) lookIfStaleLocked() *operation {
+func (e *engine) readIfStaleLocked() *operation {
 	now := time.Now()
-	if now.Sub(e.memory.at) < statisticsEvery || now.Sub(e.looked) < statisticsEvery {
+	if now.Sub(e.memory.at) < statisticsEvery || now.Sub(e.readAt) < statisticsEvery {
 		return nil
 	}
-	e.looked = now
-	return lookOp()
+	e.readAt = now
+	return readOp()
 }
 
 func (e *engine) statisticsLocked() core.Statistics {
@@ -384,7 +384,7 @@ func (e *engine) apply(l *limits, keep func()) (err error) {
 			return &core.ExceedsLimitError{Limiter: l.name, Permits: req.permits, Limit: l.limit}
 		})
 		e.queue.asks = !e.queue.empty()
-		return lookOp()
+		return readOp()
 	})
 	return err
 }

@@ -22,7 +22,7 @@ type operation struct {
 	err    error  // why it was not performed
 }
 
-func lookOp() *operation { return &operation{args: []int64{int64(codeLook)}} }
+func readOp() *operation { return &operation{args: []int64{int64(codeRead)}} }
 
 // resetOp makes all permits of a rate limiter available.
 func resetOp() *operation {

@@ -11,7 +11,7 @@ import (
 type code int64
 
 const (
-	codeLook code = iota
+	codeRead code = iota
 	codeTake
 	codeGive
 	codeCharge
@@ -99,14 +99,13 @@ func (c *call) encode(holder int64, at time.Time) {
 	for _, o := range c.ops {
 		args = append(args, o.args...)
 	}
-	for rest := c.requests; len(rest) > 0; {
-		req, alike := rest[0], c.limits.alike(rest)
+	for equal := range c.groups {
+		req := equal[0]
 		if c.limits.rate() {
-			args = append(args, int64(codeTake), int64(req.permits), int64(alike), req.flags)
+			args = append(args, int64(codeTake), int64(req.permits), int64(len(equal)), req.flags)
 		} else {
 			args = append(args, int64(codeTake), int64(req.permits), req.flags, req.id)
 		}
-		rest = rest[alike:]
 	}
 	if c.prefetch > 0 {
 		args = append(args, int64(codePrefetch), c.prefetch)
@@ -114,17 +113,20 @@ func (c *call) encode(holder int64, at time.Time) {
 	c.args = args
 }
 
-// alike returns how many requests, from the first on, are sent as one. Only a rate limiter's are, because each concurrency
-// lease has an id.
-func (l *limits) alike(requests []*request) int {
-	first, n := requests[0], 1
-	if !l.rate() || first.permits == 0 {
-		return n
+// groups yields the requests in groups of equal ones, each of which is sent as one. Only a rate limiter's requests are grouped,
+// because each concurrency lease has an id.
+func (c *call) groups(yield func(equal []*request) bool) {
+	for rest := c.requests; len(rest) > 0; {
+		first, n := rest[0], 1
+		grouped := c.limits.rate() && first.permits > 0
+		for grouped && n < len(rest) && rest[n].permits == first.permits && rest[n].flags == first.flags {
+			n++
+		}
+		if !yield(rest[:n]) {
+			return
+		}
+		rest = rest[n:]
 	}
-	for n < len(requests) && requests[n].permits == first.permits && requests[n].flags == first.flags {
-		n++
-	}
-	return n
 }
 
 // decode reads the script's reply.
@@ -143,8 +145,8 @@ func (c *call) decode(reply []int64) error {
 		}
 	}
 	steps := len(c.ops)
-	for rest := c.requests; len(rest) > 0; steps++ {
-		rest = rest[l.alike(rest):]
+	for range c.groups {
+		steps++
 	}
 	if c.prefetch > 0 {
 		steps++
@@ -185,7 +187,7 @@ func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 
 // decodeResults reads the results.
 func (c *call) decodeResults(rest []int64) {
-	r, l := &c.reply, c.limits
+	r := &c.reply
 	next := func() (n [resultLen]int64) {
 		n, rest = [resultLen]int64(rest), rest[resultLen:]
 		return n
@@ -197,18 +199,16 @@ func (c *call) decodeResults(rest []int64) {
 		}
 		r.ops = append(r.ops, result)
 	}
-	for requests := c.requests; len(requests) > 0; {
-		n := next()
-		req, alike := requests[0], l.alike(requests)
+	for equal := range c.groups {
+		n, req := next(), equal[0]
 		granted, taken := n[0], n[1]
-		for i := range int64(alike) {
+		for i := range int64(len(equal)) {
 			n[0] = min(max(granted-i, 0), 1)
 			n[1] = taken - max(granted-1-i, 0)*int64(req.permits) // those after this one had not been granted yet
 			result := r.result(n)
 			result.retry = r.retry(req, result)
 			r.requests = append(r.requests, result)
 		}
-		requests = requests[alike:]
 	}
 	if c.prefetch > 0 {
 		r.prefetched = r.result(next())

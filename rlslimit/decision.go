@@ -170,7 +170,7 @@ func (d *decision) decide(ctx context.Context) error {
 	}
 	err := ctx.Err()
 	if late && err == nil {
-		d.service.unusable(errLate)
+		d.service.logUnreachable(errLate)
 	}
 	d.finish(within, err)
 	return err
@@ -269,7 +269,7 @@ func (v *visit) decided(d *decision, t take) {
 		v.outcome = granted
 	case errors.Is(err, redislimit.ErrStore):
 		v.outcome = unanswered
-		d.service.unusable(err)
+		d.service.logUnreachable(err)
 		return
 	case errors.Is(err, core.ErrClosed): // the rule has gone since
 		v.outcome = free

@@ -45,7 +45,7 @@ type Options struct {
 const (
 	defaultKey     = "sluice/rls"
 	defaultTimeout = 8 * time.Millisecond
-	complainEvery  = 10 * time.Second
+	logEvery       = 10 * time.Second
 )
 
 func (o Options) validate() error {
@@ -79,8 +79,8 @@ type Service struct {
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
 
-	complained policy.Sometimes
-	complains  atomic.Bool // the log's latest word is that the store is unreachable
+	unreachableLogs   policy.Sometimes
+	loggedUnreachable atomic.Bool // the log's latest word is that the store is unreachable
 }
 
 // state is a Config and the rules that it has. It does not change.
@@ -110,7 +110,7 @@ func New(o Options) (*Service, error) {
 		if o.Shared.Timeout == 0 {
 			s.options.Shared.Timeout = defaultTimeout
 		}
-		s.options.Shared.Store = &watchedStore{o.Shared.Store, s.usable}
+		s.options.Shared.Store = &watchedStore{o.Shared.Store, s.logReachable}
 	}
 	if err := s.Update(o.Config); err != nil {
 		return nil, err
@@ -236,22 +236,22 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 // stored reports whether processes share the limits.
 func (s *Service) stored() bool { return s.options.Shared.Store != nil }
 
-// unusable logs, once in a while, that the store has not decided.
-func (s *Service) unusable(err error) {
+// logUnreachable logs, once in a while, that the store has not decided.
+func (s *Service) logUnreachable(err error) {
 	l := s.options.Logger
 	if l == nil {
 		return
 	}
-	if others, ok := s.complained.Allow(complainEvery); ok {
-		s.complains.Store(true)
+	if others, ok := s.unreachableLogs.Allow(logEvery); ok {
+		s.loggedUnreachable.Store(true)
 		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
 		l.Warn("redis is unreachable; fail-open of each domain decides", slog.String("error", why), slog.Int("similar", others))
 	}
 }
 
-// usable logs that the store decides again.
-func (s *Service) usable() {
-	if s.complains.Load() && s.complains.CompareAndSwap(true, false) {
+// logReachable logs that the store decides again.
+func (s *Service) logReachable() {
+	if s.loggedUnreachable.Load() && s.loggedUnreachable.CompareAndSwap(true, false) {
 		s.options.Logger.Info("redis is reachable again; it decides")
 	}
 }

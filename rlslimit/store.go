@@ -11,7 +11,7 @@ import (
 type watchedStore struct {
 	redislimit.Store
 
-	answered func() // called after each call that succeeds
+	onReply func() // called after each call that succeeds
 }
 
 // Ready is an optional method of a Store.
@@ -24,7 +24,7 @@ func (s *watchedStore) Ready() bool {
 func (s *watchedStore) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
 	reply, err := s.Store.Run(ctx, script, keys, args...)
 	if err == nil {
-		s.answered()
+		s.onReply()
 	}
 	return reply, err
 }

@@ -9,7 +9,7 @@
 --                     least may both be absent
 --            least    tokens that have always been missing since then, less those that were returned
 -- ARGV     limit, tokens per period, period; then operations:
---            LOOK
+--            READ
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --                                      refused, too. WAITED: it has waited until now, for a token that came when the bucket
 --                                      was full.

@@ -5,7 +5,7 @@
 -- KEYS[2]  a hash: "permits" or "permits version" of each member; "held", their sum; "token", the latest; "until", the latest
 --          expiry; "waiting", until when a caller may be waiting; "at", the instant of the latest change
 -- ARGV     limit, microseconds that a lease lives, holder; then operations:
---            LOOK
+--            READ
 --            TAKE permits flags id     permits 0: is one there? BLOCKS: if it is refused, all that follow are refused, too.
 --                                      WAITED: it is going to wait if it is refused.
 --            CHARGE permits id         take, available or not

@@ -14,7 +14,7 @@
 --          calendar, and four instants follow: three windows start at the first three of them and end at the last three. If
 --          the current instant is in none of these windows, the script does nothing and returns 0 and the instant. Then
 --          operations:
---            LOOK
+--            READ
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --                                      refused, too.
 --            GIVE permits back 0 version         return, of a grant whose permits come back at that instant
