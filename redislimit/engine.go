@@ -126,7 +126,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 		return l, l.Err()
 	case e.shared.Unavailable == UseLocal:
 		l, err := hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
-		return e.count(l), err //nolint:contextcheck // a call of many does not end with one's ctx
+		return e.count(l), err
 	}
 	l := e.unrecorded(req)
 	return l, l.Err()

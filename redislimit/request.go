@@ -31,7 +31,7 @@ const (
 	queued                 // in the queue, and possibly in a call that is in flight
 	abandoned              // the caller has given up
 
-	// The request is decided:
+	// The request is decided.
 	granted
 	rejected
 	failed      // for another reason than the limit

@@ -68,7 +68,7 @@ func (p *pipeline) runApart(c *call) ([]int64, error) {
 				close(done)
 			} else if ctx.Err() == nil {
 				e.breaker.setLate(err)
-				p.finishLate(c, reply, err)
+				p.finishLate(c, reply, err) //nolint:contextcheck // for many callers
 			}
 		}()
 		reply, err = p.runScript(ctx, c)
