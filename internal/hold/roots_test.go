@@ -41,6 +41,31 @@ func TestReturnsWithTime(t *testing.T) {
 	}
 }
 
+func TestWithout(t *testing.T) {
+	slots, other := concurrency(t, 1, 0), concurrency(t, 1, 0)
+	rate := core.Must(core.NewTokenBucket(core.PerSecond(1000, 10)))
+	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
+	type embedding struct{ *core.ConcurrencyLimiter }
+	below := hold.Roots(chain(slots, rate))
+	for _, c := range []struct{ of, want core.Limiter }{
+		{slots, nil},
+		{core.WithReason(slots, "r"), nil},
+		{other, other},
+		{rate, rate}, // no caller holds its permits
+		{chain(slots, other), other},
+		{chain(slots, rate), rate},
+	} {
+		rest, err := hold.Without(c.of, below)
+		require.NoError(t, err)
+		require.Equal(t, c.want, rest)
+	}
+	rest, err := hold.Without(chain(slots, other, rate), below)
+	require.NoError(t, err)
+	require.Equal(t, []any{other, rate}, hold.Roots(rest))
+	_, err = hold.Without(&embedding{slots}, below)
+	require.ErrorContains(t, err, "would wait for itself")
+}
+
 // viewing is a user's view.
 type viewing struct{ core.Limiter }
 
