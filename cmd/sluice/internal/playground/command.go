@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
-// usual is where the page is, if nothing else is said: the same for all users, so that links work for others.
+// usual is the default address. It is the same for all users, so that links work for others.
 const usual = "127.0.0.1:7583"
 
 const examples = `  sluice playground
@@ -77,8 +77,7 @@ Open the page by IP address or as localhost. The server rejects any other host n
 	return c
 }
 
-// openBrowser opens a page if the system has a browser. The URL is printed in any case. What opens it may run as long as the
-// browser does, so it is not waited for.
+// openBrowser opens a page if the system has a browser. It does not wait for the browser, because that may run for long.
 func openBrowser(page string) {
 	browser.Stdout, browser.Stderr = io.Discard, io.Discard
 	go func() { _ = browser.OpenURL(page) }()

@@ -23,7 +23,7 @@ var embedded embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// types are those of the site's files. What the system says of them is often wrong.
+// types are the content types of the site's files. Those of the system are often wrong.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 	".svg": "image/svg+xml",
@@ -38,17 +38,17 @@ const (
 // server serves the page and plays for it.
 type server struct {
 	site fs.FS
-	log  string // the log that it offers; "": none
+	log  string // the log that it offers, or ""
 
 	mu    sync.Mutex // guards pages
-	pages []*page    // the latest used first
+	pages []*page    // most recently used first
 }
 
 // page plays for one page in a browser, which knows its id.
 type page struct {
 	id string
 
-	mu sync.Mutex // one question at a time
+	mu sync.Mutex // held while it plays
 	play.Page
 }
 
@@ -98,8 +98,8 @@ func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) 
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// page returns the page of an id; if the server does not know it, it returns a new one, or nil unless unknown ones are
-// welcome. The page that was not used for longest is forgotten.
+// page returns the page of an id. If the id is unknown, it returns a new page, or nil if unknown is false. The least
+// recently used page is dropped.
 func (s *server) page(id string, unknown bool) *page {
 	s.mu.Lock()
 	defer s.mu.Unlock()

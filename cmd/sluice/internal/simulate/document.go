@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
-// document is a page of HTML that is being written. It is written here and not by html/template: a template calls methods by their
-// names, so that the linker would keep every method of every package, which makes the program half as large again.
+// document is an HTML page in progress. It does not use html/template, because templates call methods by name: the linker
+// would keep every method of every package, which makes the program half as large again.
 type document struct{ bytes.Buffer }
 
-// markup is a text that is HTML already.
+// markup is text that is already HTML.
 type markup string
 
-// add appends HTML. Arguments are escaped, but for markup; their verb is %v.
+// add appends HTML. It escapes all arguments except markup; their verb is %v.
 func (d *document) add(format string, args ...any) {
 	escaped := make([]any, len(args))
 	for i, a := range args {
@@ -41,7 +41,7 @@ func (d *document) head(r *result) {
 `, r.what, markup(style), r.what)
 }
 
-// summary writes what became of the requests.
+// summary writes the counts of the requests.
 func (d *document) summary(r *result, v report) {
 	d.add("<p>%v requests in %v", thousands(v.Requests), round(v.Span))
 	if !r.synthetic {

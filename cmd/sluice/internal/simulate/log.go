@@ -17,9 +17,9 @@ type log struct {
 	file  io.ReadCloser
 	plan  *engine.Plan
 	out   chan []engine.Request // closed at the end of the log
-	lines *accesslog.Log        // the goroutine's, until out is closed
-	times engine.Times          // the same: how its times were read
-	err   error                 // the same: why the log ended early
+	lines *accesslog.Log        // the goroutine's until out is closed
+	times engine.Times          // the same
+	err   error                 // the same; why the log ended early
 }
 
 // openLog opens a file; "-" is stdin.
@@ -36,7 +36,7 @@ func openLog(name string, stdin io.Reader, lines *accesslog.Log, p *engine.Plan)
 
 const batchSize = 2048
 
-// run reads the log until its end or that of ctx.
+// run reads the log until it ends or ctx is done.
 func (l *log) run(ctx context.Context) {
 	defer close(l.out)
 	defer func() { _ = l.file.Close() }()
@@ -85,7 +85,7 @@ func (l *log) send(ctx context.Context, batch []engine.Request) error {
 	}
 }
 
-// Open opens a log; what is read is its text.
+// Open opens a log. Reads return its decompressed text.
 func Open(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 //go:embed page.css
 var style string
 
-// page returns a page with the report and charts, which needs nothing from elsewhere.
+// page returns a self-contained page with the report and charts.
 func (r *result) page(top int) ([]byte, error) {
 	v := r.report(top)
 	s := r.main.Series.Whole(r.end)
@@ -114,7 +114,7 @@ func figure(n float64) string {
 	return thousands(int(n))
 }
 
-// steps are the seconds between two labels that people find round.
+// steps are round numbers of seconds between two labels.
 var steps = []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 4 * 3600, 6 * 3600, 12 * 3600, 24 * 3600}
 
 const maxLabels, minLabels = 6, 3 // besides the first

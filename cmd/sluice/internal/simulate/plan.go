@@ -32,7 +32,7 @@ func (p *policy) of(r *accesslog.Record) []*engine.Rule {
 	return p.rules
 }
 
-// configured returns the plan of a proxy's configuration, routes included.
+// configured returns the plan of a proxy's configuration, with its routes.
 func configured(c *config.Config) (*engine.Plan, error) {
 	p := &engine.Plan{Paths: len(c.Routes) > 1 || c.Routes[0].Pattern != "/"}
 	var global []*policy
@@ -75,7 +75,7 @@ func configured(c *config.Config) (*engine.Plan, error) {
 	return p, nil
 }
 
-// addPolicy adds the limits of a policy. Those on bytes do not decide about requests.
+// addPolicy adds the limits of a policy, except limits on bytes, which do not affect requests.
 func addPolicy(p *engine.Plan, c *config.Policy) (*policy, error) {
 	made := &policy{overrides: &c.Overrides, values: valuesOf(c.Key)}
 	var err error
@@ -111,7 +111,7 @@ func addRules(p *engine.Plan, c *config.Policy, limits []config.Limit) ([]*engin
 	return rules, nil
 }
 
-// keyOf returns the function that tells a request's key; nil: there is one limiter for all.
+// keyOf returns a function that returns the key of a request, or nil if there is one limiter for all.
 func keyOf(k config.Key) func(*accesslog.Record) []byte {
 	switch len(k) {
 	case 0:
@@ -123,7 +123,7 @@ func keyOf(k config.Key) func(*accesslog.Record) []byte {
 	return func(r *accesslog.Record) []byte { return []byte(config.JoinKey(values(r))) }
 }
 
-// valuesOf returns the function that tells what the values of a key's parts are, as for the proxy.
+// valuesOf returns a function that returns the values of the parts of a key, as in the proxy.
 func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
 	parts := make([]func(*accesslog.Record) []byte, len(k))
 	for i, part := range k {
@@ -145,7 +145,7 @@ func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
 	}
 }
 
-// client returns the value of the key ip for what the engine calls a client, which may be no address in a log.
+// client returns the value of the key ip for a client, which in a log may not be an address.
 func client(text string) config.Value {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return config.Client(netip.PrefixFrom(a, a.BitLen()))
@@ -178,7 +178,7 @@ func partOf(p config.KeyPart) func(*accesslog.Record) []byte {
 	return engine.Keys["key"] // --fields key=PATH says where the header or the cookie is
 }
 
-// target returns what a request asks for.
+// target returns the URL of a request.
 func target(r *accesslog.Record) *url.URL {
 	u, err := url.ParseRequestURI(string(r.Path))
 	if err != nil {

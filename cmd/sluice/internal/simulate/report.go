@@ -21,7 +21,7 @@ type report struct {
 	engine.Counts
 
 	Shadowed map[string]int   `json:"shadowed,omitempty"` // requests that would have been rejected but for shadow, by policy
-	Bad      int              `json:"bad"`                // lines that are no requests
+	Bad      int              `json:"bad"`                // lines that are not requests
 	Late     int              `json:"late"`               // lines with an earlier time than one before
 	Spread   int              `json:"spread"`             // requests that were moved within their second
 	Wait     engine.Waits     `json:"wait"`               // of the requests that waited and were granted
@@ -31,7 +31,7 @@ type report struct {
 	Half     engine.Counts    `json:"half"`
 	Twice    engine.Counts    `json:"twice"`
 	Span     float64          `json:"span"`  // seconds from the first request to the last event
-	Notes    []string         `json:"notes"` // what to know when reading the numbers
+	Notes    []string         `json:"notes"` // on how to read the numbers
 }
 
 // peaks are requests in the busiest second.
@@ -50,7 +50,7 @@ func (r *result) report(top int) report {
 	}
 }
 
-// notes returns what to know when reading the numbers.
+// notes returns notes on how to read the numbers.
 func (r *result) notes() []string {
 	notes := make([]string, 0) // JSON has a list in any case
 	add := func(format string, args ...any) {
@@ -105,7 +105,7 @@ func (r *result) notes() []string {
 	return notes
 }
 
-// checkKey returns an error if --key is of no use: no request has it.
+// checkKey returns an error if no request has the key of --key.
 func (r *result) checkKey() error {
 	for _, rule := range r.plan.Rules {
 		if rule.Policy == "" && rule.Keyless > 0 && rule.Keyless == rule.Requests {
@@ -115,7 +115,7 @@ func (r *result) checkKey() error {
 	return nil
 }
 
-// fieldOfKey returns the name that --fields has for a key.
+// fieldOfKey returns the name of a key in --fields.
 func fieldOfKey(key string) string {
 	if key == "ip" {
 		return "client"

@@ -116,11 +116,11 @@ type options struct {
 	maxWait               time.Duration // 0 means no bound
 	ttl                   time.Duration
 	limit                 spec.Limit
-	text                  string   // the limit, as spec writes it
+	text                  string   // the limit in the syntax of package spec
 	command               []string // empty if only the permit is wanted
 }
 
-// read reads the arguments; dash of them come before "--", or all if it is below 0.
+// read reads the arguments. The first dash of them come before "--", or all of them if dash is below 0.
 func (o *options) read(dash int, args []string) (err error) {
 	if dash >= 0 {
 		if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {

@@ -13,18 +13,19 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// under runs the command, if there is one, with stdin, stdout and stderr until ctx, the context of the lease, ends. It forwards signals to the command's process group.
+// under runs the command, if there is one, with stdin, stdout and stderr until ctx, the context of the lease, ends. It
+// forwards signals to the command's process group.
 func (o *options) under(ctx context.Context, path string, signals <-chan os.Signal) error {
 	if len(o.command) == 0 {
 		return nil
 	}
 	attr, back := group.Foreground()
 	defer back()
-	dieTogether(attr)
+	killWithParent(attr)
 	c := &exec.Cmd{Path: path, Args: o.command, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: attr}
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for dieTogether; the thread ends after the program
+		runtime.LockOSThread() // for killWithParent; the thread ends after the program
 		err := c.Start()
 		started <- err
 		if err == nil {
@@ -52,7 +53,9 @@ func (o *options) under(ctx context.Context, path string, signals <-chan os.Sign
 			group.Signal(c.Process, s)
 		case <-ctx.Done():
 			group.End(c.Process)
-			<-ended
+			if err := <-ended; c.ProcessState == nil {
+				return err
+			}
 			if errors.Is(context.Cause(ctx), redislimit.ErrLeaseLost) {
 				return errors.New("the permit was lost because Redis did not renew it in time; the command was ended")
 			}

@@ -4,5 +4,5 @@ package wait
 
 import "syscall"
 
-// dieTogether does nothing: there is no such way here.
-func dieTogether(*syscall.SysProcAttr) {}
+// killWithParent does nothing: the system cannot do it.
+func killWithParent(*syscall.SysProcAttr) {}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 )
 
-// watch shows the progress of a wait: on a terminal in a status line that is redrawn every second, otherwise, with --verbose, in
-// one message.
+// watch shows the progress of a wait: on a terminal in a status line that is redrawn every second, otherwise, with
+// --verbose, in one message.
 type watch struct {
 	key     string
 	verbose bool
@@ -29,7 +29,7 @@ const watchEvery = time.Second
 
 func newWatch(key string, verbose bool) *watch {
 	w := &watch{key: key, verbose: verbose, line: cli.NewStatusLine(os.Stderr), start: time.Now()}
-	w.stop = cli.Every(watchEvery, w.tell)
+	w.stop = cli.Every(watchEvery, w.show)
 	return w
 }
 
@@ -66,8 +66,8 @@ func (w *watch) state(up bool, err error) {
 	}
 }
 
-// tell shows the state of the wait.
-func (w *watch) tell() {
+// show shows the state of the wait.
+func (w *watch) show() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := "waiting for a permit of " + w.key

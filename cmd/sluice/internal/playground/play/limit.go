@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Result is what a limit would have done.
+// Result is the outcome of a limit.
 type Result struct {
-	Fault *Fault `json:"fault,omitempty"` // of the limit's text; then there is nothing else
+	Fault *Fault `json:"fault,omitempty"` // the error in the limit's text; then there is nothing else
 
 	engine.Counts
 
@@ -37,7 +37,7 @@ type Result struct {
 	Decisions []Decision `json:"decisions,omitempty"` // if they were asked for
 }
 
-// Decision is what became of a request. Instants are nanoseconds since the first request.
+// Decision is the decision on a request. Instants are nanoseconds since the first request.
 type Decision struct {
 	Granted bool  `json:"granted"`
 	At      int64 `json:"at"`

@@ -1,4 +1,4 @@
-// Package play is what the page of the playground asks for: it plays requests through limits, and returns counts over time.
+// Package play answers the questions of the playground's page: it plays requests through limits, and returns counts over time.
 package play
 
 import (
@@ -23,12 +23,12 @@ type Page struct {
 	kept traffic
 }
 
-// Input is what a page asks.
+// Input is a question of a page.
 type Input struct {
 	Limits    []string `json:"limits"`
 	Key       string   `json:"key"`      // as simulate --key
 	Flow      string   `json:"flow"`     // as simulate --flow; for limits in another order it only tells waits apart
-	Arrivals  string   `json:"arrivals"` // as simulate --arrivals; "": the log
+	Arrivals  string   `json:"arrivals"` // as simulate --arrivals; "" means the log
 	Takes     string   `json:"takes"`    // as simulate --takes, of requests that arrivals make
 	Seed      uint64   `json:"seed"`
 	Fields    string   `json:"fields"` // as simulate --fields
@@ -37,7 +37,7 @@ type Input struct {
 	Decisions bool     `json:"decisions"`
 }
 
-// Output is what the page shows. Times are seconds.
+// Output is the answer, which the page shows. Times are seconds.
 type Output struct {
 	Error    string   `json:"error,omitempty"` // of the arrivals; then there is no more
 	Empty    bool     `json:"empty,omitempty"` // Error is only that there is no log yet
@@ -72,7 +72,7 @@ func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
 	return out, ctx.Err()
 }
 
-// question is what traffic depends on.
+// question is the part of an Input that traffic depends on.
 type question struct {
 	arrivals, takes, fields, key, flow string
 	seed                               uint64
@@ -183,7 +183,7 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	}
 	t := &traffic{notes: []string{}, plan: plan}
 	if q.arrivals != "" {
-		err = t.makeUp(plan, q)
+		err = t.generate(plan, q)
 	} else {
 		err = t.read(plan, q, p.log)
 	}
@@ -200,8 +200,8 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	return t, nil
 }
 
-// makeUp makes requests.
-func (t *traffic) makeUp(plan *engine.Plan, q question) error {
+// generate makes synthetic requests.
+func (t *traffic) generate(plan *engine.Plan, q question) error {
 	a, err := engine.ParseArrivals(q.arrivals, q.seed)
 	if err == nil {
 		a, err = a.Taking(q.takes)
@@ -287,7 +287,7 @@ func (t *traffic) add(r engine.Request) {
 	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key), r.Steps[0].Flow})
 }
 
-// note says what to know about a log.
+// note adds notes about a log.
 func (t *traffic) note(lines *accesslog.Log, times engine.Times, moved int) {
 	add := func(format string, args ...any) { t.notes = append(t.notes, fmt.Sprintf(format, args...)) }
 	if moved > 0 {

@@ -1,16 +1,16 @@
 package accesslog
 
-// format parses the lines of one log. It may remember what earlier lines said.
+// format parses the lines of one log. It may depend on earlier lines, such as those that name the columns.
 type format interface {
 	// parse sets r and reports whether the line is a request.
 	parse(line []byte, r *Record) bool
 }
 
-// formats names them, for messages.
+// formats are the names of all formats, for messages.
 const formats = "the common or combined format, JSON lines with a time, or a log of Envoy, HAProxy (option httplog), AWS ALB, CloudFront, S3 or IIS"
 
-// detector parses a log in the format of the first line that is a request in any of them, with what a collector has put
-// around the lines or without.
+// detector parses a log in the format of the first line that is a request in any format. The lines may be wrapped by a
+// collector of logs.
 type detector struct {
 	json       *jsonLines
 	candidates []format
@@ -35,7 +35,7 @@ func (d *detector) parse(line []byte, r *Record) bool {
 		d.wrapped = d.inside(line, r)
 		return d.wrapped
 	}
-	// What is around the line first: the formats for people would take some of it for the client.
+	// Unwrap first: otherwise the common format would take a word of the wrapper for the client.
 	if d.inside(line, r) {
 		d.wrapped = true
 		return true
@@ -45,7 +45,7 @@ func (d *detector) parse(line []byte, r *Record) bool {
 	return ok
 }
 
-// inside parses what is left when the line is unwrapped, if need be more than once.
+// inside unwraps the line, several times if necessary, and parses it.
 func (d *detector) inside(line []byte, r *Record) bool {
 	const most = 3
 	for range most {

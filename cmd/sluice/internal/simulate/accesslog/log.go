@@ -1,6 +1,6 @@
 // Package accesslog reads the requests of an access log: in the common or combined format, with a JSON object on each line,
-// or of Envoy, HAProxy, AWS' load balancers, CloudFront, S3 or IIS. The lines may have what syslog, Docker or Kubernetes puts
-// around them.
+// or of Envoy, HAProxy, AWS' load balancers, CloudFront, S3 or IIS. The lines may have a prefix of syslog, Docker or
+// Kubernetes.
 //
 //	l, err := accesslog.New("")
 //	...
@@ -24,7 +24,7 @@ type Log struct {
 	fine   bool // a time had a fraction of a second
 }
 
-// Count is about the lines of a log.
+// Count counts the lines of a log.
 type Count struct {
 	Requests, Bad                     int
 	Durations, Statuses, Paths, Costs int           // requests that have one
@@ -48,7 +48,7 @@ func (c *Count) Add(d Count) {
 	}
 }
 
-// Notes returns what to know about how the lines were read.
+// Notes returns notes on how the lines were read.
 func (c *Count) Notes() (notes []string) {
 	if c.Unit != 0 {
 		notes = append(notes, "duration read as "+unitNames[c.Unit]+"; for JSON, --fields duration=NAME:ms (or s, us, ns) says otherwise")
@@ -64,8 +64,8 @@ func (c *Count) Notes() (notes []string) {
 
 var unitNames = map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}
 
-// New returns a log to read. fields says where the JSON objects of its lines have what, as time=ts,key=user.id; "": the log
-// is in the format of the first line that is a request in any.
+// New returns a log to read. fields says where the fields are in the JSON objects of its lines, as in time=ts,key=user.id.
+// If fields is "", the log has the format of the first line that is a request in any format.
 func New(fields string) (*Log, error) {
 	json, err := newJSONLines(fields)
 	if err != nil {
@@ -82,8 +82,8 @@ var ErrFormat = errors.New("want " + formats)
 
 const longestLine = 16 << 20
 
-// Read reads the log's text to its end and calls each with its requests. The record is each's until it returns. Read returns
-// the error of each, or of the text, or one that wraps [ErrFormat].
+// Read reads the log's text to its end and calls each with every request. The record is valid until each returns. Read
+// returns an error of each or of the text, or one that wraps [ErrFormat].
 func (l *Log) Read(text io.Reader, each func(*Record) error) error {
 	lines := bufio.NewScanner(text)
 	lines.Buffer(make([]byte, 0, 1<<20), longestLine)

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// unwrap removes what a collector of logs has put around a line: a syslog header, the name or the time that Docker, Docker
-// Compose or Kubernetes write in front, or a JSON object with the line in it. It returns nil if there is nothing to remove.
+// unwrap removes what a collector of logs has added to a line: a syslog header, a name or a time that Docker, Docker Compose or
+// Kubernetes write before the line, or a JSON object that contains the line. It returns nil if there is nothing to remove.
 func unwrap(line []byte) []byte {
 	switch {
 	case len(line) == 0:
@@ -36,7 +36,7 @@ func unwrap(line []byte) []byte {
 		return message
 	}
 	if i := bytes.IndexByte(line, '{'); i > 0 && line[len(line)-1] == '}' {
-		return line[i:] // JSON behind a header of another kind
+		return line[i:] // JSON after another header
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ type Record struct {
 	At      int64  // Unix nanoseconds
 	Took    int64  // nanoseconds; 0: not in the log
 	Status  int    // 0: not in the log
-	Key     []byte // of the fields' key=PATH; nil, as all that follow: not in the log
+	Key     []byte // of the fields' key=PATH; nil if it is not in the log, as all fields below
 	Client  []byte
 	User    []byte
 	Host    []byte
@@ -20,15 +20,15 @@ type Record struct {
 	Referer []byte
 	Agent   []byte
 	Cost    []byte // that a backend has reported; only of JSON
-	Pattern string // of the route; what matches routes sets it
+	Pattern string // of the route; set by the plan
 	Coarse  bool   // At is the second, and the request came at some time in it
 
-	List   bool          // the log has a list of addresses, of which Client is the first
+	List   bool          // the log has a list of addresses; Client is the first
 	Unread bool          // the log has a duration that cannot be read
-	Unit   time.Duration // that Took was read in, if the log does not say and neither does its format; else 0
+	Unit   time.Duration // the unit in which Took was read if it was guessed; otherwise 0
 }
 
-// text returns the text of a name, as [New] takes it.
+// text returns the field of a name, as [New] takes it.
 func (r *Record) text(name string) *[]byte {
 	switch name {
 	case "key":
@@ -93,7 +93,7 @@ func (r *Record) setRequest(line []byte) {
 	}
 }
 
-// readTime reads a time as logs have it. One without a zone is in UTC, but for HAProxy's, which is local.
+// readTime reads a time in any format of logs. A time without a zone is in UTC, except in HAProxy's format, where it is local.
 func readTime(b []byte) (t time.Time, ok bool) {
 	if len(b) < len(time.DateTime) || len(b) > 40 {
 		return t, false
@@ -115,7 +115,7 @@ func readTime(b []byte) (t time.Time, ok bool) {
 	return t, err == nil
 }
 
-// known returns nil for the "-" that logs have in place of nothing.
+// known returns nil for "-", which stands for a missing value in logs.
 func known(b []byte) []byte {
 	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
 		return nil

@@ -16,8 +16,8 @@ import (
 )
 
 // Arrivals are synthetic requests: poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h, which has the
-// curve of a day over its time and the rate as its mean. They are those of one client, or with a number behind, as in
-// poisson:100/s,10m,20, of as many: the second client sends half as much as the first, the third a third, and so on.
+// curve of a day over its time and the rate as its mean. They come from one client, or from 20 with a number as in
+// poisson:100/s,10m,20: the second client sends half as many requests as the first, the third a third, and so on.
 type Arrivals struct {
 	kind    string
 	n       int // requests per
@@ -25,7 +25,7 @@ type Arrivals struct {
 	span    time.Duration
 	clients int
 	seed    uint64
-	takes   time.Duration // 0: requests have no duration
+	takes   time.Duration // 0 means that requests have no duration
 	random  bool          // takes is a mean
 }
 
@@ -33,7 +33,7 @@ const wantArrivals = "poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m o
 
 const maxClients = 1_000_000
 
-// ParseArrivals reads such a text. The seed is that of all that is random.
+// ParseArrivals reads such a text. The seed is for everything random.
 func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	kind, rest, ok := strings.Cut(text, ":")
 	parts := strings.Split(rest, ",")
@@ -57,8 +57,8 @@ func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	return Arrivals{kind: kind, n: l.Permits, per: l.Per, span: d, clients: clients, seed: seed}, nil
 }
 
-// Taking returns arrivals whose requests take as long as text says: 450ms, or exponential:450ms for times at random with that
-// mean. "" is no time.
+// Taking returns arrivals whose requests take as long as text says: 450ms, or exponential:450ms for random times with that
+// mean. "" means no time.
 func (a Arrivals) Taking(text string) (Arrivals, error) {
 	if text == "" {
 		return a, nil
@@ -163,8 +163,8 @@ func (a Arrivals) bursts(yield func(int64) bool) {
 // hours are how busy the hours of a day are, from midnight to midnight.
 var hours = [...]float64{4, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 13, 14, 15, 14, 13, 12, 12, 13, 14, 12, 9, 6, 4}
 
-// day yields times that are at random as those of poisson are, but with the rate of the hour: of requests at the rate of the
-// busiest hour each one stays by the chance that its hour's rate is of that.
+// day yields random times at the rate of each hour. It thins out a Poisson process at the rate of the busiest hour: a
+// request stays with a probability of the rate of its hour divided by that of the busiest hour.
 func (a Arrivals) day(yield func(int64) bool) {
 	area, most := 0.0, slices.Max(hours[:])
 	for i := range hours[1:] {

@@ -1,6 +1,6 @@
 package engine
 
-// Heap is a binary heap: First is an element that no other is less than. It is not safe for concurrent use.
+// Heap is a binary heap: First returns a least element. It is not safe for concurrent use.
 //
 //	h := engine.NewHeap(func(a, b event) bool { return a.at < b.at })
 //	h.Push(e)
@@ -39,13 +39,13 @@ func (h *Heap[T]) Pop() T {
 	first, last := h.items[0], len(h.items)-1
 	h.items[0] = h.items[last]
 	var zero T
-	h.items[last] = zero // drop what it refers to
+	h.items[last] = zero // for the garbage collector
 	h.items = h.items[:last]
 	h.Fix()
 	return first
 }
 
-// Fix restores the order after the first element, which is a pointer, has changed.
+// Fix restores the order after the first element, a pointer, has changed.
 func (h *Heap[T]) Fix() {
 	for i := 0; ; {
 		least := i

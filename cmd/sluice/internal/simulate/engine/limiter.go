@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// limiter is one limiter in virtual time: that of one key of one rule. Instants are nanoseconds since the first request,
-// at which windows are anchored, but for those of the calendar.
+// limiter is the limiter of one key of one rule, in virtual time. Instants are nanoseconds since the first request. Windows are
+// anchored at the first request, except calendar windows.
 type limiter struct {
 	*machine.Machine[*visit]
 
@@ -35,7 +35,7 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	return &machine.Terms{Kind: machine.Concurrency, Limit: math.MaxInt}, nil // unlimited
 }
 
-// placed returns the terms of windows of the calendar, if instant 0 is at a Unix time in nanoseconds.
+// placed returns the terms of calendar windows whose instant 0 is at a Unix time, in nanoseconds.
 func placed(t *machine.Terms, zero int64) *machine.Terms {
 	p := *t
 	p.Calendar = &machine.Calendar{Calendar: t.Calendar.Calendar, Zero: zero}
@@ -43,14 +43,14 @@ func placed(t *machine.Terms, zero int64) *machine.Terms {
 	return &p
 }
 
-// grant returns the latest grant, of n permits, as a refund wants it.
+// grant returns the latest grant, of n permits, as undo and settle take it.
 func (m *limiter) grant(now int64, n int) machine.Grant {
 	a := m.Answer(now)
 	return machine.Grant{Permits: n, At: now, Missing: a.Missing, FullAt: a.FullAt}
 }
 
-// giveBack undoes a grant: a refund of a rate, a release of what was held.
-func (m *limiter) giveBack(now int64, g machine.Grant) {
+// undo undoes a grant: it refunds the permits of a rate limiter, and releases permits that are held.
+func (m *limiter) undo(now int64, g machine.Grant) {
 	if m.Terms().Kind == machine.Concurrency {
 		m.Release(now, g.Permits)
 	} else {
@@ -58,7 +58,7 @@ func (m *limiter) giveBack(now int64, g machine.Grant) {
 	}
 }
 
-// settle corrects what a grant of a rate has cost to n permits.
+// settle changes the cost of a grant of a rate limiter to n permits.
 func (m *limiter) settle(now int64, g machine.Grant, n int) {
 	if n == g.Permits {
 		return

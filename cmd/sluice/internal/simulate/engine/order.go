@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// maxHeld is how many requests an order holds.
+// maxHeld is how many requests an Order holds.
 const maxHeld = 1 << 14
 
-// Order puts the requests of a log in the order in which they came: many logs have a line when the response has ended. A
-// request that took longer than maxHeld others needed to come counts at the time of the one before it.
+// Order sorts the requests of a log by the time at which they came, because many servers log a request when its response
+// has ended. If more than maxHeld requests came while a request was served, that request counts at the time of the one
+// before it.
 type Order struct {
 	timeline
 
@@ -27,17 +28,17 @@ type numbered struct {
 	nth int
 }
 
-// NewOrder returns an order that calls each with a request when it is its turn. Errors of each are those of Add and End.
+// NewOrder returns an Order that calls each with every request, in order. Add and End return the errors of each.
 func NewOrder(each func(Request) error) *Order {
 	o := &Order{each: each, heap: NewHeap(func(a, b numbered) bool { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.nth, b.nth)) < 0 })}
 	o.timed = o.enter
 	return o
 }
 
-// Add takes a request.
+// Add adds a request.
 func (o *Order) Add(q Request) error { return o.add(q) }
 
-// End says that there are no more requests.
+// End passes on the requests that are still held. Call it after the last Add.
 func (o *Order) End() error {
 	if err := o.end(); err != nil {
 		return err
@@ -70,12 +71,12 @@ func (o *Order) next() error {
 	return o.each(q)
 }
 
-// Times says how the times of a log were read.
+// Times counts the times of a log that could not be taken as they are.
 type Times struct {
-	Late   int           // requests with an earlier time than one before, which count at the newest time
-	Latest time.Duration // how late the latest of them was
+	Late   int           // requests with an earlier time than a request before them; they count at the newest time
+	Latest time.Duration // the maximum by which they were late
 	Ahead  int           // requests whose time is far ahead of those around it; they also count at the newest time
-	Back   int           // how often the clock of the log was set back; what follows counts from the newest time on
+	Back   int           // how often the clock of the log was set back; later requests count from the newest time on
 }
 
 // Add adds the times of another log.
@@ -86,7 +87,7 @@ func (t *Times) Add(u Times) {
 	t.Back += u.Back
 }
 
-// Notes returns what to know about the times of a log with so many requests.
+// Notes returns notes about the times of a log with so many requests.
 func (t Times) Notes(requests int) (notes []string) {
 	if t.Late > 0 {
 		notes = append(notes, fmt.Sprintf("late lines: %d, by up to %v; each counts at the newest time before it", t.Late, round(t.Latest)))
@@ -110,7 +111,7 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// Number writes a number and what it counts. "once" stands for itself.
+// Number returns a number and what it counts, such as "2 times", or "once".
 func Number(n int, one, more string) string {
 	switch {
 	case n == 1 && one == "once":
@@ -121,8 +122,8 @@ func Number(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// timeline gives the requests of a log times that a single wrong one does not upset. A time that jumps is held back until
-// the lines after it tell whether the log continues there, or it was a stray.
+// timeline corrects the times of a log, so that a single wrong time does not affect other requests. A request whose time
+// jumps is held until the lines after it show whether the log continues at that time, or the time was a stray.
 type timeline struct {
 	Times
 
@@ -130,12 +131,12 @@ type timeline struct {
 	started bool
 	newest  int64
 	offset  int64     // added to the log's times: its clock was set back
-	held    []Request // from the one that jumps on
-	votes   int       // requests of held that are near the jump, less those near newest
+	held    []Request // the request whose time jumps, and those after it
+	votes   int       // number of held requests that are near the jump, minus those near newest
 }
 
 const (
-	jump     = time.Minute // a larger step is looked at
+	jump     = time.Minute // a larger step is a jump
 	decisive = 3           // votes
 )
 
@@ -167,7 +168,8 @@ func (t *timeline) add(q Request) error {
 	return t.decide(t.votes > 0)
 }
 
-// jumps reports whether the time of a request is far from the newest. A long request may end after many that came later.
+// jumps reports whether the time of a request is far from the newest. A long request may end after many requests that came
+// later.
 func (t *timeline) jumps(q Request) bool {
 	return q.At-t.newest > int64(jump) || t.newest-(q.At+q.Took) > int64(jump)
 }
@@ -178,7 +180,8 @@ func (t *timeline) nearJump(q Request) bool {
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
 
-// start starts with the first request, unless its time is far from those after it, which are near each other.
+// start starts the timeline at the first request, unless its time is a stray: far from the next times, which are near each
+// other.
 func (t *timeline) start() error {
 	held := t.held
 	t.held, t.started = nil, true
@@ -200,7 +203,7 @@ func (t *timeline) start() error {
 	return nil
 }
 
-// decide settles the first of those held: the log continues there, or its time is a stray. The others are added again.
+// decide passes the first held request: the log continues at its time, or its time is a stray. The others are added again.
 func (t *timeline) decide(continues bool) error {
 	first, rest, before := t.held[0], t.held[1:], t.offset
 	t.held = nil
@@ -226,7 +229,7 @@ func (t *timeline) decide(continues bool) error {
 	return nil
 }
 
-// between returns the middle between newest and the next request that is not far from it.
+// between returns the middle between newest and the time of the next request that is near it.
 func (t *timeline) between(next []Request) int64 {
 	for _, q := range next {
 		if !t.jumps(q) && q.At > t.newest {
@@ -236,7 +239,7 @@ func (t *timeline) between(next []Request) int64 {
 	return t.newest
 }
 
-// end passes what is held at the end of the log.
+// end passes the held requests at the end of the log.
 func (t *timeline) end() error {
 	if !t.started {
 		if err := t.start(); err != nil {
@@ -252,8 +255,8 @@ func (t *timeline) end() error {
 	return nil
 }
 
-// pass passes a request. One that is late counts at the newest time so far. It is not late by what it took: many logs have
-// a line when the response has ended, with the time when the request came.
+// pass passes a request. A late request counts at the newest time so far. A request is not late if it came later by at most its
+// duration, because many servers log a request when its response has ended, with the time at which the request came.
 func (t *timeline) pass(q Request) error {
 	switch late := t.newest - q.At; {
 	case late <= 0:

@@ -15,11 +15,11 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Plan says which limits a request has to pass.
+// Plan decides which limits a request has to pass.
 type Plan struct {
-	Route func(r *accesslog.Record) []*Rule // in their order; nil: none
+	Route func(r *accesslog.Record) []*Rule // returns the rules of a request, in their order
 	Rules []*Rule                           // all of them
-	Paths bool                              // Route looks at the path
+	Paths bool                              // Route depends on the path
 
 	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read concurrently
 	names []Name     // by the limiters' numbers
@@ -53,16 +53,16 @@ type Rule struct {
 	Limit    spec.Limit
 	Policy   string
 	First    bool                             // of its policy
-	KeyName  string                           // as the user wrote it; "": one for all
-	Key      func(r *accesslog.Record) []byte // of KeyName; nil: one for all
-	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0: any
+	KeyName  string                           // as the user wrote it; "" if there is one limiter for all
+	Key      func(r *accesslog.Record) []byte // of KeyName; nil if there is one limiter for all
+	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0 means no limit
 	Failures bool                             // only requests that fail cost
 	Cost     int                              // permits that a request takes
 	Settle   string                           // the header of the response with the cost; "" if there is none
-	Shadow   bool                             // its policy rejects no request, and no request waits in it
-	FlowName string                           // as the user wrote it; "": no flows
-	Flow     func(r *accesslog.Record) []byte // of FlowName; nil: no flows
-	Weights  map[string]int                   // of flows, by their keys; the others have 1
+	Shadow   bool                             // the policy neither rejects requests nor lets them wait
+	FlowName string                           // as the user wrote it; "" if there are no flows
+	Flow     func(r *accesslog.Record) []byte // of FlowName; nil if there are no flows
+	Weights  map[string]int                   // of flows, by key; other flows have 1
 
 	terms             *machine.Terms // of the limit as it is; other players scale it
 	ids               map[string]int // the limiters' numbers, by key
@@ -94,8 +94,8 @@ var Keys = map[string]func(r *accesslog.Record) []byte{
 
 const bitsOfIPv6 = 64
 
-// addressOf returns the client as the proxy tells clients apart: an IPv4 address, or the /64 of an IPv6 address. A
-// client that is no address is a key of its own.
+// addressOf returns the key ip, as in the proxy: an IPv4 address, or the /64 of an IPv6 address. A client that is not an
+// address is its own key.
 func addressOf(r *accesslog.Record) []byte {
 	a := accesslog.Address(string(r.Client))
 	switch {
@@ -113,7 +113,7 @@ func hostOf(r *accesslog.Record) []byte {
 	}
 	host, ok := hostname.Of(string(r.Host))
 	if !ok {
-		return []byte{} // one key for all that are no hosts, as in the proxy
+		return []byte{} // one key for all values that are not hosts, as in the proxy
 	}
 	return []byte(host)
 }
@@ -127,7 +127,7 @@ func pathOf(r *accesslog.Record) []byte {
 	return r.Path
 }
 
-// Single returns the plan of one limit for everything, by key; "": one for all.
+// Single returns a plan of one limit for all requests, per key; if key is "", all requests share a limiter.
 func Single(l spec.Limit, key string) (*Plan, error) {
 	r, err := NewRule(l)
 	if err != nil {
@@ -144,7 +144,7 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 	return p, nil
 }
 
-// ByFlow has requests wait by flow, which is a name of [Keys], in a plan of one limit.
+// ByFlow makes the requests of a plan of one limit wait by flow, which is a name of [Keys].
 func (p *Plan) ByFlow(name string) (err error) {
 	p.Rules[0].FlowName = name
 	p.Rules[0].Flow, err = keyOf(name)
@@ -159,7 +159,7 @@ func keyOf(name string) (func(r *accesslog.Record) []byte, error) {
 	return f, nil
 }
 
-// Request returns what is to be played of a record. It is safe for concurrent use.
+// Request returns the request to play for a record. It is safe for concurrent use.
 func (p *Plan) Request(r *accesslog.Record) Request {
 	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse, Cost: costOf(r)}
 	rules := p.Route(r)
@@ -191,7 +191,7 @@ func costOf(r *accesslog.Record) int {
 	return -1
 }
 
-// limiter returns the number of the limiter that a rule has for a key.
+// limiter returns the number of the limiter of a rule for a key.
 func (p *Plan) limiter(r *Rule, key []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +212,7 @@ func (p *Plan) limiter(r *Rule, key []byte) int {
 	return id
 }
 
-// isClient reports whether a key is what addressOf returns for an address.
+// isClient reports whether a key is one that addressOf returns for an address.
 func isClient(key string) bool {
 	_, err := netip.ParsePrefix(key)
 	return err == nil || accesslog.Address(key).IsValid()
@@ -234,8 +234,8 @@ func (p *Plan) flow(r *Rule, key []byte) *Flow {
 	return f
 }
 
-// FlowName returns what the flow of a number is. It is for after the last request.
+// FlowName returns the name of a flow, by its number. Call it after the last request.
 func (p *Plan) FlowName(id int) Name { return p.flows[id] }
 
-// Name returns what the limiter of a number is of. It is for after the last request.
+// Name returns the name of a limiter, by its number. Call it after the last request.
 func (p *Plan) Name(id int) Name { return p.names[id] }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// Request is one request with what it has to pass. Instants and times are nanoseconds.
+// Request is one request with the limits that it has to pass. Instants and durations are nanoseconds.
 type Request struct {
 	At, Took int64
 	Status   int
@@ -22,17 +22,17 @@ type Request struct {
 type Step struct {
 	ID   int
 	Rule *Rule
-	Flow *Flow // nil: none
+	Flow *Flow // nil if the request has none
 }
 
-// Flow is on whose behalf requests wait where the order is fair-share.
+// Flow is the flow of a request, for limits whose order is fair-share.
 type Flow struct {
 	fair.Flow
 
 	ID int // its number, from 0
 }
 
-// flow returns the one of the zero Flow, or that of the step.
+// flow returns the flow of the step, or the zero flow.
 func (s *Step) flow() fair.Flow {
 	if s.Flow == nil {
 		return fair.Flow{}
@@ -48,12 +48,12 @@ type visit struct {
 	deadline int64   // of its waits in the policy that it is at
 	waiter   machine.Waiter[*visit]
 	queued   bool // it has waited, at some step
-	waits    int  // their number, which tells an event of an earlier wait
+	waits    int  // the number of waits, by which an event of an earlier wait is known
 }
 
-// grant is what a request has of a step that it has passed.
+// grant is the grant of a step that a request has passed.
 type grant struct {
-	limiter *limiter // nil: it has nothing, as a policy in shadow would have rejected it
+	limiter *limiter // nil if a policy in shadow would have rejected the request, which then holds nothing
 	grant   machine.Grant
 }
 
@@ -65,7 +65,7 @@ type Player struct {
 	scheduled int // events, ever
 	observer  Observer
 	factor    float64                  // of all limits
-	own       map[*Rule]*machine.Terms // that are not the rule's: scaled, or of the calendar
+	own       map[*Rule]*machine.Terms // scaled terms, and those of calendar windows
 	spare     []*visit
 
 	// Zero is the Unix time of instant 0, in nanoseconds, for windows of the calendar. It is set before the
@@ -102,7 +102,7 @@ func (p *Player) Play(q *Request) {
 	p.proceed(v)
 }
 
-// Finish plays until nothing more happens, and returns the instant of the last event.
+// Finish plays all events that are left, and returns the instant of the last one.
 func (p *Player) Finish() int64 {
 	p.until(machine.Never - 1)
 	return p.now
@@ -131,7 +131,7 @@ func (p *Player) until(at int64) {
 	}
 }
 
-// proceed takes a request through the steps that are left, as far as it comes without a wait.
+// proceed takes a request through the steps that are left, until it has to wait.
 func (p *Player) proceed(v *visit) {
 	for len(v.grants) < len(v.Steps) {
 		s := v.step()
@@ -167,13 +167,13 @@ func (p *Player) proceed(v *visit) {
 	p.grant(v)
 }
 
-// shadow takes a request past the policy that it is at, which would have rejected it. What it has of that policy goes back.
+// shadow takes a request past its current policy, which would have rejected it, and returns the permits of that policy.
 func (p *Player) shadow(v *visit) {
 	p.observer.Shadow(v.step())
 	first := len(v.grants)
 	for !v.Steps[first].Rule.First {
 		first--
-		p.giveBack(v.grants[first])
+		p.undo(v.grants[first])
 	}
 	v.grants = append(v.grants[:first], grant{})
 	for len(v.grants) < len(v.Steps) && !v.step().Rule.First {
@@ -181,7 +181,7 @@ func (p *Player) shadow(v *visit) {
 	}
 }
 
-// step returns the one that v is at.
+// step returns the current step of v.
 func (v *visit) step() *Step { return &v.Steps[len(v.grants)] }
 
 func (p *Player) limiter(s *Step) *limiter {
@@ -196,7 +196,7 @@ func (p *Player) limiter(s *Step) *limiter {
 	return m
 }
 
-// terms returns those of a rule, for this player.
+// terms returns the terms of a rule for this player.
 func (p *Player) terms(r *Rule) *machine.Terms {
 	if p.factor == 1 && r.terms.Calendar == nil {
 		return r.terms
@@ -258,7 +258,7 @@ func (p *Player) setAlarm(m *limiter) {
 	}
 }
 
-// grant lets a request go to the server, and returns what it holds when that is done.
+// grant passes a request to the server; when the server is done, the permits that it holds are returned.
 func (p *Player) grant(v *visit) {
 	p.observer.Grant(p.now, &v.Request, v.queued)
 	if v.Took > 0 && v.returns() {
@@ -268,7 +268,7 @@ func (p *Player) grant(v *visit) {
 	p.end(v)
 }
 
-// returns reports whether the end of v may return something.
+// returns reports whether the end of v may return permits.
 func (v *visit) returns() bool {
 	for i, g := range v.grants {
 		rule := v.Steps[i].Rule
@@ -290,7 +290,7 @@ func (p *Player) end(v *visit) {
 		switch {
 		case g.limiter == nil:
 		case g.limiter.Terms().Kind == machine.Concurrency || rule.Failures && !failed:
-			p.giveBack(g)
+			p.undo(g)
 		case v.settles(rule):
 			g.limiter.settle(p.now, g.grant, v.Cost)
 			p.resume(g.limiter)
@@ -299,24 +299,24 @@ func (p *Player) end(v *visit) {
 	p.forget(v)
 }
 
-// reject rejects a request at the step that it is at, and returns what it has, last first.
+// reject rejects a request at its current step, and returns its permits, last first.
 func (p *Player) reject(v *visit) {
 	p.observer.Reject(p.now, &v.Request, v.step())
 	for _, g := range slices.Backward(v.grants) {
-		p.giveBack(g)
+		p.undo(g)
 	}
 	p.forget(v)
 }
 
-func (p *Player) giveBack(g grant) {
+func (p *Player) undo(g grant) {
 	if g.limiter == nil {
 		return
 	}
-	g.limiter.giveBack(p.now, g.grant)
+	g.limiter.undo(p.now, g.grant)
 	p.resume(g.limiter)
 }
 
-// visit returns a visit to use, and forget takes it back.
+// visit returns a visit to use, which forget takes for reuse.
 func (p *Player) visit() *visit {
 	if n := len(p.spare); n > 0 {
 		v := p.spare[n-1]

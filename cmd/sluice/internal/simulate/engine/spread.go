@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Spread yields the requests with the coarse ones of each second evenly over it: a log that says no more than the second
-// would have them all come together. moved counts those that get another time.
+// Spread yields the requests, with the coarse ones of each second spread evenly over it. In a log with whole seconds they would
+// otherwise all come together. moved counts those that get another time.
 func Spread(requests iter.Seq[Request], moved *int) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		second := make([]Request, 0, 2048)
@@ -26,8 +26,8 @@ func Spread(requests iter.Seq[Request], moved *int) iter.Seq[Request] {
 	}
 }
 
-// FromFirst yields the requests at the times since the first of them, which base gets. Times do not decrease: a request that
-// is earlier than one before comes with that.
+// FromFirst yields the requests with times since the first request, and stores the time of that one in base. Times do not
+// decrease: a request that is earlier than the one before it gets the time of that one.
 func FromFirst(requests iter.Seq[Request], base *int64) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		first, newest := true, int64(0)
@@ -44,7 +44,7 @@ func FromFirst(requests iter.Seq[Request], base *int64) iter.Seq[Request] {
 	}
 }
 
-// maxOfSecond bounds the memory. What a second has more comes at its end.
+// maxOfSecond bounds the memory. Further requests of a second come at its end.
 const maxOfSecond = 1 << 20
 
 func yieldSecond(second []Request, moved *int, yield func(Request) bool) bool {

@@ -11,14 +11,14 @@ import (
 type Stats struct {
 	Counts
 
-	Shadowed map[string]int // requests that policies in shadow would have rejected; nil: none
+	Shadowed map[string]int // requests that policies in shadow would have rejected, by policy
 
 	Waits                  Quantiles
 	ArrivalPeak, GrantPeak Peak
 	Keys                   []KeyCount // by the numbers of the limiters, if PerKey
 	PerKey                 bool
-	Flows                  []FlowCount // by the numbers of the flows; empty: no request has one
-	Series                 *Series     // nil: not wanted
+	Flows                  []FlowCount // by the numbers of the flows; empty if no request has one
+	Series                 *Series     // nil if no series is wanted
 }
 
 // Counts are what became of requests.
@@ -80,7 +80,7 @@ func (s *Stats) TopFlows(p *Plan, n int) []FlowRow {
 	return flows[:min(n, len(flows))]
 }
 
-// flow returns the counts of a request's flow, which is that of its last limit that has one; nil: it has none.
+// flow returns the counts of a request's flow, or nil. The flow is that of the last limit that has one.
 func (s *Stats) flow(q *Request) *FlowCount {
 	for _, step := range slices.Backward(q.Steps) {
 		if f := step.Flow; f != nil {
@@ -189,7 +189,7 @@ func (s *Stats) Reject(now int64, q *Request, st *Step) {
 
 // Peak finds the busiest second. Instants do not decrease.
 type Peak struct {
-	end  int64 // of the second that now counts
+	end  int64 // of the current second
 	now  int
 	Most int
 }
@@ -202,7 +202,8 @@ func (p *Peak) add(at int64) {
 	p.Most = max(p.Most, p.now)
 }
 
-// Quantiles counts waits by their length: exactly as long as there are few different ones, then rounded up by at most a thousandth.
+// Quantiles counts waits by their length: exactly as long as there are few different ones, then rounded up by at most a
+// thousandth.
 type Quantiles struct {
 	Most    int64 // the longest
 	n       int
@@ -267,12 +268,11 @@ func (q *Quantiles) Waits() Waits {
 	return Waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()}
 }
 
-// Series is the counts over time, in a bounded number of bins: when there are too many, some that follow each other
-// become one.
+// Series is the counts over time, in a bounded number of bins. When there are too many, adjacent bins are joined.
 type Series struct {
 	Width int64 // of a bin, in nanoseconds
 	Bins  []Bin
-	End   int64 // what happens later is not recorded; 0: all is
+	End   int64 // later events are not recorded; 0 means that all are
 
 	queued int
 	later  Bin
@@ -283,7 +283,7 @@ type Bin struct {
 	Arrivals, Grants, Rejections int
 
 	Queue int // the largest number of waiting requests
-	Left  int // the least number of permits left of those that [Series.Leave] has recorded; -1: of none
+	Left  int // the least number of permits that [Series.Leave] has recorded; -1 if there is none
 }
 
 // Whole returns s without its last bin if that has not ended by an instant, unless it is the only one.
@@ -323,7 +323,7 @@ func (s *Series) at(now int64) *Bin {
 	return &s.Bins[now/s.Width]
 }
 
-// factor returns how many bins are to become one: as many as make the next round width if they are few, else two.
+// factor returns how many bins become one: as many as make the next round width if they are few, otherwise two.
 func (s *Series) factor() int {
 	for _, w := range roundWidths {
 		if n := int64(w) / s.Width; n > 1 && n <= 6 && n*s.Width == int64(w) {
