@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -50,7 +51,9 @@ func TestMessagesEnd(t *testing.T) {
 		w := &stalled{released: make(chan struct{})}
 		m := service.NewMessages(w)
 		_, _ = m.Write([]byte("listening\n"))
+		start := time.Now()
 		m.Close()
+		assert.Equal(t, time.Second, time.Since(start))
 		assert.Empty(t, w.String())
 		close(w.released)
 		synctest.Wait()
