@@ -195,21 +195,33 @@ func TestHedgeInside(t *testing.T) {
 	})
 }
 
-func TestCancelledExecutions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, l := concurrency(t, 1, 1)
-		lease := l.TryAcquire(1)
-		ctx, cancel := context.WithCancel(t.Context())
-		executor := failsafe.With(sluice.Policy[int](s)).WithContext(ctx)
-		result := executor.GetAsync(func() (int, error) { return 1, nil })
-		synctest.Wait()
-		assert.Equal(t, 1, l.Statistics().Queued)
-		cancel()
-		_, err := result.Get()
-		require.ErrorIs(t, err, context.Canceled)
-		lease.Release()
-		assert.Equal(t, 1, l.Available())
-	})
+// An execution that is canceled while it waits has the result that it is canceled with.
+func TestCanceledExecutions(t *testing.T) {
+	for want, byResult := range map[error]bool{context.Canceled: false, failsafe.ErrExecutionCanceled: true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, l := concurrency(t, 1, 1)
+			lease := l.TryAcquire(1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var done error
+			executor := failsafe.With(sluice.Policy[int](s)).WithContext(ctx).
+				OnDone(func(e failsafe.ExecutionDoneEvent[int]) { done = e.Error })
+			result := executor.GetAsync(func() (int, error) { return 1, nil })
+			synctest.Wait()
+			assert.Equal(t, 1, l.Statistics().Queued)
+			if byResult {
+				result.Cancel()
+			} else {
+				cancel()
+			}
+			_, err := result.Get()
+			require.ErrorIs(t, err, want)
+			synctest.Wait()
+			require.ErrorIs(t, done, want)
+			lease.Release()
+			assert.Equal(t, 1, l.Available())
+		})
+	}
 }
 
 func TestRetryAfterOfOtherFailures(t *testing.T) {
@@ -220,7 +232,10 @@ func TestRetryAfterOfOtherFailures(t *testing.T) {
 			return sluice.RetryAfter(e)
 		}).Build()
 	_, _ = failsafe.With(retry).Get(func() (int, error) { return 0, errBoom })
-	assert.Equal(t, []time.Duration{-1}, delays)
+	s, l := concurrency(t, 1, 0) // which does not report when to retry
+	defer l.TryAcquire(1).Release()
+	_, _ = failsafe.With(retry, sluice.Policy[int](s)).Get(func() (int, error) { return 0, nil })
+	assert.Equal(t, []time.Duration{-1, -1}, delays)
 }
 
 // In whatever order things end: no permit is lost.
