@@ -70,16 +70,16 @@ type trial struct {
 }
 
 // The values were found with the simulations of this package's tests. Where a comment names a test, that test fails with
-// the value beside it. Change one constant at a time, and run all of TestFinds and TestFollows.
+// the value beside it. Change one constant at a time, and run all tests of simulation_test.go.
 const (
 	// minWindows is the fewest windows of a measure; their means show its error. Range: 4 to 8. With 3, a few
-	// windows that agree by chance decide, and the limit jumps (TestSmallCapacities, TestFollowsTheCapacity). With 10, a
+	// windows that agree by chance decide, and the limit jumps (TestSmallCapacities, TestFindsTheCapacity). With 10, a
 	// limit of a few permits, whose windows are long, is found too late (TestSmallCapacities).
 	minWindows = 5
 
 	// A measure has at most maxSamples samples, or maxPerPermit for each permit in flight, because an exact measure
 	// takes too long where latencies differ very much. Ranges: 500 to 2,000, and 15 to 40. With 300 or 10, the limit
-	// follows noise (TestFindsTheCapacityOfAServerThatIsShared, TestFindsTheCapacity). With 3,000, it reacts too late
+	// follows noise (TestFindsTheCapacity). With 3,000, it reacts too late
 	// to a server that changes (TestAStepOfTheServiceTimeIsNoLoad).
 	maxSamples, maxPerPermit = 1000, 20
 
@@ -95,20 +95,20 @@ const (
 	//
 	// trialError is between the two, because a trial costs throughput, and later trials add to it. Near heldError a
 	// trial costs as much as a measure of a limit that is held. With 0.07, the baseline of the first trials is too far
-	// off, and so is the limit (TestFindsTheCapacityOfAServerThatIsShared).
+	// off, and so is the limit (TestFindsTheCapacity).
 	heldError, coarseError, trialError = 0.035, 0.1, 0.055
 
 	// The limit grows by minGrowth while nothing queues, and by twice as much each time, up to maxGrowth: a limit of
 	// 1 finds 1,000 in 15 steps, and one that fits is exceeded by little. minGrowth must be above 0. With 0.035, a step
 	// at a limit that fits already shows as a queue (TestAStepOfTheServiceTimeIsNoLoad). With a maxGrowth of 0.45, a
-	// search takes too many steps (TestTheLargestLimit); with 0.8, the last step overloads the server too much
+	// search takes too many steps (TestFindsTheCapacity); with 0.8, the last step overloads the server too much
 	// (TestFindsTheCapacity, TestSmallCapacities).
 	minGrowth, maxGrowth = 0.025, 0.6
 
 	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few must queue at a
 	// small server, or it is idle between two requests. overloaded must be above the ratio of a limit that fits, which
 	// is 1.1 (see queueShare), and the errors of both measures. With 1.3, a limit that fits is cut for nothing; with
-	// 1.5, a limit that is too high is kept for too long (both TestFindsTheCapacity). With a longQueue of 4, a small
+	// 1.5, a limit that is too high is kept for too long (TestFindsTheCapacity). With a longQueue of 4, a small
 	// server is cut for the room that the rule gives it; with 7, its queue stays too long (both TestSmallCapacities).
 	overloaded, longQueue = 1.4, 5
 
