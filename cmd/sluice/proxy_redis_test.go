@@ -137,6 +137,40 @@ routes: {/: each, /other: eachother}
 	require.Contains(t, body, "redis is unreachable")
 }
 
+// TestResetsWithoutPermission: Redis lets the proxies use the limits, but not the channel of resets, until it does.
+func TestResetsWithoutPermission(t *testing.T) {
+	t.Parallel()
+	url, _ := redisServer(t)
+	c := clientOf(t, url)
+	require.NoError(t, c.Do(t.Context(), "acl", "setuser", "default", "resetchannels").Err())
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+helloServer(t).URL+"\nredis: "+url+`
+redis-budget: 1m
+policies: {each: {key: "header:X-Client", limit: fixed 1/1000d}}
+routes: {/: each}
+`), 0o600))
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	assert.Regexp(t, "cannot subscribe to sluice/reset: redis refused: NOPERM .*; resets by other proxies do not reach this one; retrying$", s.line(s.errs))
+	address, admin := s.addressAfter("sluice proxy: listening on "), s.addressAfter("sluice proxy: admin on ")
+	require.Equal(t, 200, statusOf(t, "http://"+address+"/", "a"))
+	reset := func() (int, string) {
+		a, err := http.Post("http://"+admin+"/limits/each/reset?key=a", "", nil)
+		require.NoError(t, err)
+		defer func() { _ = a.Body.Close() }()
+		body, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		return a.StatusCode, string(body)
+	}
+	status, body := reset()
+	assert.Equal(t, 503, status)
+	assert.Regexp(t, `^reset 1 limiter \(key "a"\), but the other proxies were not notified and may reject until .*: redis refused: NOPERM`, body)
+	assert.Contains(t, s.line(s.errs), `policy each: reset 1 limiter (key "a"), but the other proxies were not notified`)
+	require.NoError(t, c.Do(t.Context(), "acl", "setuser", "default", "allchannels").Err())
+	assert.Contains(t, s.line(s.errs), "subscribed to sluice/reset; resets by other proxies reach this one again")
+	status, _ = reset()
+	assert.Equal(t, 200, status)
+}
+
 // twoProxies starts two proxies of a file, and returns where they listen for clients and for administrators.
 func twoProxies(t *testing.T, file string) (addresses, admins []string) {
 	t.Helper()

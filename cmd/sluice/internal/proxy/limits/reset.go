@@ -69,7 +69,7 @@ func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, 
 // FollowResets forgets, until ctx is done, what this proxy remembers of limits that other proxies on the same Redis server
 // have reset. It does not reset them: what was taken since then counts. ready is closed when it does so, or when Redis does
 // not respond.
-func FollowResets(ctx context.Context, store *shared.Store, id string, now func() *Set) (ready <-chan struct{}) {
+func FollowResets(ctx context.Context, store *shared.Store, id string, say func(string, ...any), now func() *Set) (ready <-chan struct{}) {
 	return store.Subscribe(ctx, resetChannel, func(text string) {
 		var m resetMessage
 		if json.Unmarshal([]byte(text), &m) != nil || m.From == id {
@@ -82,6 +82,12 @@ func FollowResets(ctx context.Context, store *shared.Store, id string, now func(
 		for _, l := range limits {
 			l.forget(values)
 		}
+	}, func(refused error) {
+		if refused == nil {
+			say("subscribed to %s; resets by other proxies reach this one again", resetChannel)
+			return
+		}
+		say("cannot subscribe to %s: %s; resets by other proxies do not reach this one; retrying", resetChannel, shared.Reason(refused))
 	})
 }
 

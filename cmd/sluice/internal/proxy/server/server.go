@@ -135,7 +135,7 @@ func (p *Proxy) followResets(ctx context.Context) {
 	if p.store == nil {
 		return
 	}
-	following := limits.FollowResets(ctx, p.store, p.id, func() *limits.Set { return p.state.Load().limits })
+	following := limits.FollowResets(ctx, p.store, p.id, p.say, func() *limits.Set { return p.state.Load().limits })
 	p.state.Load().limits.Warm()
 	<-following
 }
