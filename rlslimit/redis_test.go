@@ -397,6 +397,22 @@ func TestUnreachableIsLogged(t *testing.T) {
 	}
 }
 
+// Requests for a domain that no file has pass, and one in 10 s is logged.
+func TestUnknownDomainIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := service(t, "- {key: a, limit: 5/min}", func(o *rlslimit.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 3 {
+		_, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+			Domain: strings.Repeat("shop\n", 1000), Descriptors: []*envoy.RateLimitDescriptor{{}},
+		})
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, strings.Count(log.String(), "no file has the domain"), log.String())
+	assert.Contains(t, log.String(), "its requests pass")
+	assert.Less(t, log.Len(), 1000)
+}
+
 // A reset that the store has not confirmed is an error, and a key that no process has asked about is not counted.
 func TestResetOnAStore(t *testing.T) {
 	t.Parallel()

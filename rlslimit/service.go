@@ -37,8 +37,9 @@ type Options struct {
 	// descriptor that has the least left.
 	Headers bool
 
-	// Logger reports that the store does not decide, once in 10 s with the reason, and that it decides again; and requests
-	// that a rule in shadow mode would have rejected, once a second per rule. nil means that nothing is logged.
+	// Logger reports that the store does not decide, once in 10 s with the reason, and that it decides again; requests for a
+	// domain that the Config does not have, once in 10 s; and requests that a rule in shadow mode would have rejected, once a
+	// second per rule. nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -80,7 +81,8 @@ type Service struct {
 	state atomic.Pointer[state]
 
 	unreachableLogs   policy.Sometimes
-	loggedUnreachable atomic.Bool // the log's latest word is that the store is unreachable
+	loggedUnreachable atomic.Bool      // the log's latest word is that the store is unreachable
+	unknownLogs       policy.Sometimes // of domains
 }
 
 // state is a Config and the rules that it has. It does not change.
@@ -225,7 +227,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 	if err := d.find(ctx, req); err != nil {
 		return nil, err
 	}
-	if d.domain != nil {
+	if d.domain == nil {
+		s.logUnknown(req.GetDomain())
+	} else {
 		if err := d.decide(ctx); err != nil {
 			return nil, status.FromContextError(err).Err()
 		}
@@ -245,7 +249,12 @@ func (s *Service) logUnreachable(err error) {
 	if others, ok := s.unreachableLogs.Allow(logEvery); ok {
 		s.loggedUnreachable.Store(true)
 		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
-		l.Warn("redis is unreachable; fail-open of each domain decides", slog.String("error", why), slog.Int("similar", others))
+		message := "redis is unreachable; fail-open of each domain decides"
+		var refusal interface{ RedisError() } // of go-redis
+		if errors.As(err, &refusal) {
+			message = "redis refused; fail-open of each domain decides"
+		}
+		l.Warn(message, slog.String("error", why), slog.Int("similar", others))
 	}
 }
 
@@ -253,6 +262,20 @@ func (s *Service) logUnreachable(err error) {
 func (s *Service) logReachable() {
 	if s.loggedUnreachable.Load() && s.loggedUnreachable.CompareAndSwap(true, false) {
 		s.options.Logger.Info("redis is reachable again; it decides")
+	}
+}
+
+// longestName is how many bytes of a domain's name are logged.
+const longestName = 100
+
+// logUnknown logs, once in a while, that requests pass because no file has their domain.
+func (s *Service) logUnknown(domain string) {
+	l := s.options.Logger
+	if l == nil {
+		return
+	}
+	if _, ok := s.unknownLogs.Allow(logEvery); ok {
+		l.Warn(fmt.Sprintf("no file has the domain %q; its requests pass", domain[:min(len(domain), longestName)]))
 	}
 }
 

@@ -23,6 +23,10 @@ func (s *server) handler() http.Handler {
 			http.Error(w, fmt.Sprintf("no rule is named %q", r.PathValue("name")), http.StatusNotFound)
 			return
 		}
+		if r.URL.RawQuery != "" { // the numbers would look like those of a key
+			http.Error(w, "unknown parameters; GET /limits/DOMAIN/RULE reports all keys of the rule together", http.StatusBadRequest)
+			return
+		}
 		service.WriteJSON(w, t)
 	}))
 	mux.HandleFunc("POST /limits/{name...}", guarded(s.reset))

@@ -21,12 +21,13 @@ type metrics struct {
 	inFlight        atomic.Int64
 	seconds         prometheus.Histogram
 	ok, over, wrong prometheus.Counter
+	gone            prometheus.Counter // calls that the client canceled, or whose deadline passed
 	reloads         *prometheus.CounterVec
 }
 
 func newMetrics(s *rlslimit.Service) *metrics {
 	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_rls_answers_total", Help: "Calls by response: ok, over_limit, or error for an invalid call.",
+		Name: "sluice_rls_answers_total", Help: "Calls by response: ok, over_limit, canceled if the client gave up, or error for an invalid call.",
 	}, []string{"answer"})
 	m := &metrics{
 		registry: service.Metrics(),
@@ -38,6 +39,7 @@ func newMetrics(s *rlslimit.Service) *metrics {
 		ok:    answers.WithLabelValues("ok"),
 		over:  answers.WithLabelValues("over_limit"),
 		wrong: answers.WithLabelValues("error"),
+		gone:  answers.WithLabelValues("canceled"),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_rls_reloads_total", Help: "Reloads of the files by result: ok, or bad if they had errors and nothing changed.",
 		}, []string{"result"}),
@@ -68,6 +70,8 @@ func (m *metrics) observe(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	m.seconds.Observe(time.Since(start).Seconds())
 	r, _ := answer.(*ratelimit.RateLimitResponse)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		m.gone.Inc()
 	case err != nil:
 		m.wrong.Inc()
 	case r.GetOverallCode() == ratelimit.RateLimitResponse_OVER_LIMIT:

@@ -85,17 +85,23 @@ func Resets(n int, key []string) string {
 	return fmt.Sprintf("reset %d limiter%s (%s)", n, plural, of)
 }
 
-// ResetKey returns the key of a request to reset limits, as in ?key=192.0.2.1, with one value per part of the key. Without values,
-// the request is for all keys.
+// ResetKey is Key for a request to reset limits, which has no body. Without values, the request is for all keys.
 func ResetKey(r *http.Request) ([]string, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	for name := range query {
-		if name != "key" { // a mistake here would reset all keys
-			err = errors.Join(err, fmt.Errorf("unknown parameter %q, want key", name))
-		}
-	}
+	key, err := Key(r)
 	if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
 		err = errors.Join(err, errors.New("want the key in the URL, as in ?key=192.0.2.1, and no body"))
+	}
+	return key, err
+}
+
+// Key returns the key that a request names, as in ?key=192.0.2.1, with one value per part of the key. It returns an error for
+// any other parameter, because a mistake there would read or reset all keys.
+func Key(r *http.Request) ([]string, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	for name := range query {
+		if name != "key" {
+			err = errors.Join(err, fmt.Errorf("unknown parameter %q, want key", name))
+		}
 	}
 	return query["key"], err
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
@@ -109,11 +108,10 @@ type keyReport struct {
 // get handles GET /limits/{name}, and with ?key=VALUE, one for each part of the key, what that key has left.
 func (p *Proxy) get(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	key, err := service.Key(r)
 	if err != nil {
 		return nil, err
 	}
-	key := query["key"]
 	if len(key) == 0 {
 		return p.report(name)
 	}
