@@ -94,7 +94,7 @@ func TestPlayground(t *testing.T) {
 	t.Run("a bad rate leaves the charts", func(t *testing.T) {
 		tb := b.open(t, minute)
 		tb.write("#rate", "fast")
-		assert.Equal(t, `"fast" is not a rate, want one such as 100/s`, eval[string](tb, `document.getElementById("error").textContent`))
+		assert.Equal(t, `"fast" is not a rate such as 100/s`, eval[string](tb, `document.getElementById("error").textContent`))
 		assert.True(t, eval[bool](tb, `document.querySelector(".chart svg").getBoundingClientRect().height > 100`))
 		assert.True(t, eval[bool](tb, `document.querySelector(".result").inert`))
 		tb.write("#rate", "120/s")
@@ -202,7 +202,7 @@ func TestPlayground(t *testing.T) {
 	t.Run("links that were edited", func(t *testing.T) {
 		for fragment, message := range map[string]string{
 			"#limit=" + strings.Repeat("9", 500_000):                    "",
-			"#%zz&limit=%ff%fe&key=moon&seed=-1&arrivals=%00":           `"moon", want ip`,
+			"#%zz&limit=%ff%fe&key=moon&seed=-1&arrivals=%00":           `"moon" is not a key; use ip`,
 			"#log=&text=" + strings.Repeat("A", 400_000):                "Choose a log",
 			"#log=%3Cimg+src=x+onerror=alert(1)%3E&text=!!":             "Choose a log",
 			"#arrivals=bursts:1000000000/10000h,1s":                     "more than 5000000 requests",
