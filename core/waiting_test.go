@@ -27,6 +27,21 @@ func TestDoneBeforeTheGrant(t *testing.T) {
 	})
 }
 
+// A deadline at the very instant of the permits is not too soon.
+func TestADeadlineThatIsJustInTime(t *testing.T) {
+	eachOfFour(t, 1, 3, func(t *testing.T, l everything) {
+		if holds(l) {
+			return // it is not known when its permits come
+		}
+		takes(t, l, 1)
+		acquiresWithin(t, l, 1, time.Second-1).rejected(t, "deadline too soon", time.Second)
+		acquiresWithin(t, l, 1, time.Second).canceled(t) // so it waited
+		a := acquiresWithin(t, l, 1, time.Second+1)
+		time.Sleep(time.Second)
+		a.granted(t)
+	})
+}
+
 // asked counts how often its Done was asked for, and calls first before it answers.
 type asked struct {
 	context.Context
