@@ -31,14 +31,16 @@ func TestBackendComesBack(t *testing.T) {
 	first.Close()
 	_, _ = p.asks("GET", "/") // a POST on a connection that has just been closed is not sent again
 	_, _ = p.asks("GET", "/")
-	for range 6 {
-		a, err := http.Post("http://"+p.address, "text/plain", strings.NewReader("body"))
-		require.NoError(t, err)
-		body, err := io.ReadAll(a.Body)
-		require.NoError(t, err)
-		_ = a.Body.Close()
-		assert.Equal(t, "second:body", string(body))
+	posts := func(p *running, n int) {
+		t.Helper()
+		for range n {
+			a, err := http.Post("http://"+p.address, "text/plain", strings.NewReader("body"))
+			require.NoError(t, err)
+			assert.Equal(t, "second:body", bodyOf(t, a))
+		}
 	}
+	posts(p, 6)
+	posts(serves(t, "to: [http://127.0.0.1:1, "+second.URL+"]\n"), 2) // the first one refuses at least one of them
 	assert.Contains(t, p.said.String(), "backend "+first.URL+" is unreachable")
 	second.Close()
 	for range 3 {
