@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -76,7 +77,8 @@ func TestUpgradeAndStream(t *testing.T) {
 	p.eventually(1)
 }
 
-// TestHalfClosedUpgrade: the backend may end its side of an upgraded connection before the client.
+// TestHalfClosedUpgrade: the backend may end its side of an upgraded connection before the client, and shutdown waits for the
+// client.
 func TestHalfClosedUpgrade(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		c, buf, err := http.NewResponseController(w).Hijack()
@@ -93,8 +95,12 @@ func TestHalfClosedUpgrade(t *testing.T) {
 	got, err := io.ReadAll(r)
 	require.NoError(t, err)
 	assert.Equal(t, "first", string(got))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, p.server.Shutdown(ctx), context.DeadlineExceeded, "shutdown waits for upgraded connections")
 	_ = c.Close()
-	p.eventually(1)
+	require.NoError(t, p.server.Shutdown(t.Context()))
+	assert.Equal(t, 1, p.left(0))
 }
 
 // TestInformationalAnswer: after one the response still has the fields of the limits, and no type that the backend did not say.
