@@ -3,6 +3,8 @@ package config_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -363,4 +365,25 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = c.Backends()
 	})
+}
+
+// TestSegments: a path has one reading of each segment that is a part of a key or a flow of its route.
+func TestSegments(t *testing.T) {
+	const limit = "{limit: concurrency 5 queue 5 fair-share, max-wait: 1s, "
+	for text, ambiguous := range map[string]bool{
+		"global: " + limit + "key: path:1}\n":                          true,
+		"global: " + limit + "flow: path:1}\n":                         true,
+		"policies: {a: " + limit + "key: path:1}}\nroutes: {/: a}\n":   true,
+		"policies: {a: " + limit + "flow: path:1}}\nroutes: {/: a}\n":  true,
+		"global: " + limit + "key: path:3}\n":                          false,
+		"global: " + limit + "key: path:1}\nroutes: {/: none}\n":       false,
+		"policies: {a: " + limit + "flow: path:1}}\nroutes: {/: []}\n": false,
+	} {
+		c, err := config.Parse("f", []byte(text))
+		require.NoError(t, err, text)
+		u, err := url.ParseRequestURI("/x;v=1/y")
+		require.NoError(t, err)
+		found := c.Mux.Match(&http.Request{Method: http.MethodGet, Host: "h", URL: u})
+		assert.Equal(t, ambiguous, found.Answer != nil, text)
+	}
 }
