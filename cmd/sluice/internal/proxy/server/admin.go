@@ -152,7 +152,7 @@ func (p *Proxy) reset(r *http.Request) (any, error) {
 		}
 		return nil, err
 	}
-	p.say("policy %s: %s", name, service.Resets(n, key))
+	p.say("policy %s: reset %d limiters", name, n) // without the key, which may be a secret
 	return map[string]int{"reset": n}, nil
 }
 
