@@ -84,6 +84,7 @@ func TestQueueThatOutlastsThePage(t *testing.T) {
 	assert.Equal(t, 100, r.Queue)
 	assert.InEpsilon(t, 100*3600.0-0.1*100, r.Wait.Max, 1e-9)
 	assert.Less(t, float64(len(r.Grants))*out.Width, 30.0)
+	assert.Equal(t, 1, sum(r.Grants), "the others are granted later than what is drawn")
 }
 
 // TestLog plays a log, compressed and not, and says what to know about it.
