@@ -34,10 +34,11 @@ routes: {/: each, /open: open}
 `), 0o600))
 	dir := programs(t)
 	var addresses []string
+	var proxies []*started
 	for range 2 {
 		s := start(t, dir, "sluice", "proxy", "--config", file)
 		address := s.addressAfter("sluice proxy: listening on ")
-		addresses = append(addresses, address)
+		proxies, addresses = append(proxies, s), append(addresses, address)
 	}
 	asks := func(i int, path, client string) int { return statusOf(t, "http://"+addresses[i%2]+path, client) }
 	statuses := make(map[int]int)
@@ -49,6 +50,16 @@ routes: {/: each, /open: open}
 	for i := range 4 {
 		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
 		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
+	}
+	const meanwhile = "; requests get 503, or pass where fail-open is true, until it decides again; retrying"
+	proxies = append(proxies, start(t, dir, "sluice", "proxy", "--config", file))
+	proxies[2].addressAfter("sluice proxy: listening on ")
+	for _, s := range proxies {
+		said := s.line(s.errs)
+		for strings.Contains(said, "sluice proxy: policy ") { // the first failures, before Redis counts as unreachable
+			said = s.line(s.errs)
+		}
+		assert.Regexp(t, "^sluice proxy: redis is unreachable: .*"+meanwhile+"$", said)
 	}
 }
 
@@ -163,8 +174,8 @@ routes: {/: each}
 	}
 	status, body := reset()
 	assert.Equal(t, 503, status)
-	assert.Regexp(t, `^reset 1 limiter \(key "a"\), but the other proxies were not notified and may reject until .*: redis refused: NOPERM`, body)
-	assert.Contains(t, s.line(s.errs), `policy each: reset 1 limiter (key "a"), but the other proxies were not notified`)
+	assert.Regexp(t, `^reset 1 limiter \(one key\), but the other proxies were not notified and may reject until .*: redis refused: NOPERM`, body)
+	assert.Contains(t, s.line(s.errs), `policy each: reset 1 limiter (one key), but the other proxies were not notified`)
 	require.NoError(t, c.Do(t.Context(), "acl", "setuser", "default", "allchannels").Err())
 	assert.Contains(t, s.line(s.errs), "subscribed to sluice/reset; resets by other proxies reach this one again")
 	status, _ = reset()

@@ -59,6 +59,7 @@ func startWith(t *testing.T, variables []string, dir, name string, args ...strin
 	heedHangups()
 	c := exec.Command(filepath.Join(dir, name), args...)
 	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	c.Env = append(c.Env, "JOURNAL_STREAM=8:1") // log messages without times
 	c.Env = append(c.Env, variables...)
 	s := &started{Cmd: c, t: t}
 	in, err := c.StdinPipe()

@@ -65,8 +65,10 @@ func New() *cobra.Command {
 			defer messages.Close()
 			out := cli.NewPrinter(messages, "proxy")
 			say := out.Say
+			out.SetTimes(!check && os.Getenv("JOURNAL_STREAM") == "") // the journal has times of its own
 			p, err := server.New(file, say)
 			if err != nil {
+				out.SetTimes(false)
 				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
 			}
@@ -76,9 +78,7 @@ func New() *cobra.Command {
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err
 			}
-			return p.Run(c.Context(), time.Duration(grace), func() {
-				out.SetTimes(os.Getenv("JOURNAL_STREAM") == "") // the journal has times of its own
-			})
+			return p.Run(c.Context(), time.Duration(grace))
 		},
 	}
 	s := c.Flags()

@@ -80,9 +80,12 @@ func New() *cobra.Command {
 			}
 			messages := service.NewMessages(c.ErrOrStderr())
 			defer messages.Close()
-			say := cli.NewPrinter(messages, "serve").Say
+			out := cli.NewPrinter(messages, "serve")
+			say := out.Say
+			out.SetTimes(!o.check && os.Getenv("JOURNAL_STREAM") == "") // the journal has times of its own
 			s, err := newServer(o, say)
 			if err != nil {
+				out.SetTimes(false)
 				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
 			}

@@ -9,7 +9,6 @@ import (
 	"log"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -73,11 +72,12 @@ func WriteJSON(w http.ResponseWriter, v any) {
 	_ = e.Encode(v) // an error means that the client has disconnected
 }
 
-// Resets describes a reset of n limiters for people: those of a key, or of all keys if key is empty.
+// Resets describes a reset of n limiters for people: those of a key, or of all keys if key is empty. It does
+// not contain the key, which may be a secret.
 func Resets(n int, key []string) string {
 	of, plural := "all keys", "s"
 	if len(key) > 0 {
-		of = "key " + strings.Trim(fmt.Sprintf("%q", key), "[]")
+		of = "one key"
 	}
 	if n == 1 {
 		plural = ""

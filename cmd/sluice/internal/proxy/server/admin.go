@@ -119,6 +119,9 @@ func (p *Proxy) get(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.redisDown.Load() {
+		return nil, fmt.Errorf("%w: what the key has left is not known", shared.ErrUnreachable)
+	}
 	t := keyReport{Key: key, State: make([]limits.State, len(of))}
 	for i, l := range of {
 		if t.State[i], err = l.StateOf(values); err != nil {

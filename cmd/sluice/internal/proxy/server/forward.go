@@ -164,7 +164,15 @@ func (p *Proxy) failed(r *http.Request, status int, err error) {
 		others = fmt.Sprintf(" (%d similar messages suppressed)", n)
 	}
 	backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
-	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, err, others)
+	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err), others)
+}
+
+// failure says for people why a backend did not respond.
+func failure(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "the backend closed the connection before it responded"
+	}
+	return err.Error()
 }
 
 // errNoStatus is the error of a response such as 099.

@@ -56,12 +56,21 @@ type collector struct{ p *Proxy }
 
 var upDesc = prometheus.NewDesc("sluice_proxy_backend_up", "1 if the backend accepts connections, otherwise 0.", []string{"backend"}, nil)
 
+var redisDesc = prometheus.NewDesc("sluice_proxy_redis_up", "1: Redis decides; 0: it is unreachable or refuses.", nil, nil)
+
 // Describe implements [prometheus.Collector]. It describes nothing, as the limits change with the file.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (s collector) Collect(to chan<- prometheus.Metric) {
 	s.p.state.Load().limits.Collect(to)
+	if s.p.store != nil {
+		decides := 1.0
+		if s.p.redisDown.Load() {
+			decides = 0
+		}
+		to <- prometheus.MustNewConstMetric(redisDesc, prometheus.GaugeValue, decides)
+	}
 	for name, takes := range s.p.backends.States() {
 		up := 0.0
 		if takes {

@@ -130,7 +130,7 @@ func TestShadow(t *testing.T) {
 	assert.Contains(t, a.Header.Get("Ratelimit"), `"b"`)
 	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="shadowed"} 4`)
 	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="acquired"} 2`)
-	assert.Contains(t, p.said.String(), "a policy in shadow would have rejected")
+	assert.Contains(t, p.said.String(), "policy a: in shadow; it would have rejected a request: ")
 	p.becomes(text("false"))
 	assert.Zero(t, p.grants(1, "/"))
 }

@@ -50,7 +50,8 @@ type Proxy struct {
 	metrics    *metrics
 	forward    http.Handler // to the backends
 	store      *shared.Store
-	access     *accessLog // nil: none
+	redisDown  atomic.Bool // Redis does not decide
+	access     *accessLog  // nil: none
 	draining   atomic.Bool
 	quiet      admit.Sometimes // of sayOften
 	refusals   admit.Sometimes // of connections
@@ -75,7 +76,7 @@ type state struct {
 // the user.
 func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 	p := &Proxy{file: file, id: rand.Text(), say: say, metrics: newMetrics()}
-	p.log = cli.NewLogger(say)
+	p.log = newPolicyLog(p)
 	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
 	p.backends = upstream.NewBackends(say, sentTo)
 	p.forward = newForwarder(p)
@@ -100,8 +101,8 @@ func (p *Proxy) Close() {
 	}
 }
 
-// Run serves until a signal comes, and for as long as grace after that. It calls ready when it listens.
-func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) error {
+// Run serves until a signal comes, and for as long as grace after that.
+func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	defer p.Close()
 	log.SetFlags(0)
 	log.SetOutput(logWriter(func(m string) { p.sayOften("%s", m) })) // such as a response of a backend that was not asked for
@@ -118,7 +119,9 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) erro
 				_ = main.Close()
 				return nil, err
 			}
-			ready()
+			if err := p.watchRedis(ctx); err != nil {
+				p.say("cannot watch redis: %v", err)
+			}
 			return func() {
 				_ = admin.Close()
 				_ = main.Close()

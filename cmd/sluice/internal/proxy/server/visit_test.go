@@ -103,7 +103,7 @@ func TestAnswersAreCounted(t *testing.T) {
 		status, _ := p.asks("GET", want.path)
 		require.Equal(t, want.status, status)
 	}
-	assert.Contains(t, p.said.String(), "502 for GET /cut of 127.0.0.1: "+b.URL+": EOF\n")
+	assert.Contains(t, p.said.String(), "502 for GET /cut of 127.0.0.1: "+b.URL+": the backend closed the connection before it responded\n")
 	p.becomes("to: http://127.0.0.1:1\nadmin: 127.0.0.1:0\nglobal: {limit: fixed 4/1h}\n")
 	for _, want := range []int{502, 429} {
 		status, _ := p.asks("GET", "/")

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,10 @@ import (
 
 // errTimeout is the error of a backend that neither takes nor sends a byte.
 var errTimeout = errors.New("backend timed out")
+
+func timedOut(after time.Duration) error {
+	return fmt.Errorf("%w after %v (backend-timeout)", errTimeout, after)
+}
 
 // transport sends requests to backends over HTTP/1.1, and ends those whose backend is silent for limit; 0: none.
 type transport struct {
@@ -96,7 +101,7 @@ func (x *exchange) tick() {
 	if x.quiet < Ticks {
 		x.timer.Reset(x.limit / Ticks)
 	} else {
-		x.cancel(errTimeout)
+		x.cancel(timedOut(x.limit))
 	}
 }
 
@@ -152,7 +157,7 @@ func (c *sharedConn) Read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.progress.Moved(c.Conn) {
-			return n, errTimeout
+			return n, timedOut(c.limit)
 		}
 	}
 }
