@@ -190,9 +190,11 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 				require.NoError(t, s.set(l))
 				require.Positive(t, <-paid)
 				assert.LessOrEqual(t, time.Since(start), 6*time.Minute)
+				canceled := time.Now()
 				cancel()
 				for range paid {
 				}
+				assert.Zero(t, time.Since(canceled))
 			})
 		})
 	}
