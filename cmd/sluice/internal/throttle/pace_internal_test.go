@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"math/big"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -253,4 +254,25 @@ func TestPaceBecomesLowerWhileATurnWaits(t *testing.T) {
 		require.NoError(t, s.set(l))
 		require.Equal(t, 1, <-granted)
 	})
+}
+
+// Permits that become available while a read waits are dropped, except for a burst.
+func TestSourceDoesNotCatchUp(t *testing.T) {
+	p := spending(t, "2/s").pace
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	var written time.Time
+	go func() {
+		assert.Eventually(t, func() bool { return p.mean.Available() == 2 }, time.Minute, time.Millisecond)
+		written = time.Now()
+		_, _ = w.WriteString("a")
+	}()
+	_, err = source{r, p}.Read(make([]byte, 1))
+	require.NoError(t, err)
+	left := p.mean.Available()
+	if time.Since(written) < 400*time.Millisecond { // otherwise another permit may have come
+		assert.Equal(t, 1, left)
+	}
 }
