@@ -10,10 +10,14 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// FlagError returns the usage error for an error of pflag: --interval "often" is not a duration such as 250ms.
-func FlagError(err error) error {
+// FlagError returns the usage error for an error of pflag about flags: --interval "often" is not a duration such as 250ms.
+func FlagError(flags *pflag.FlagSet, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		return Usage("unknown flag: %s", dashed(unknown.GetSpecifiedName()))
+		name := unknown.GetSpecifiedName()
+		if similar := similarFlags(flags, name); len(similar) > 0 {
+			return Usage("unknown flag: %s; did you mean %s?", dashed(name), strings.Join(similar, " or "))
+		}
+		return Usage("unknown flag: %s", dashed(name))
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return Usage("%s requires a value", dashed(missing.GetSpecifiedName()))
@@ -35,6 +39,22 @@ func FlagError(err error) error {
 		}
 	}
 	return Usage("--%s %s %s", invalid.GetFlag().Name, text, message)
+}
+
+// sharedLetters is how many letters at its start a flag has in common with a name that was probably meant to be it.
+const sharedLetters = 4
+
+// similarFlags returns the flags that start as name does.
+func similarFlags(flags *pflag.FlagSet, name string) (similar []string) {
+	if len(name) < sharedLetters {
+		return nil
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, name[:sharedLetters]) && !f.Hidden {
+			similar = append(similar, dashed(f.Name))
+		}
+	})
+	return similar
 }
 
 func dashed(name string) string {

@@ -87,7 +87,7 @@ of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 	root.SuggestionsMinimumDistance = 2
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "print the version")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c.Flags(), err) })
 	root.AddCommand(playground.New(), proxy.New(), run.New(), serve.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()

@@ -87,7 +87,7 @@ The exit status is the number of failed jobs, 101 for more than 100.`,
 		},
 	}
 	f.define(c.Flags())
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return hint(err) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return hint(c.Flags(), err) })
 	for flag, values := range map[string][]string{
 		"key":  {"{}", "{1}", "{2}", "{.}", "{/}", "{//}", "{/.}"},
 		"halt": {"never", "now,fail=1", "soon,fail=1", "now,fail=10%", "soon,fail=10%", "now,success=1", "soon,success=1", "now,done=1", "soon,done=1"},
@@ -131,7 +131,7 @@ var instead = map[string]string{
 }
 
 // hint adds a replacement to the error of an unknown flag.
-func hint(err error) error {
+func hint(flags *pflag.FlagSet, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name, dashes := unknown.GetSpecifiedName(), "--"
 		if len(name) == 1 {
@@ -141,7 +141,7 @@ func hint(err error) error {
 			return cli.Usage("%s%s is not a flag; %s", dashes, name, use)
 		}
 	}
-	return cli.FlagError(err)
+	return cli.FlagError(flags, err)
 }
 
 // options are the flags and what they mean.

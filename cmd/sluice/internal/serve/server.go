@@ -204,6 +204,7 @@ func (s *server) drain(g *grpc.Server, signals <-chan os.Signal) error {
 	for {
 		select {
 		case <-done:
+			s.say("all in-flight calls were answered")
 			return nil
 		case <-look.C:
 			// GracefulStop has sent GOAWAY. Do not wait for clients that do not react.
@@ -212,10 +213,11 @@ func (s *server) drain(g *grpc.Server, signals <-chan os.Signal) error {
 				idle = 0
 			}
 			if idle >= looks {
+				s.say("all in-flight calls were answered")
 				return nil
 			}
 		case <-over.C:
-			s.say("grace period of %v expired; closing the remaining connections", grace)
+			s.say("grace period of %v expired; cutting off %d in-flight calls", grace, s.metrics.inFlight.Load())
 			return nil
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {

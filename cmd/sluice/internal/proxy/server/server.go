@@ -180,6 +180,8 @@ func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) err
 		case err := <-done:
 			if err != nil {
 				p.say("grace period of %v expired; closing the remaining connections", grace)
+			} else {
+				p.say("all in-flight requests were served")
 			}
 			return nil
 		case s := <-signals:
