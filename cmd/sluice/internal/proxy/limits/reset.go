@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -60,7 +61,7 @@ func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, 
 		return n, err
 	}
 	if err := s.store.Publish(ctx, resetChannel, string(text)); err != nil {
-		return n, fmt.Errorf("reset %d limiters, but %w: %s", n, ErrNotNotified, shared.Reason(err))
+		return n, fmt.Errorf("%s, but %w: %s", service.Resets(n, key), ErrNotNotified, shared.Reason(err))
 	}
 	return n, nil
 }

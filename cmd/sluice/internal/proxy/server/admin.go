@@ -155,7 +155,7 @@ func (p *Proxy) reset(r *http.Request) (any, error) {
 		}
 		return nil, err
 	}
-	p.say("policy %s: reset %d limiters", name, n) // without the key, which may be a secret
+	p.say("policy %s: %s", name, service.Resets(n, key))
 	return map[string]int{"reset": n}, nil
 }
 
