@@ -34,11 +34,8 @@ routes: {/: each, /open: open}
 `), 0o600))
 	dir := programs(t)
 	var addresses []string
-	var proxies []*started
 	for range 2 {
-		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address := s.addressAfter("sluice proxy: listening on ")
-		proxies, addresses = append(proxies, s), append(addresses, address)
+		addresses = append(addresses, start(t, dir, "sluice", "proxy", "--config", file).addressAfter("sluice proxy: listening on "))
 	}
 	asks := func(i int, path, client string) int { return statusOf(t, "http://"+addresses[i%2]+path, client) }
 	statuses := make(map[int]int)
@@ -51,16 +48,46 @@ routes: {/: each, /open: open}
 		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
 		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
 	}
-	const meanwhile = "; requests get 503, or pass where fail-open is true, until it decides again; retrying"
-	proxies = append(proxies, start(t, dir, "sluice", "proxy", "--config", file))
-	proxies[2].addressAfter("sluice proxy: listening on ")
-	for _, s := range proxies {
-		said := s.line(s.errs)
-		for strings.Contains(said, "sluice proxy: policy ") { // the first failures, before Redis counts as unreachable
-			said = s.line(s.errs)
-		}
-		assert.Regexp(t, "^sluice proxy: redis is unreachable: .*"+meanwhile+"$", said)
+}
+
+// TestProxyWatchesRedis: without requests too, the proxy notices that Redis no longer decides and that it decides again; in
+// between, policies log nothing and the admin server does not invent what a key has left.
+func TestProxyWatchesRedis(t *testing.T) {
+	t.Parallel()
+	redis := newRedisServer(t)
+	redis.end()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+helloServer(t).URL+"\nredis: "+redis.url+`
+redis-budget: 1m
+policies:
+  each: {key: "header:X-Client", limit: fixed 4/1000d}
+  open: {limit: fixed 4/1000d, fail-open: true}
+routes: {/: each, /open: open}
+`), 0o600))
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	address, admin := s.addressAfter("sluice proxy: listening on "), s.addressAfter("sluice proxy: admin on ")
+	gets := func(path string) (int, string) {
+		a, err := http.Get("http://" + admin + path)
+		require.NoError(t, err)
+		return a.StatusCode, bodyOf(t, a)
 	}
+	const unreachable = "^sluice proxy: redis is unreachable: .*; requests get 503, or pass where fail-open is true, until it decides again; retrying$"
+	assert.Regexp(t, unreachable, s.line(s.errs))
+	assert.Equal(t, 503, statusOf(t, "http://"+address+"/", "a"))
+	assert.Equal(t, 200, statusOf(t, "http://"+address+"/open", "a"))
+	_, metrics := gets("/metrics")
+	assert.Contains(t, metrics, "sluice_proxy_redis_up 0\n")
+	status, body := gets("/limits/each?key=a")
+	assert.Equal(t, 503, status)
+	assert.Contains(t, body, "redis is unreachable: ")
+	redis.start()
+	assert.Equal(t, "sluice proxy: redis is reachable again; it decides", s.line(s.errs))
+	_, metrics = gets("/metrics")
+	assert.Contains(t, metrics, "sluice_proxy_redis_up 1\n")
+	status, body = gets("/limits/each?key=a")
+	assert.Equal(t, 200, status, body)
+	redis.end()
+	assert.Regexp(t, unreachable, s.line(s.errs))
 }
 
 // TestResetOnRedis: a reset by one proxy applies to all of them immediately, for one key and for all keys, those that this proxy
@@ -88,10 +115,7 @@ routes: {/: each, /other: eachother}
 	resets := func(i int, query string) (int, string) {
 		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil)
 		require.NoError(t, err)
-		defer func() { _ = a.Body.Close() }()
-		body, err := io.ReadAll(a.Body)
-		require.NoError(t, err)
-		return a.StatusCode, string(body)
+		return a.StatusCode, bodyOf(t, a)
 	}
 	locked := func(i int, path, client string) {
 		require.Equal(t, 200, asks(i, path, client), client)
@@ -167,10 +191,7 @@ routes: {/: each}
 	reset := func() (int, string) {
 		a, err := http.Post("http://"+admin+"/limits/each/reset?key=a", "", nil)
 		require.NoError(t, err)
-		defer func() { _ = a.Body.Close() }()
-		body, err := io.ReadAll(a.Body)
-		require.NoError(t, err)
-		return a.StatusCode, string(body)
+		return a.StatusCode, bodyOf(t, a)
 	}
 	status, body := reset()
 	assert.Equal(t, 503, status)

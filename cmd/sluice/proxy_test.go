@@ -45,10 +45,17 @@ func statusOf(t *testing.T, url, client string) int {
 	q.Header.Set("X-Client", client)
 	a, err := http.DefaultClient.Do(q)
 	require.NoError(t, err)
-	defer func() { _ = a.Body.Close() }()
-	_, err = io.ReadAll(a.Body)
-	require.NoError(t, err)
+	_ = bodyOf(t, a)
 	return a.StatusCode
+}
+
+// bodyOf reads the body of a response.
+func bodyOf(t *testing.T, a *http.Response) string {
+	t.Helper()
+	defer func() { _ = a.Body.Close() }()
+	body, err := io.ReadAll(a.Body)
+	require.NoError(t, err)
+	return string(body)
 }
 
 // TestProxySignals: a changed file is read again, and so is one on SIGHUP; upgraded connections stay, also on SIGTERM until they

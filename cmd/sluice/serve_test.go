@@ -3,7 +3,7 @@
 package main
 
 import (
-	"io"
+	"context"
 	"net"
 	"net/http"
 	"os"
@@ -65,12 +65,16 @@ func (s *serving) ask(key, value string) ratelimit.RateLimitResponse_Code {
 
 func (s *serving) answer(key, value string) *ratelimit.RateLimitResponse {
 	s.t.Helper()
-	a, err := s.client.ShouldRateLimit(s.t.Context(), &ratelimit.RateLimitRequest{
-		Domain:      "shop",
-		Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: key, Value: value}}}},
-	})
+	a, err := s.client.ShouldRateLimit(s.t.Context(), call("shop", key, value))
 	require.NoError(s.t, err)
 	return a
+}
+
+func call(domain, key, value string) *ratelimit.RateLimitRequest {
+	return &ratelimit.RateLimitRequest{
+		Domain:      domain,
+		Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: key, Value: value}}}},
+	}
 }
 
 // get returns the status and body of the admin server's answer.
@@ -80,10 +84,7 @@ func (s *serving) get(method, path string) (int, string) {
 	require.NoError(s.t, err)
 	a, err := http.DefaultClient.Do(q)
 	require.NoError(s.t, err)
-	defer func() { _ = a.Body.Close() }()
-	body, err := io.ReadAll(a.Body)
-	require.NoError(s.t, err)
-	return a.StatusCode, string(body)
+	return a.StatusCode, bodyOf(s.t, a)
 }
 
 const (
@@ -307,13 +308,18 @@ func TestServeRedis(t *testing.T) {
 	for i := range 20 {
 		assert.Equal(t, passes, servers[i%2].ask("user", "bob"))
 	}
-	a, err := servers[0].client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
-		Domain:      "closed",
-		Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: "k", Value: "x"}}}},
-	})
+	a, err := servers[0].client.ShouldRateLimit(t.Context(), call("closed", "k", "x"))
 	require.NoError(t, err)
 	assert.Equal(t, over, a.GetOverallCode())
 	assert.True(t, unanswered(servers[0]))
+	require.Eventually(t, func() bool { // only a call that finds out whether Redis is back waits for it
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+		defer cancel()
+		_, _ = servers[0].client.ShouldRateLimit(ctx, call("shop", "user", "bob"))
+		_, body := servers[0].get("GET", "/metrics")
+		require.Contains(t, body, `sluice_rls_answers_total{answer="error"} 0`+"\n")
+		return !strings.Contains(body, `sluice_rls_answers_total{answer="canceled"} 0`+"\n")
+	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, redis.Signal(syscall.SIGCONT))
 	require.Eventually(t, func() bool { return servers[0].ask("user", "ann") == over }, time.Minute, 20*time.Millisecond)
 
