@@ -32,8 +32,9 @@ func helloServer(t *testing.T) *httptest.Server {
 // addressAfter returns the address in the next message, which starts with a text.
 func (s *started) addressAfter(text string) string {
 	s.t.Helper()
-	address, ok := strings.CutPrefix(s.line(s.errs), text)
-	require.True(s.t, ok)
+	line := s.line(s.errs)
+	address, ok := strings.CutPrefix(line, text)
+	require.True(s.t, ok, line)
 	return address
 }
 

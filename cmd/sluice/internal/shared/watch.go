@@ -18,13 +18,14 @@ const (
 )
 
 // Watch calls state with the reason when the server no longer decides, and with nil when it decides again, until ctx is done. It
-// asks the server once a second, so that it notices without requests; calls of limiters count, too.
-func (s *Store) Watch(ctx context.Context, state func(err error)) error {
+// asks the server once a second, so that it notices without requests; calls of limiters count, too. ready is closed when the
+// state is known, or after as long as Warm may take.
+func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan struct{}, err error) {
 	made, err := s.New(spec.Limit{Kind: spec.TokenBucket, Permits: 1, Per: time.Second}, "watch", redislimit.StoreOptions{
 		Key: "sluice/watch", OnState: func(_ bool, err error) { state(err) },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l, ok := made.(interface {
 		core.Limiter
@@ -32,8 +33,9 @@ func (s *Store) Watch(ctx context.Context, state func(err error)) error {
 		io.Closer
 	})
 	if !ok {
-		return fmt.Errorf("a limiter of type %T does not report", made)
+		return nil, fmt.Errorf("a limiter of type %T does not report", made)
 	}
+	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
 	go func() {
 		defer func() { _ = l.Close() }()
 		for range fewFails {
@@ -41,6 +43,7 @@ func (s *Store) Watch(ctx context.Context, state func(err error)) error {
 				break
 			}
 		}
+		asked()
 		ticker := time.NewTicker(watchEvery)
 		defer ticker.Stop()
 		for {
@@ -52,5 +55,5 @@ func (s *Store) Watch(ctx context.Context, state func(err error)) error {
 			}
 		}
 	}()
-	return nil
+	return asking.Done(), nil
 }

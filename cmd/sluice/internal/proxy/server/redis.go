@@ -9,16 +9,37 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 )
 
-// watchRedis prints when Redis no longer decides, with what happens to requests, and when it decides again.
-func (p *Proxy) watchRedis(ctx context.Context) error {
+// prepareRedis has resets by other proxies on the same Redis server reach this one, prints when that server no longer decides and
+// when it decides again, and has it connected and its scripts loaded. The first message comes when listening is closed.
+func (p *Proxy) prepareRedis(ctx context.Context, listening <-chan struct{}) {
 	if p.store == nil {
-		return nil
+		return
 	}
+	following := limits.FollowResets(ctx, p.store, p.id, p.say, func() *limits.Set { return p.state.Load().limits })
+	watching, err := p.watchRedis(ctx, listening)
+	if err != nil {
+		p.say("cannot watch redis: %v", err)
+	}
+	p.state.Load().limits.Warm()
+	<-following
+	if err == nil {
+		<-watching
+	}
+}
+
+// watchRedis prints when Redis no longer decides, with what happens to requests, and when it decides again.
+func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (ready <-chan struct{}, err error) {
 	return p.store.Watch(ctx, func(err error) {
 		p.redisDown.Store(err != nil)
+		select {
+		case <-listening:
+		case <-ctx.Done():
+			return
+		}
 		if err == nil {
 			p.say("redis is reachable again; it decides")
 			return

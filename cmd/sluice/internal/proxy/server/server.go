@@ -110,7 +110,8 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	s := service.Service{
 		Say: p.say, Files: []string{p.file},
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
-			p.followResets(ctx)
+			listening := make(chan struct{})
+			p.prepareRedis(ctx, listening)
 			if main, err = p.start(ctx, failed); err != nil {
 				return nil, err
 			}
@@ -119,9 +120,7 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 				_ = main.Close()
 				return nil, err
 			}
-			if err := p.watchRedis(ctx); err != nil {
-				p.say("cannot watch redis: %v", err)
-			}
+			close(listening)
 			return func() {
 				_ = admin.Close()
 				_ = main.Close()
@@ -131,16 +130,6 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) }, //nolint:contextcheck // it continues when ctx has ended
 	}
 	return s.Run(ctx)
-}
-
-// followResets has resets by other proxies on the same Redis server reach this one, and prepares that server.
-func (p *Proxy) followResets(ctx context.Context) {
-	if p.store == nil {
-		return
-	}
-	following := limits.FollowResets(ctx, p.store, p.id, p.say, func() *limits.Set { return p.state.Load().limits })
-	p.state.Load().limits.Warm()
-	<-following
 }
 
 // start listens for clients.
