@@ -185,6 +185,10 @@ func TestWaitInOrder(t *testing.T) {
 	url, _ := redisServer(t)
 	dir := programs(t)
 	log := filepath.Join(t.TempDir(), "log")
+	published := clientOf(t, url).Subscribe(t.Context(), "{k}:line")
+	defer func() { _ = published.Close() }()
+	_, err := published.Receive(t.Context())
+	require.NoError(t, err)
 	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
 	require.Equal(t, "run", holder.line(holder.out))
 	var waiting []*started
@@ -206,6 +210,24 @@ func TestWaitInOrder(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, strings.Fields("1 2 3 5 6 7 8 9"), strings.Fields(string(text)))
 	inLine(t, url, 0)
+	_, err = published.ReceiveTimeout(t.Context(), time.Minute)
+	assert.NoError(t, err, "the next in line is notified")
+}
+
+// TestWaitClockGoesBack: a process that comes later is behind another one, although the server's clock has been set back.
+func TestWaitClockGoesBack(t *testing.T) {
+	t.Parallel()
+	url, _ := redisServer(t)
+	c := clientOf(t, url)
+	const future = 9e15 // in microseconds
+	for _, key := range []string{"{k}:line", "{k}:line:seen"} {
+		require.NoError(t, c.ZAdd(t.Context(), key, redis.Z{Score: future, Member: "another"}).Err())
+	}
+	s := start(t, programs(t), "sluice", "wait", "--redis", url, "--key", "k", "-v", "concurrency 1")
+	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line", s.line(s.errs))
+	require.NoError(t, c.ZRem(t.Context(), "{k}:line", "another").Err())
+	status, _, errs := s.ends()
+	assert.Equal(t, 0, status, errs)
 }
 
 // TestWaitLeavesLine: an interrupted process leaves the line immediately.
