@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -95,11 +94,11 @@ func (p *place) stay(ctx context.Context) (first bool, err error) {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case p.arrival == 0:
-		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return false, failed(err)
 	}
 	p.fails++
 	if p.fails == maxFails {
-		p.waiter.State(false, fmt.Errorf("%w: %w", ErrUnreachable, err))
+		p.waiter.State(false, failed(err))
 	}
 	return false, nil
 }

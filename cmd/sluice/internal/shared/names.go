@@ -15,7 +15,7 @@ const before, after = "{", "}:limit" // how redislimit names what it keeps
 // Has reports whether the server has state of the limit of that key. It has none while all permits are available.
 func (s *Store) Has(ctx context.Context, key string) (bool, error) {
 	n, err := s.client.Exists(ctx, before+key+after).Result()
-	return n > 0, err
+	return n > 0, failed(err)
 }
 
 // scanCount is about how many keys the server examines in one step, during which it does nothing else.
@@ -30,7 +30,7 @@ func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after))
 	}
 	slices.Sort(names)
-	return slices.Compact(names), found.Err() // a scan may find a key twice
+	return slices.Compact(names), failed(found.Err()) // a scan may find a key twice
 }
 
 const textKept = 24 * time.Hour

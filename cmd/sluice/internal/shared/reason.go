@@ -2,6 +2,7 @@ package shared
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,6 +12,14 @@ import (
 
 // ErrUnreachable is matched by the errors of this package's own calls of a server.
 var ErrUnreachable = errors.New("redis is unreachable")
+
+// failed returns the error of a call of a server, or nil if err is nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
 
 // IsStore reports whether a Redis server is the cause of err: it is unreachable, or it has replied with an error.
 func IsStore(err error) bool {

@@ -71,6 +71,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Close closes the connections. Close the limiters first.
 func (s *Store) Close() error { return s.client.Close() }
 
+// Limits returns the store for limiters that others make.
+func (s *Store) Limits() redislimit.Store { return s.store }
+
 // New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
 func (s *Store) New(l spec.Limit, name string, options redislimit.StoreOptions) (core.Limiter, error) {
 	made, err := l.New(name)

@@ -43,7 +43,7 @@ func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, 
 	var names []string // of the policy's limiters on the server, if all are to be reset
 	if len(key) == 0 && slices.ContainsFunc(limits, (*Limit).isByKeyOnServer) {
 		if names, err = s.store.Names(ctx, onServer(policy+"/")); err != nil {
-			return 0, fmt.Errorf("%w: %w", shared.ErrUnreachable, err)
+			return 0, err
 		}
 	}
 	n := 0
@@ -103,7 +103,7 @@ func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string
 		for _, name := range names(key) { // to another proxy the key may be one of its group
 			has, err := m.store.Has(ctx, m.onServer(name))
 			if err != nil {
-				return len(done), fmt.Errorf("%w: %w", shared.ErrUnreachable, err)
+				return len(done), err
 			}
 			if has {
 				onServer = append(onServer, name)

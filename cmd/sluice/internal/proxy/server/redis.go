@@ -20,19 +20,14 @@ func (p *Proxy) prepareRedis(ctx context.Context, listening <-chan struct{}) {
 		return
 	}
 	following := limits.FollowResets(ctx, p.store, p.id, p.say, func() *limits.Set { return p.state.Load().limits })
-	watching, err := p.watchRedis(ctx, listening)
-	if err != nil {
-		p.say("cannot watch redis: %v", err)
-	}
+	watching := p.watchRedis(ctx, listening)
 	p.state.Load().limits.Warm()
 	<-following
-	if err == nil {
-		<-watching
-	}
+	<-watching
 }
 
 // watchRedis prints when Redis no longer decides, with what happens to requests, and when it decides again.
-func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (ready <-chan struct{}, err error) {
+func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (ready <-chan struct{}) {
 	return p.store.Watch(ctx, func(err error) {
 		p.redisDown.Store(err != nil)
 		select {
