@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/suggest"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -14,10 +15,13 @@ import (
 func FlagError(flags *pflag.FlagSet, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := unknown.GetSpecifiedName()
-		if similar := similarFlags(flags, name); len(similar) > 0 {
-			return Usage("unknown flag: %s; did you mean %s?", dashed(name), strings.Join(similar, " or "))
-		}
-		return Usage("unknown flag: %s", dashed(name))
+		var known []string
+		flags.VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, dashed(f.Name))
+			}
+		})
+		return Usage("unknown flag: %s%s", dashed(name), suggest.Names(name, known))
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return Usage("%s requires a value", dashed(missing.GetSpecifiedName()))
@@ -39,22 +43,6 @@ func FlagError(flags *pflag.FlagSet, err error) error {
 		}
 	}
 	return Usage("--%s %s %s", invalid.GetFlag().Name, text, message)
-}
-
-// sharedLetters is how many letters at its start a flag has in common with a name that was probably meant to be it.
-const sharedLetters = 4
-
-// similarFlags returns the flags that start as name does.
-func similarFlags(flags *pflag.FlagSet, name string) (similar []string) {
-	if len(name) < sharedLetters {
-		return nil
-	}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if strings.HasPrefix(f.Name, name[:sharedLetters]) && !f.Hidden {
-			similar = append(similar, dashed(f.Name))
-		}
-	})
-	return similar
 }
 
 func dashed(name string) string {

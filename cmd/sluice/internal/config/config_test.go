@@ -99,6 +99,7 @@ func TestFaults(t *testing.T) {
 		{"", "f:1:1: the file is empty"},
 		{"a: [", "f:1:4: error loading config file: did not find expected node content"},
 		{"nosuch: 1\n", `f:1:1: the file has no "nosuch"`},
+		{"global: {max_wait: 2s}\n", `f:1:10: global has no "max_wait"; did you mean max-wait?`},
 		{"global: {limit: fixed 5/month tz Europe/Berln}\n", `"tz Europe/Berln": unknown time zone`},
 		{"listen: 8080\n", `f:1:9: listen is "8080"`},
 		{"trusted: [1.2.3.4.5]\n", `f:1:11: trusted has "1.2.3.4.5"`},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/suggest"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -25,10 +26,14 @@ type reader = func(n yamlconf.Node, key string)
 // readOptions reads a mapping in the order of its options, so that one may build on those before it, and keeps the places of
 // the values.
 func readOptions(n yamlconf.Node, what string, at map[string]yamlconf.Place, options []option) {
+	keys := make([]string, len(options))
+	for i, o := range options {
+		keys[i] = o.key
+	}
 	values := make(map[string]yamlconf.Node)
 	for _, p := range n.Pairs(what) {
-		if !slices.ContainsFunc(options, func(o option) bool { return o.key == p.Key }) {
-			p.Unknown(what)
+		if !slices.Contains(keys, p.Key) {
+			p.At.Fault("%s has no %q%s", what, p.Key, suggest.Names(p.Key, keys))
 			continue
 		}
 		values[p.Key] = p.Value
