@@ -254,7 +254,10 @@ func (s *Service) logUnreachable(err error) {
 		if errors.As(err, &refusal) {
 			message = "redis refused; fail-open of each domain decides"
 		}
-		l.Warn(message, slog.String("error", why), slog.Int("similar", others))
+		if others > 0 {
+			l = l.With(slog.Int("similar", others))
+		}
+		l.Warn(message, slog.String("error", why))
 	}
 }
 

@@ -105,7 +105,8 @@ func (s *server) run(ctx context.Context) error {
 				return nil, err
 			}
 			if unreachable != nil {
-				s.say("%s; fail-open of each domain decides", shared.Reason(unreachable))
+				what, why, _ := strings.Cut(shared.Reason(unreachable), ": ")
+				s.say("%s; fail-open of each domain decides: error=%q", what, why) // as rlslimit's Logger says it later
 			}
 			return func() { _ = admin.Close() }, nil
 		},
