@@ -18,7 +18,7 @@ const (
 // asks the server once a second, because there may be no requests. ready is closed when the state is known, or after as long as
 // Warm may take.
 func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan struct{}) {
-	l := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+	var l redislimit.Limiter = core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.PerSecond(1, 1),
 		Shared: redislimit.StoreOptions{
 			Store: s.store, Timeout: s.timeout, Key: "sluice/watch", OnState: func(_ bool, err error) { state(err) },
