@@ -102,6 +102,24 @@ func ExampleTokenBucket_Settle() {
 	// reset: 1000
 }
 
+// An operator resets a limit, and sees whether it worked.
+func ExampleTokenBucket_TryReset() {
+	client, stop := start()
+	limiter := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 3, ReplenishmentPeriod: time.Hour},
+		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
+	}))
+	defer limiter.Close()
+
+	limiter.TryAcquire(3)
+	fmt.Println(limiter.TryReset(), limiter.Available())
+	stop()
+	fmt.Println(errors.Is(limiter.TryReset(), redislimit.ErrStore))
+	// Output:
+	// <nil> 3
+	// true
+}
+
 // While the store is unreachable, UseLocal has a limiter of this process decide.
 func ExampleUnavailable() {
 	client, stop := start()

@@ -69,7 +69,7 @@ type rateLimiter struct{ engine }
 func (r *rateLimiter) Reset() { _ = r.TryReset() }
 
 // TryReset is Reset, and returns an error if the store has not confirmed the reset. The error matches [ErrStore] if the store is
-// unreachable; after a timeout the limit may be reset all the same.
+// unreachable; after a timeout the limit may be reset all the same. TryReset works after Close, too.
 func (r *rateLimiter) TryReset() error {
 	o := r.perform(func() *operation {
 		r.memory.prefetch.permits = 0

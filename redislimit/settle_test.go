@@ -22,6 +22,32 @@ var (
 	_ core.Resetter = (*redislimit.SlidingWindow)(nil)
 )
 
+// TryReset returns an error if the store has not made the reset, also while the breaker is open.
+func TestTryReset(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				a, b := ofKind(t, kind, s.shared("key"), 10), ofKind(t, kind, s.shared("key"), 10)
+				reset := a.(interface{ TryReset() error }).TryReset
+				takes(t, b, 10)
+				require.NoError(t, reset())
+				require.Equal(t, 10, b.Available())
+				takes(t, b, 6)
+				s.store.answer(hangs)
+				for range 5 { // the last ones do not reach the store
+					require.ErrorIs(t, reset(), redislimit.ErrStore)
+				}
+				s.store.answer(nil)
+				time.Sleep(5 * time.Second)
+				require.Equal(t, 4, b.Available())
+				require.NoError(t, a.Close())
+				require.NoError(t, reset())
+				require.Equal(t, 10, b.Available())
+			})
+		})
+	}
+}
+
 // A settlement is one call, and affects all processes: the difference of a grant that cost less, the debt of one that cost more, and a
 // Reset.
 func TestSettleIsForAllProcesses(t *testing.T) {
