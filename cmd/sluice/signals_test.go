@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // programs makes a directory with links to this test binary, which is a different program under each name.
@@ -308,4 +309,43 @@ func TestThrottleToNamedPipe(t *testing.T) {
 	b, err := io.ReadAll(f)
 	require.NoError(t, err)
 	assert.Equal(t, "hello", string(b))
+}
+
+// TestThrottleKeepsFlags: the descriptors that the caller shares with throttle stay as they are, blocking or not.
+func TestThrottleKeepsFlags(t *testing.T) {
+	t.Parallel()
+	for _, nonblocking := range []bool{false, true} {
+		var in, out [2]int
+		require.NoError(t, syscall.Pipe(in[:]))
+		require.NoError(t, syscall.Pipe(out[:]))
+		var files [4]*os.File
+		for i, fd := range []int{in[0], out[1], in[1], out[0]} {
+			syscall.CloseOnExec(fd)
+			require.NoError(t, syscall.SetNonblock(fd, nonblocking && i < 2))
+			files[i] = os.NewFile(uintptr(fd), "pipe")
+			t.Cleanup(func() { _ = files[i].Close() })
+		}
+		flags := func() (all [2]int) {
+			for i, fd := range []int{in[0], out[1]} {
+				var err error
+				all[i], err = unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+				require.NoError(t, err)
+			}
+			return all
+		}
+		before := flags()
+		p, err := os.StartProcess(filepath.Join(programs(t), "sluice"), []string{"sluice", "throttle", "-q", "-L", "1MB"},
+			&os.ProcAttr{Files: []*os.File{files[0], files[1], os.Stderr}})
+		require.NoError(t, err)
+		require.Equal(t, before, flags(), "the start changes nothing")
+		_, err = files[2].WriteString("a")
+		require.NoError(t, err)
+		_, err = files[3].Read(make([]byte, 1))
+		require.NoError(t, err)
+		assert.Equal(t, before, flags(), "while it runs")
+		require.NoError(t, p.Signal(syscall.SIGTERM))
+		_, err = p.Wait()
+		require.NoError(t, err)
+		assert.Equal(t, before, flags())
+	}
 }
