@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -221,9 +220,7 @@ func (s *server) drain(g *grpc.Server, signals <-chan os.Signal) error {
 			s.say("grace period of %v expired; cutting off %d in-flight calls", grace, s.metrics.inFlight.Load())
 			return nil
 		case sig := <-signals:
-			if sig != syscall.SIGHUP {
-				return cli.Exit(cli.StatusOf(sig), errors.New("in-flight calls were cut off"))
-			}
+			return cli.Exit(cli.StatusOf(sig), errors.New("in-flight calls were cut off"))
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 )
@@ -22,11 +22,13 @@ type Service struct {
 	// Reload reads the files again. asked is true if SIGHUP asked for it, false if a file has changed. Calls run one at a time, in
 	// a goroutine of their own, and shutdown does not wait for them.
 	Reload func(asked bool)
-	// Drain stops accepting work and returns when everything in flight has ended. A signal other than SIGHUP cuts that short.
+	// Drain stops accepting work and returns when everything in flight has ended. A signal cuts that short.
 	Drain func(signals <-chan os.Signal) error
-
-	stopping atomic.Bool
 }
+
+// lookEvery is how often the files are looked at. That also finds changes that another machine has made, and links that lead
+// elsewhere now, which a system does not notify of.
+const lookEvery = 500 * time.Millisecond
 
 // Run serves until a signal comes.
 func (s *Service) Run(ctx context.Context) error {
@@ -34,10 +36,12 @@ func (s *Service) Run(ctx context.Context) error {
 	defer drop()
 	signal.Ignore(syscall.SIGPIPE) // do not end because the reader of stdout or stderr has gone
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	changed := Watch(ctx, s.Say, s.Files...)
-	defer changed.Close()
+	hangups := make(chan os.Signal, 1) // of several that come during a reload, one is left
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	loaded := stateOf(s.Files)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, 2)
@@ -47,42 +51,45 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	defer stop()
 	s.notify(daemon.SdNotifyReady)
-	reloaded := make(chan struct{}, 1)
-	reloading, again, asked := false, false, false
-	reload := func() {
-		reloading, again = true, false
-		go func(asked bool) { // it may take seconds, and a signal must not wait for it
-			s.reload(asked)
-			reloaded <- struct{}{}
-		}(asked)
-		asked = false
+	reloads, stopReloads := context.WithCancel(ctx)
+	defer stopReloads()
+	go s.keepLoaded(reloads, hangups, loaded)
+	select {
+	case err := <-failed:
+		return err
+	case <-signals:
+		stopReloads()
+		s.notify(daemon.SdNotifyStopping)
+		return s.Drain(signals)
 	}
-	for {
+}
+
+// keepLoaded reloads the files on SIGHUP, and when they have changed and then stayed the same for one look, because their writer
+// may not be done. A reload may take seconds, and no signal waits for it.
+func (s *Service) keepLoaded(ctx context.Context, hangups <-chan os.Signal, loaded state) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for last := loaded; ; {
 		select {
-		case err := <-failed:
-			return err
-		case <-changed.Settled:
-			again = true
-		case <-reloaded:
-			reloading = false
-		case sig := <-signals:
-			if sig != syscall.SIGHUP {
-				s.stopping.Store(true)
-				s.notify(daemon.SdNotifyStopping)
-				return s.Drain(signals)
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			s.reload(ctx, true)
+		case <-look.C:
+			now := stateOf(s.Files)
+			if now.same(last) && !now.same(loaded) {
+				loaded = now
+				s.reload(ctx, false)
 			}
-			again, asked = true, true
-		}
-		if again && !reloading {
-			reload()
+			last = now
 		}
 	}
 }
 
-func (s *Service) reload(asked bool) {
+func (s *Service) reload(ctx context.Context, asked bool) {
 	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	s.Reload(asked)
-	if !s.stopping.Load() {
+	if ctx.Err() == nil {
 		s.notify(daemon.SdNotifyReady)
 	}
 }

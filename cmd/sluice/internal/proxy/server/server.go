@@ -26,7 +26,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -164,19 +163,15 @@ func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) err
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(ctx) }()
-	for {
-		select {
-		case err := <-done:
-			if err != nil {
-				p.say("grace period of %v expired; closing the remaining connections", grace)
-			} else {
-				p.say("all in-flight requests were served")
-			}
-			return nil
-		case s := <-signals:
-			if s != syscall.SIGHUP {
-				return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
-			}
+	select {
+	case err := <-done:
+		if err != nil {
+			p.say("grace period of %v expired; closing the remaining connections", grace)
+		} else {
+			p.say("all in-flight requests were served")
 		}
+		return nil
+	case s := <-signals:
+		return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
 	}
 }
