@@ -173,8 +173,8 @@ func (c *LimitedChannel[T]) takeLocked(keep bool, d *deferredWork[T]) (v T, h ho
 }
 
 // pop takes the oldest item and returns its plain permits to the limiter, if no sender waits for the room and the channel
-// is not closed. It is what most receives need, and takes half the time of takeLocked: BenchmarkChannel in
-// bench/channels.
+// is not closed. It is what most receives need, and takes half the time of takeLocked
+// (BenchmarkChannel in bench).
 func (c *LimitedChannel[T]) pop() (v T, ok bool) {
 	if !c.plain {
 		return v, false

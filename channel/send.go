@@ -86,7 +86,7 @@ func (c *LimitedChannel[T]) sendSlow(ctx context.Context, v T, n int) error {
 	case c.plain && !c.bounded():
 		// There were no permits, or no room. A receiver that is ready to run returns many permits in one go,
 		// whereas a waiter would be woken for each: without the yield, an item takes one and a half times as
-		// long through a channel with 64 senders and 64 receivers (BenchmarkChannel of bench/channels).
+		// long through a channel with 64 senders and 64 receivers (BenchmarkChannel of bench).
 		runtime.Gosched()
 		if ctx.Err() == nil && c.put(v, n) {
 			return nil
@@ -145,7 +145,7 @@ func (c *LimitedChannel[T]) holdOf(n int) hold.Hold {
 
 // put puts an item of n permits if it has to wait for nothing and its permits can be taken under the mutex.
 // The common case, in which no receiver waits for the item, does without deferredWork, and takes half the time:
-// BenchmarkChannel in bench/channels.
+// BenchmarkChannel in bench.
 func (c *LimitedChannel[T]) put(v T, n int) bool {
 	if !c.plain {
 		return false

@@ -94,7 +94,7 @@ func (p *pipe) write(ctx context.Context, b []byte) (n int, err error) {
 
 // tryWrite writes b if it can be written without waiting for permits or room, and without a lease. It reports
 // whether it did. A small Write need not have the turn (mine): if the turn is free under the mutex, no other
-// Write is in progress. Without that, a byte takes 1.2 times as long through a pipe (BenchmarkPipe of bench/pipes).
+// Write is in progress. Without that, a byte takes 1.2 times as long through a pipe (BenchmarkPipe of bench).
 //
 // If b is large and given to a Read that could take more, tryWrite waits until that Read has noticed. If the next
 // Write ran ahead of the Read, its bytes would be copied twice, and the one after that might wait for permits.

@@ -56,7 +56,7 @@ func (p *pipeline) startLocked() {
 }
 
 // run makes calls until there is nothing more to ask. Between two calls it yields twice, so that the next requests of callers
-// that were just answered travel in the next call: BenchmarkTake/callers=64/keys=1 of bench/stores has 31 requests per call
+// that were just answered travel in the next call: BenchmarkTake/callers=64/keys=1 of bench has 31 requests per call
 // without a yield, 42 with one, and 51 with two.
 func (p *pipeline) run() {
 	ended := false

@@ -39,7 +39,7 @@ func (p *pipeline) runScript(ctx context.Context, c *call) ([]int64, error) {
 }
 
 // runHere runs the script on this goroutine, for a store that returns by the deadline. On two CPUs another goroutine would add
-// half of the call's time: 90 µs instead of 62 in BenchmarkTake/callers=1 of bench/stores.
+// half of the call's time: 90 µs instead of 62 in BenchmarkTake/callers=1 of bench.
 func (p *pipeline) runHere(c *call) ([]int64, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.deadline) //nolint:forbidigo // it is for many callers
 	defer cancel()

@@ -96,7 +96,7 @@ func (p *Pool) end(w *worker) {
 
 // endSlow is the part of end that may call user code. It is a function of its own because the stack of a new
 // goroutine has to hold the frames of end and of what it calls: BenchmarkPool/impl=sluice-unqueued in
-// bench/pools takes 1.5 times as long if it has to grow.
+// bench takes 1.5 times as long if it has to grow.
 func (p *Pool) endSlow(w *worker) {
 	defer p.next(w)
 	if w.err != nil && w.group != nil {

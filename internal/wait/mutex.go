@@ -6,8 +6,8 @@ import "sync"
 // and waking a goroutine. A sync.Mutex does not spin while other goroutines are runnable, as they
 // always are where several senders and receivers meet; the lock of a native channel does. Without
 // it, four senders and four receivers take 2.3 times as long as with a native channel, and 64 of
-// each 3.4 times: BenchmarkChannel in bench/channels, on an AMD EPYC. The workers of a pool and the callers
-// that submit to it meet in the same way: BenchmarkPool in bench/pools.
+// each 3.4 times: BenchmarkChannel in bench, on an AMD EPYC. The workers of a pool and the callers
+// that submit to it meet in the same way: BenchmarkPool in bench.
 type Mutex struct{ sync.Mutex }
 
 // Lock locks m.

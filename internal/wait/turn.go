@@ -16,7 +16,7 @@ type Turn struct {
 }
 
 // A swap takes a free turn, and another one leaves it: with a mutex instead, a throttled Write of 32 KiB
-// takes 1.3 times as long (bench/throttled).
+// takes 1.3 times as long (BenchmarkThrottledWrite in bench).
 const (
 	free    = iota
 	taken   // and no call waits

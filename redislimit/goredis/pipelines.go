@@ -28,7 +28,7 @@ type pipeline struct {
 	err      error         // of the pipeline as a whole
 }
 
-// few is how many callers have a connection each. Without pipelines BenchmarkTake/callers=64/keys=1000 of bench/stores takes twice
+// few is how many callers have a connection each. Without pipelines BenchmarkTake/callers=64/keys=1000 of bench takes twice
 // as long, and the server uses half as much CPU time again.
 const few = 8
 

@@ -1,7 +1,4 @@
-// Package stores compares redislimit with redis_rate and throttled, on a redis-server that it starts:
-//
-//	go test ./stores -run '^$' -bench . -count 6
-package stores
+package bench
 
 import (
 	"context"
@@ -107,7 +104,7 @@ var contenders = []contender{
 	}},
 }
 
-// BenchmarkTake is a take that is granted: by one caller, by 64 of one key, and by 64 of 1,000 keys. It also
+// BenchmarkTake compares redislimit with redis_rate and throttled, on a redis-server that it starts: a take that is granted: by one caller, by 64 of one key, and by 64 of 1,000 keys. It also
 // reports the commands per decision, and the server's CPU time.
 func BenchmarkTake(b *testing.B) {
 	for _, callers := range []struct{ callers, keys int }{{1, 1}, {64, 1}, {64, 1000}} {
