@@ -112,6 +112,7 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {limits: [1/s, 2/s queue 1], max-wait: 0}}\n", `f:1:30: "2/s queue 1" has a queue`},
 		{"routes: {'get /x': []}\n", `f:1:10: route "get /x" matches nothing: methods are written in upper case`},
 		{"connections: concurrency 5 queue 9\n", `f:1:14: "concurrency 5 queue 9" has a queue, but connections do not wait`},
+		{"policies: {a: {upload: blocked}}\n", `f:1:24: upload is "blocked", want a limit such as 1MiB/s`},
 		{"policies: {a: {limit: 1/s, key: 'header:host'}}\n", `f:1:33: key is "header:host", whose value can be spelled in many ways; use key: host`},
 		{"policies: {a: {limit: 1/s, key: [ip, 'header:Cookie']}}\n", `use key: cookie:NAME`},
 		{"policies: {a: {limit: 1/s, key: 'header:X.Key'}}\n", `f:1:33: key is header:X.key, but headers with other characters than letters, digits and hyphens are dropped`},

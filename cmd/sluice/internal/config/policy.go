@@ -87,7 +87,7 @@ func (p *Policy) checkKeys(n yamlconf.Node) {
 	switch {
 	case p.has("limit") && p.has("limits"):
 		n.FaultAt(p.At, "%s has limit and limits, want one of them", p.what)
-	case p.read == 0 && p.Upload == nil && p.Download == nil:
+	case p.read == 0 && !p.has("upload") && !p.has("download"):
 		n.FaultAt(p.At, "%s limits nothing, want limit, limits, upload or download", p.what)
 	case p.read == 0:
 		for _, key := range []string{"overrides", "cost", "settle", "shadow", "flow", "weights"} {

@@ -255,8 +255,13 @@ func limits(to *[]Limit) reader {
 
 // transfer reads a limit on bytes, with or without a B: they come evenly.
 func transfer(to **spec.Limit) reader {
-	return func(n yamlconf.Node, _ string) {
-		if l, ok := readLimit(n); ok {
+	return func(n yamlconf.Node, key string) {
+		l, ok := readLimit(n)
+		switch {
+		case !ok:
+		case l.Kind == spec.Blocked:
+			n.Fault("%s is %q, want a limit such as 1MiB/s", key, l)
+		default:
 			l.Bytes = l.Kind != spec.Unlimited
 			*to = &l.Limit
 		}

@@ -272,6 +272,9 @@ func parseRate(flag, text string) (spec.Limit, error) {
 	if err != nil {
 		return l, cli.Usage("%s %q is not a rate such as 10/s%s", flag, text, cli.RateFault(text, err))
 	}
+	if l.Kind == spec.Blocked {
+		return l, cli.Usage("%s %q is not a rate such as 10/s", flag, text)
+	}
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt
 	}

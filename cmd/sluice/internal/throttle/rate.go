@@ -32,7 +32,7 @@ func parseRate(text, burst string) (spec.Limit, error) {
 			return l, cli.Usage("--limit %q is not a rate such as 8MiB/s%s", typed, cli.RateFault(typed, err))
 		}
 	}
-	if l.Kind == spec.Concurrency {
+	if l.Kind == spec.Concurrency || l.Kind == spec.Blocked {
 		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
 	}
 	return l, nil

@@ -145,7 +145,9 @@ func (o *options) read(dash int, args []string) (err error) {
 		return cli.Usage("SPEC %q is not a limit such as 10/m or \"concurrency 1\": %s", args[0], cli.LimitFault(args[0], err))
 	}
 	o.text = o.limit.String()
-	o.limit.Queue = math.MaxInt // waits have no bound
+	if o.limit.Kind != spec.Unlimited && o.limit.Kind != spec.Blocked {
+		o.limit.Queue = math.MaxInt // waits have no bound
+	}
 	return nil
 }
 
@@ -203,7 +205,7 @@ func (o *options) run(ctx context.Context) error {
 	defer w.end()
 	l, err := store.New(o.limit, o.key, redislimit.StoreOptions{Key: o.key, TTL: o.ttl, Prefetch: 1, OnState: w.state})
 	if err != nil {
-		return err
+		return cli.Usage("SPEC %q: %w", o.text, err)
 	}
 	defer func() { _ = l.(io.Closer).Close() }()
 	lease, err := o.acquire(ctx, cancel, &line{store, l, w}, signals)
@@ -229,13 +231,10 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *lin
 	}
 	if o.try {
 		lease := l.limiter.TryAcquire(1)
-		if errors.Is(lease.Err(), core.ErrRejected) && !errors.Is(lease.Err(), redislimit.ErrStore) {
-			return lease, cli.Exit(rejected, o.notNow(lease.Err()))
-		}
 		if errors.Is(lease.Err(), redislimit.ErrStore) {
 			return lease, errors.New(shared.Reason(lease.Err()))
 		}
-		return lease, lease.Err()
+		return lease, o.explain(lease.Err())
 	}
 	type answer struct {
 		lease core.Lease
@@ -257,12 +256,18 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *lin
 	}
 }
 
-// notNow returns the error for --try when no permit is free.
-func (o *options) notNow(err error) error {
-	if r, ok := errors.AsType[*core.RejectedError](err); ok && r.RetryAfter > 0 {
-		return fmt.Errorf("no permit of %s is free now; the next one is in %v", o.key, r.RetryAfter.Round(time.Millisecond))
+// explain returns the error of the command when the limiter has returned err. Without --try, the limiter rejects if a
+// permit would come too late for --max-wait, or never.
+func (o *options) explain(err error) error {
+	if !errors.Is(err, core.ErrRejected) {
+		return err
 	}
-	return fmt.Errorf("no permit of %s is free now", o.key)
+	if r, ok := errors.AsType[*core.RejectedError](err); ok && r.RetryAfter > 0 {
+		err = fmt.Errorf("no permit of %s is free now; the next one is in %v", o.key, r.RetryAfter.Round(time.Millisecond))
+	} else {
+		err = fmt.Errorf("no permit of %s is free now", o.key)
+	}
+	return cli.Exit(rejected, err)
 }
 
 var errMaxWait = errors.New("the wait was too long")
@@ -291,7 +296,7 @@ func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease,
 			if err == nil {
 				l.watch.state(true, nil)
 			}
-			return lease, err
+			return lease, o.explain(err)
 		}
 		l.watch.state(false, err)
 		again := time.NewTimer(retryEvery)
