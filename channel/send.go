@@ -182,8 +182,10 @@ func (c *LimitedChannel[T]) place(v T, n int, h hold.Hold) (err error) {
 		if a == unpaid && rejection == nil {
 			// Once, and before anything is dropped: the limiter counts the rejection and gives its reason.
 			if _, rejection = c.limiter.Try(n); rejection == nil {
-				a = admitted
-				break
+				// Permits have come back since, but there may be no room.
+				c.limiter.Refund(c.holdOf(n))
+				a = c.admitLocked(n, paid)
+				continue
 			}
 			if !errors.Is(rejection, core.ErrRejected) {
 				break

@@ -282,3 +282,27 @@ func TestStressBounded(t *testing.T) {
 		require.Zero(t, c.Len())
 	}
 }
+
+// TestStressCapacity has users outside the channel that take and return the permits which the sends lack.
+func TestStressCapacity(t *testing.T) {
+	l := permits(t, 2)
+	c := open(t, channel.Options[int]{Limiter: l, Capacity: 1, Overflow: channel.DropIncoming})
+	sends(t, c, 1)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				lease := l.TryAcquire(1)
+				lease.Release()
+			}
+		})
+	}
+	for range 300_000 {
+		_ = c.TrySend(2)
+	}
+	stop.Store(true)
+	wg.Wait()
+	require.Equal(t, 1, c.Len())
+	require.Equal(t, 1, l.Available())
+}
