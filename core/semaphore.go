@@ -25,13 +25,14 @@ func (l *ConcurrencyLimiter) Semaphore() *Semaphore { return &Semaphore{limiter:
 //   - [ErrClosed] if the limiter is closed before or during the wait
 //   - an error that matches [ErrPermitsExceedLimit] if n is more than the limit
 func (s *Semaphore) Acquire(ctx context.Context, n int) error {
-	switch {
-	case n == 0:
+	if n == 0 {
 		return nil
-	case s.limiter == nil:
-		return ErrClosed
 	}
-	err := s.limiter.Take(ctx, n)
+	limiter := s.limiter
+	if limiter == nil { // the zero value
+		limiter = new(plain)
+	}
+	err := limiter.Take(ctx, n)
 	if err == nil {
 		s.held.Add(int64(n))
 	}

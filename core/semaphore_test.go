@@ -43,6 +43,8 @@ func TestSemaphore(t *testing.T) {
 		require.Equal(t, core.ErrClosed, <-failed)
 		a.Release(3)
 		require.Equal(t, core.ErrClosed, new(core.Semaphore).Acquire(t.Context(), 1))
+		require.Equal(t, core.ErrNegativePermits, new(core.Semaphore).Acquire(t.Context(), -1))
+		require.Equal(t, context.Canceled, new(core.Semaphore).Acquire(done, 1))
 		require.False(t, new(core.Semaphore).TryAcquire(1))
 		require.Equal(t, core.ErrClosed, new(core.ConcurrencyLimiter).Semaphore().Acquire(t.Context(), 1))
 		require.False(t, new(core.ConcurrencyLimiter).Semaphore().TryAcquire(1))
