@@ -122,15 +122,15 @@ func (d *Duration) Set(text string) error {
 	return err
 }
 
-// NotEmpty returns an error if one of the flags has an empty value. Otherwise a shell variable that is not set would mean that there
-// is no limit.
-func NotEmpty(flags *pflag.FlagSet, names ...string) error {
-	for _, name := range names {
-		if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
-			return Usage("--%s is empty", name)
+// NotEmpty returns an error if a flag has an empty value. Otherwise a shell variable that is not set would mean, for example, that
+// there is no limit. Only the name that throttle shows may be empty.
+func NotEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" && f.Name != "name" {
+			err = Usage("--%s is empty", f.Name)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // Listen listens on the address of a flag, or of a key of a config file. If it is not an address, the error names the flag.

@@ -72,6 +72,7 @@ of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 			}
 			return nil
 		},
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return cli.NotEmpty(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
 			if printVersion {
 				return writeVersion(c)

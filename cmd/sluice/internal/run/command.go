@@ -76,9 +76,6 @@ them. If their output is blocked, a third Ctrl-C discards it. Ctrl-Z stops all j
 The exit status is the number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(c.Flags(), "rate", "rate-per-key", "key", "halt", "joblog", "delimiter", "colsep", "header"); err != nil {
-				return err
-			}
 			o, err := f.options(args)
 			if err != nil {
 				return err

@@ -65,10 +65,7 @@ func New() *cobra.Command {
 		Example: examples,
 		Args:    cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			switch err := cli.NotEmpty(c.Flags(), "listen", "admin", "redis"); {
-			case err != nil:
-				return err
-			case len(o.files) == 0 || slices.Contains(o.files, ""):
+			if len(o.files) == 0 || slices.Contains(o.files, "") {
 				return cli.Usage("--config is required")
 			}
 			for _, name := range o.files {

@@ -55,9 +55,6 @@ On a terminal, throttle shows its progress and prints a summary at the end; -b, 
 prints the summary.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(c.Flags(), "limit", "burst", "schedule", "size"); err != nil {
-				return err
-			}
 			o, err := f.options(args)
 			if err != nil {
 				return err
