@@ -9,13 +9,9 @@ import (
 
 // inspect wants a lease to be well-formed, whatever was asked.
 func (s *subject) inspect(l core.Lease) {
-	about := s.rule
-	defer func() { s.about(about) }()
+	defer s.about(s.rule)
 	s.about("metadata is well-formed")
 	s.metadataInOrder(l)
-	s.about("errors agree with their leases")
-	s.errorMatches(l)
-	s.about("the window is the same on every lease")
 	switch d, ok := core.Window.From(l); {
 	case !ok:
 	case s.Refill == 0:
@@ -25,6 +21,8 @@ func (s *subject) inspect(l core.Lease) {
 	case d != s.window:
 		s.errorf("Window of %v: %v, and of another lease %v, want the same", l, d, s.window)
 	}
+	s.about(ruleErrors)
+	s.errorMatches(l)
 	s.about("retry after is set only where time helps")
 	if d, ok := core.RetryAfter.From(l); ok && (!errors.Is(l.Err(), core.ErrRejected) || s.Refill == 0 || s.Manual) {
 		s.errorf("RetryAfter of %v: %v, want none", l, d)

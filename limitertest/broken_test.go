@@ -144,30 +144,30 @@ var brokenLimiters = []broken{
 		}
 		return m.Limiter.TryAcquire(n)
 	})},
-	{"a zero-permit request ignores the queue", "refuses probes while a request waits", slots, tries(slots, func(m *mutant, n int) core.Lease {
+	{"a zero-permit request takes nothing", "refuses probes while a request waits", slots, tries(slots, func(m *mutant, n int) core.Lease {
 		if n == 0 && m.Statistics().Queued > 0 {
 			return core.Reject()
 		}
 		return m.Limiter.TryAcquire(n)
 	})},
-	{"a zero-permit request waits outside the queue limit", "rejects probes that would wait", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+	{"a zero-permit request takes nothing", "rejects probes that would wait", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		if n == 0 && m.Available() == 0 {
 			l := m.TryAcquire(0)
 			return l, l.Err()
 		}
 		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"zero-permit requests are served after the queue", "serves them before", slots, faulty(ledgerFaults{probesFirst: true})},
+	{"the queue is served in order", "serves them before", slots, faulty(ledgerFaults{probesFirst: true})},
 
-	{"without a queue nobody waits", "waits", noQueue, plain(1, core.OldestFirst)},
+	{"the queue counts permits", "waits", noQueue, plain(1, core.OldestFirst)},
 	{"the queue counts permits", "has room for one more", slots, plain(queue+1, core.OldestFirst)},
 	{"the queue counts permits", "has room for one less", slots, plain(queue-1, core.OldestFirst)},
 	{"the queue counts permits", "evicts for one more than it has", newestSlots, plain(queue+1, core.NewestFirst)},
-	{"a full queue rejects the newcomer", "evicts the oldest", slots, plain(queue, core.NewestFirst)},
-	{"a full queue evicts the oldest", "rejects the newcomer", newestSlots, plain(queue, core.OldestFirst)},
-	{"more than the queue limit evicts nobody", "has a queue that it would fit into", shortQueue, plain(4, core.NewestFirst)},
-	{"nobody overtakes", "serves a newcomer that fits", slots, plain(queue, core.NewestFirst)},
-	{"a newcomer that fits goes first", "makes it wait", newestSlots, plain(queue, core.OldestFirst)},
+	{"the queue counts permits", "evicts the oldest", slots, plain(queue, core.NewestFirst)},
+	{"the queue counts permits", "rejects the newcomer", newestSlots, plain(queue, core.OldestFirst)},
+	{"the queue counts permits", "has a queue that it would fit into", shortQueue, plain(4, core.NewestFirst)},
+	{"the queue is served in order", "serves a newcomer that fits", slots, plain(queue, core.NewestFirst)},
+	{"the queue is served in order", "makes it wait", newestSlots, plain(queue, core.OldestFirst)},
 	{"the queue is served in order", "serves the newest first", slots, plain(queue, core.NewestFirst)},
 	{"the queue is served in order", "serves the oldest first", newestSlots, plain(queue, core.OldestFirst)},
 	{"the queue is served in order", "serves the newest first", tokens, func() core.Limiter { return bucket(queue, core.NewestFirst, false) }},
@@ -186,7 +186,7 @@ var brokenLimiters = []broken{
 		f.Priority = 0
 		return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
 	})},
-	{"serving stops at the first that does not fit", "serves whoever fits", slots, faulty(ledgerFaults{greedy: true})},
+	{"the queue is served in order", "serves whoever fits", slots, faulty(ledgerFaults{greedy: true})},
 
 	{"a done context ends the wait", "wraps its error", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		l, err := m.Limiter.Acquire(ctx, n)
@@ -204,9 +204,9 @@ var brokenLimiters = []broken{
 		defer cancel()
 		return m.Limiter.Acquire(ctx, n)
 	})},
-	{"cancelling makes room in the queue", "counts a caller that is gone", slots, faulty(ledgerFaults{keepsRoom: true})},
-	{"cancelling serves a waiter that now fits", "serves at the next release", slots, faulty(ledgerFaults{forgets: true})},
-	{"a cancelled waiter keeps nothing", "grants to a caller that is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
+	{"a canceled waiter keeps nothing", "counts a caller that is gone", slots, faulty(ledgerFaults{keepsRoom: true})},
+	{"a canceled waiter keeps nothing", "serves at the next release", slots, faulty(ledgerFaults{forgets: true})},
+	{"a canceled waiter keeps nothing", "grants to a caller that is gone", slots, faulty(ledgerFaults{keepsPermits: true})},
 	{"either the grant or the cancellation wins", "loses the permits", slots, faulty(ledgerFaults{losesGrants: true})},
 
 	{"retry after is exact", "is a nanosecond late", tokens, retryAfterOff(tokens, 1)},
@@ -248,7 +248,7 @@ var brokenLimiters = []broken{
 		}
 		return l
 	})},
-	{"a hopeless deadline is rejected at once", "sleeps for nothing", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+	{"a hopeless deadline is rejected immediately", "sleeps for nothing", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		if ctx.Err() != nil {
 			return m.Limiter.Acquire(ctx, n)
 		}
@@ -314,7 +314,7 @@ var brokenLimiters = []broken{
 	{"available is what can be taken", "gives back one more", uncounted, mutated(slots, func(m *mutant) {
 		var held []core.Lease
 		m.try = func(n int) core.Lease {
-			if n < 2 {
+			if n < 2 || n > limit {
 				return m.Limiter.TryAcquire(n)
 			}
 			for range n {
@@ -350,7 +350,7 @@ var brokenLimiters = []broken{
 			return l
 		}
 	})},
-	{"a release gives a rate limiter nothing back", "does", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
+	{"a lease is released once", "does", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
 		l := m.Limiter.TryAcquire(n)
 		if !l.Acquired() {
 			return l
@@ -372,7 +372,7 @@ var brokenLimiters = []broken{
 		}
 		m.refund = func(core.Lease) { m.Limiter.(core.Refunder).Refund(latest) }
 	})},
-	{"a refund serves a waiter", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
+	{"a refund undoes the grant", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
 		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
 	})},
 	{"a reservation takes what is there", "takes nothing", tokens, mutated(tokens, func(m *mutant) {
@@ -385,8 +385,8 @@ var brokenLimiters = []broken{
 			return l.With(core.Delay.With(d + 1))
 		}
 	})},
-	{"nobody overtakes a reservation", "keeps no place", tokens, noPlace(tokens)},
-	{"nobody overtakes a reservation", "overtakes those who wait", tokens, mutated(tokens, func(m *mutant) {
+	{"no caller overtakes a reservation", "keeps no place", tokens, noPlace(tokens)},
+	{"no caller overtakes a reservation", "overtakes those who wait", tokens, mutated(tokens, func(m *mutant) {
 		m.reserve = func(n int) core.Lease {
 			if m.Statistics().Queued > 0 {
 				return core.Grant(n, nil, core.Delay.With(time.Second))
@@ -434,10 +434,10 @@ var brokenLimiters = []broken{
 	})},
 	{"metadata is well-formed", "has a limit that is none", slots, tries(slots, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.PermitLimit.With(0)) })},
 	{"metadata is well-formed", "has a window of no length", tokens, tries(tokens, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(0)) })},
-	{"the window is the same on every lease", "is not", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
+	{"metadata is well-formed", "is not", tokens, tries(tokens, func(m *mutant, n int) core.Lease {
 		return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute + time.Duration(max(n, 0))))
 	})},
-	{"the window is the same on every lease", "has one where time does not help", slots, tries(slots, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute)) })},
+	{"metadata is well-formed", "has one where time does not help", slots, tries(slots, func(m *mutant, n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute)) })},
 	{"reason phrases are those of core", "has one word for all", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		l, err := m.Limiter.Acquire(ctx, n)
 		if errors.Is(err, core.ErrRejected) {
@@ -511,8 +511,8 @@ var brokenLimiters = []broken{
 	{"an update keeps what is taken", "takes the number for that of what is free", updated(slots, func(m *mutant, n int) error {
 		return update(m.Limiter, n+limit-m.Available())
 	}), plainMutant},
-	{"an update serves a waiter that now fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
-	{"an update refuses a waiter that no longer fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
+	{"an update keeps what is taken", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
+	{"an update keeps what is taken", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
 	{"a bad update changes nothing", "takes it for the least", updated(slots, func(m *mutant, n int) error {
 		return update(m.Limiter, max(n, 1))
 	}), plainMutant},
@@ -523,7 +523,7 @@ var brokenLimiters = []broken{
 		}
 		return nil
 	}), plainMutant},
-	{"a clock that goes back delays nobody", "waits for it to catch up", roaming, func() core.Limiter { return newQuota(time.Minute, 0) }},
+	{"a clock that goes back delays no request", "waits for it to catch up", roaming, func() core.Limiter { return newQuota(time.Minute, 0) }},
 
 	{"close refuses from then on", "does nothing", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
 	{"close refuses from then on", "is angry the second time", slots, mutated(slots, func(m *mutant) {
@@ -536,7 +536,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.(*core.ConcurrencyLimiter).Close()
 		}
 	})},
-	{"close ends every wait", "lets them wait", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
+	{"close refuses from then on", "lets them wait", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
 }
 
 // updated returns the claims with an Update.
@@ -577,7 +577,7 @@ func faultyRefund() core.Limiter {
 	m := &mutant{Limiter: concurrency(queue, core.OldestFirst)}
 	others := make(chan core.Lease, math.MaxInt8)
 	m.try = func(n int) core.Lease {
-		if n <= 0 {
+		if n <= 0 || n > limit {
 			return m.Limiter.TryAcquire(n)
 		}
 		for range n {

@@ -140,25 +140,31 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// facts is everything that the rules need to know: the Config, and the interfaces that a new limiter
-// implements.
+// facts is everything that the rules need to know: the Config, the interfaces that a new limiter
+// implements, and the results of the plays.
 type facts struct {
 	Config
 	offers Interfaces // but for those in Lacks
 	cores  bool       // the limiters of package core decide
+	played []ruleError
+	met    map[string]bool // rules that the plays were about
 }
 
-// facts returns the config with the optional interfaces of a limiter that New returns.
+// facts makes a limiter, and runs the plays if that works.
 func (c Config) facts(t *testing.T) (*facts, []ruleError) {
 	t.Helper()
-	f := &facts{Config: c}
+	f := &facts{Config: c, met: map[string]bool{}}
 	f.Manual = c.Manual && c.Refill > 0
 	f.Holds = c.Holds || c.Refill == 0
 	r := rule{name: "config", check: func(s *subject) {
 		f.offers = interfacesOf(s.l) &^ f.Lacks
 		f.cores = !slices.ContainsFunc(backdoor.Core[core.Lease]().Roots(s.l), func(root any) bool { return !isCores(root) })
 	}}
-	return f, r.errors(t, f)
+	errs := r.errors(t, f)
+	if len(errs) == 0 {
+		f.play(t)
+	}
+	return f, errs
 }
 
 // isCores reports whether a limiter is one of package core's.

@@ -30,9 +30,9 @@ func Judge(t *testing.T, c Config, name string) (v Verdict) {
 	if i < 0 {
 		t.Fatalf("no rule %q", name)
 	}
-	e, errs := c.examine(t)
+	f, errs := c.facts(t)
 	if len(errs) == 0 {
-		v.Skipped, errs = e.judge(t, rules[i])
+		v.Skipped, errs = f.judge(t, rules[i])
 	}
 	for _, err := range errs {
 		v.Faults = append(v.Faults, err)

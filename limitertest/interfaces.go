@@ -73,13 +73,3 @@ func interfacesOf(l core.Limiter) (all Interfaces) {
 	}
 	return all
 }
-
-// missing returns the reason why a rule about the interfaces does not apply, or "" if the limiter has them all.
-func (n Interfaces) missing(f *facts) string {
-	for _, i := range optional {
-		if n&i.Interfaces&^f.offers != 0 {
-			return "the limiter is no " + i.name
-		}
-	}
-	return ""
-}

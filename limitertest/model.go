@@ -65,40 +65,19 @@ func (m *model) fits(n int) bool {
 	return !m.closed && max(n, 1) <= m.available() && (n == 0 || m.newest || m.queued() == 0)
 }
 
-// admission returns the rule that decides about a new request for n permits.
-func (m *model) admission(n int) string {
+// rule returns the rule by which a new request for n permits is decided.
+func (m *model) rule(n int) string {
 	switch {
 	case m.closed:
-		return "close refuses from then on"
-	case n == 0 && m.queued() > 0 && m.available() > 0:
-		return "a zero-permit request ignores the queue"
+		return ruleClose
 	case n == 0:
-		return "a zero-permit request takes nothing"
-	case n <= m.available() && m.queued() > 0 && m.newest:
-		return "a newcomer that fits goes first"
+		return ruleZero
 	case n <= m.available() && m.queued() > 0:
-		return "nobody overtakes"
+		return ruleOrder
+	case n <= m.available():
+		return ruleAvailable
 	}
-	return "available is what can be taken"
-}
-
-// queueing returns the rule that decides about a request for n permits that is not granted without waiting.
-func (m *model) queueing(n int) string {
-	switch {
-	case m.closed:
-		return "close refuses from then on"
-	case n == 0:
-		return "a zero-permit request waits outside the queue limit"
-	case m.room == 0:
-		return "without a queue nobody waits"
-	case m.queued() <= m.room-n:
-		return "the queue counts permits"
-	case !m.newest:
-		return "a full queue rejects the newcomer"
-	case n > m.room:
-		return "more than the queue limit evicts nobody"
-	}
-	return "a full queue evicts the oldest"
+	return ruleQueue
 }
 
 // acquire decides about a request; it may evict others.
@@ -126,16 +105,16 @@ func (m *model) grant(c *call) {
 	m.take(c.n)
 }
 
-// take takes n permits; it returns them if n is negative.
+// take takes n permits; it returns them if n is negative. What is taken does not overflow.
 func (m *model) take(n int) {
 	if m.limit == math.MaxInt {
 		return
 	}
 	if m.holds {
-		m.held += n
+		m.held = more(m.held, n)
 	}
 	if m.timed {
-		m.spent += n
+		m.spent = more(m.spent, n)
 	}
 }
 
@@ -176,19 +155,19 @@ func (m *model) serve() {
 	}
 }
 
-// serving serves, and returns the rule by which it does; rule if no request waits.
-func (m *model) serving(rule string) string {
+// serves serves, and returns the rule of that; rule if no request waits.
+func (m *model) serves(rule string) string {
 	if len(m.waiting) == 0 {
 		return rule
 	}
-	zeros := slices.ContainsFunc(m.waiting, func(c *call) bool { return c.n == 0 })
 	m.serve()
-	fits := slices.ContainsFunc(m.waiting, func(c *call) bool { return c.n <= m.available() })
-	switch {
-	case zeros:
-		return "zero-permit requests are served after the queue"
-	case fits:
-		return "serving stops at the first that does not fit"
+	return ruleOrder
+}
+
+// more returns n+by, or math.MaxInt where that is too much.
+func more(n, by int) int {
+	if by > 0 && n > math.MaxInt-by {
+		return math.MaxInt
 	}
-	return "the queue is served in order"
+	return n + by
 }

@@ -3,6 +3,7 @@ package limitertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -44,27 +45,24 @@ const (
 	maxCalls = 20 // that wait in a play, except where a step fills the queue
 )
 
-// playAll returns the errors of all plays, and the rules that the plays were about.
-func (f *facts) playAll(t *testing.T) (errs []ruleError, met map[string]bool) {
+// play runs all plays, and remembers their errors and the rules that they were about.
+func (f *facts) play(t *testing.T) {
 	t.Helper()
-	met = map[string]bool{}
 	n := plays
 	if f.Lag > 0 || f.RealTime {
 		n /= 3 // each call asks a server
 	}
 	for seed := range uint64(n) {
 		r := rule{name: "a play", check: func(s *subject) {
-			s.met = met
 			p := &play{subject: s, m: newModel(f), random: rand.New(rand.NewPCG(seed, 0))}
 			p.run()
 		}}
-		errs = append(errs, r.errors(t, f)...)
+		f.played = append(f.played, r.errors(t, f)...)
 	}
-	return errs, met
 }
 
 func (p *play) run() {
-	p.about("available is what can be taken")
+	p.about(ruleAvailable)
 	p.compare()
 	if !p.unlimited() && p.random.IntN(2) > 0 { // most rules are about a limiter with little left
 		p.try(p.Limit - p.random.IntN(min(3, p.Limit)))
@@ -90,29 +88,28 @@ func (p *play) step() {
 		p.acquire(p.permits())
 	case k < 43:
 		p.fillQueue()
-	case k < 55:
-		p.release()
+	case k < 48:
+		p.invalid()
 	case k < 60:
-		p.cancel(false)
+		p.release()
 	case k < 65:
+		p.cancel(false)
+	case k < 69:
 		p.cancel(true)
-	case k < 72:
-		p.refund()
-	case k < 84:
+	case k < 75:
+		p.refund(p.pick())
+	case k < 86:
 		p.settle()
-	case k < 88:
-		p.update()
 	case k < 90:
+		p.update()
+	case k < 92:
 		p.reset()
-	case k < 93:
+	case k < 94:
 		p.turnGate()
 	default:
 		p.later()
 	}
 }
-
-// skips reports whether the rule that the next call is about is not checked.
-func (p *play) skips() bool { return slices.Contains(p.Skip, p.rule) }
 
 // permits returns a number of permits at which the limiter's decision may change.
 func (p *play) permits() int {
@@ -122,8 +119,12 @@ func (p *play) permits() int {
 }
 
 func (p *play) try(n int) {
-	p.about(p.m.admission(n))
-	l, fits := p.l.TryAcquire(n), p.m.fits(n)
+	rule, fits := p.m.rule(n), p.m.fits(n)
+	if rule == ruleQueue {
+		rule = ruleAvailable // a try does not wait
+	}
+	p.about(rule)
+	l := p.l.TryAcquire(n)
 	p.inspect(l)
 	switch err := l.Err(); {
 	case p.m.closed:
@@ -138,7 +139,7 @@ func (p *play) try(n int) {
 		p.m.take(n)
 		p.hold(&holding{Lease: l, at: time.Now(), resets: p.resets})
 	case !errors.Is(err, core.ErrRejected):
-		p.about("errors agree with their leases")
+		p.about(ruleErrors)
 		p.fatalf("TryAcquire(%d) %s: %v, want an error that is core.ErrRejected", n, &p.m, err)
 	default:
 		p.m.rejected++
@@ -152,20 +153,12 @@ func (p *play) acquire(n int) {
 	if len(p.m.waiting) >= maxCalls {
 		return
 	}
-	fits := p.m.fits(n)
-	if fits {
-		p.about(p.m.admission(n))
-	} else {
-		p.about(p.m.queueing(n))
-	}
-	if p.RealTime {
-		if !fits && !p.m.closed && (n == 0 || p.m.queued() <= p.m.room-n || p.m.newest) {
-			return
-		}
+	p.about(p.m.rule(n))
+	if !p.RealTime {
+		p.decide(p.start(n, 0))
+	} else if p.m.fits(n) || p.m.closed || n > 0 && !p.m.newest && p.m.queued() > p.m.room-n {
 		p.decide(p.acquiresNow(p.ctx, n, p.m.String()))
-		return
 	}
-	p.decide(p.start(n, 0))
 }
 
 // decide wants a call to end or wait as the model predicts.
@@ -180,9 +173,51 @@ func (p *play) fillQueue() {
 	if p.RealTime || p.m.closed || p.unbounded() || p.m.available() > 0 {
 		return
 	}
+	p.about(ruleQueue)
 	for free := p.m.room - p.m.queued(); free > 0; free = p.m.room - p.m.queued() {
-		p.about("the queue counts permits")
 		p.decide(p.start(min(free, p.m.limit), 0))
+	}
+}
+
+// invalid makes a request that fails, whatever is available, without being counted: for negative permits first, then
+// for a context that is done, then for more than the limit.
+func (p *play) invalid() {
+	n := []int{-1, math.MinInt, 0, 1, p.m.limit, more(p.m.limit, 1), math.MaxInt}[p.random.IntN(7)]
+	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
+	done := p.random.IntN(2) == 0
+	if done {
+		ctx, cancel = p.done(), func() {}
+	}
+	defer cancel()
+	when := p.m.String()
+	p.about("checks come in order")
+	switch {
+	case n < 0:
+		if l := p.l.TryAcquire(n); l.Acquired() || !errors.Is(l.Err(), core.ErrNegativePermits) {
+			p.errorf("TryAcquire(%d): acquired %v, %v, want core.ErrNegativePermits", n, l.Acquired(), l.Err())
+		}
+		p.acquiresNow(ctx, n, when).wantError(core.ErrNegativePermits, when)
+	case done:
+		p.acquiresNow(ctx, n, "with a context that is done, "+when).wantError(ctx.Err(), "with a context that is done, "+when)
+	case n > p.m.limit && !p.m.closed:
+		p.about("more than the limit is refused for good")
+		p.exceeds(p.l.TryAcquire(n).Err(), n, fmt.Sprintf("TryAcquire(%d) %s", n, when))
+		c := p.acquiresNow(ctx, n, when)
+		p.exceeds(c.err, n, fmt.Sprintf("Acquire(%d) %s", n, when))
+		p.matches(c.lease, c.err, "Acquire of more than the limit")
+	}
+	p.compare()
+}
+
+// exceeds wants the error to be core.ErrPermitsExceedLimit; and if it has numbers, that
+// they are right. The limit may be that of one of a chain's.
+func (p *play) exceeds(err error, n int, what string) {
+	if !errors.Is(err, core.ErrPermitsExceedLimit) || errors.Is(err, core.ErrRejected) {
+		p.errorf("%s: %v, want core.ErrPermitsExceedLimit, and not core.ErrRejected, because no other time will do", what, err)
+	}
+	var e *core.ExceedsLimitError
+	if errors.As(err, &e) && (e.Permits != n || e.Limit < p.m.limit || e.Limit >= n) {
+		p.errorf("%s: the error says %d permits of %d, want %d of %d", what, e.Permits, e.Limit, n, p.m.limit)
 	}
 }
 
@@ -203,48 +238,34 @@ func (p *play) pick() *holding {
 	return p.holdings[min(i, len(p.holdings)-1)]
 }
 
+// owing returns the rule of a call that changes what is taken, or that of debts if there has been one.
+func (p *play) owing(rule string) string {
+	if p.owed {
+		return ruleDebt
+	}
+	return rule
+}
+
+// stale reports whether the lease was granted before a reset.
+func (p *play) stale(h *holding) bool { return !p.m.holds && h.resets != p.resets }
+
 // release releases a lease, or one that has been released before, and a copy of it.
 func (p *play) release() {
 	h := p.pick()
-	switch {
-	case h == nil, p.m.holds && p.m.timed && !p.m.closed:
+	if h == nil || p.m.holds && p.m.timed && !p.m.closed {
 		return // of a chain, which has two accounts, later releases all
-	case !p.m.holds:
-		p.about("a release gives a rate limiter nothing back")
-	case h.spent:
-		p.about("a spent lease gives nothing back")
-	case h.released:
-		p.about("a lease is released once")
-	default:
-		p.releases(h)
-		return
+	}
+	rule := ruleRelease
+	if p.m.holds && !h.spent && !h.released {
+		p.m.held -= h.Permits()
+		rule = p.owing(p.m.serves(rule))
 	}
 	h.released = true
+	p.about(rule)
 	h.With(copied.With(1)).Release()
 	h.Release()
-	p.compare()
-}
-
-// releases gives a lease back whose permits are held.
-func (p *play) releases(h *holding) {
-	h.released = true
-	p.m.held -= h.Permits()
-	p.about(p.adding(p.m.serving("a lease is released once")))
 	h.Release()
-	h.Release()
-	h.With(copied.With(1)).Release()
 	p.compare()
-}
-
-// adding returns the rule, unless there has been a debt.
-func (p *play) adding(rule string) string {
-	switch {
-	case p.owed && len(p.m.waiting) > 0:
-		return "a debt is paid before a waiter is served"
-	case p.owed:
-		return "settling adds up"
-	}
-	return rule
 }
 
 // cancel ends the context of one waiter, or of several, before all permits are released.
@@ -252,7 +273,6 @@ func (p *play) cancel(several bool) {
 	if len(p.m.waiting) == 0 {
 		return
 	}
-	rule, queued := "a cancelled waiter keeps nothing", p.m.queued()
 	gone := slices.Clone(p.m.waiting)
 	if several = several && p.m.available() == 0; several { // otherwise the first to go may serve the next
 		gone = slices.DeleteFunc(gone, func(c *call) bool { return c.n == 0 })
@@ -262,21 +282,14 @@ func (p *play) cancel(several bool) {
 	for _, c := range gone {
 		p.m.leave(c)
 		c.expect(context.Canceled)
-		if !several && p.m.queued() < queued {
-			rule = "cancelling makes room in the queue"
-		}
 	}
 	h := p.pick()
 	if several = several && !p.m.timed && h != nil && !h.released && !h.spent; several {
 		h.released = true
 		p.m.held -= h.Permits()
 	}
-	was := len(p.m.waiting)
 	p.m.serve()
-	if len(p.m.waiting) < was && !several {
-		rule = "cancelling serves a waiter that now fits"
-	}
-	p.about(rule)
+	p.about(ruleCancel)
 	for _, c := range gone {
 		c.cancel()
 	}
@@ -286,28 +299,39 @@ func (p *play) cancel(several bool) {
 	p.compare()
 }
 
+// changes has the model settle a lease for n permits. It reports whether the model can predict that.
+func (p *play) changes(h *holding, n int) bool {
+	by, holds := n-h.Permits(), p.m.holds
+	fresh := holds || h.at.Equal(time.Now()) && !p.RealTime
+	stale := p.stale(h)
+	switch {
+	case holds && p.m.timed && h.released:
+		return false
+	case !holds && (h.spent || h.released):
+		return false // each counts
+	case !fresh && (p.Manual || p.owed || h.at.Add(p.Refill).After(time.Now())):
+		return false // a part may come back
+	case by > 0 && (stale || !fresh):
+		return false // a part is as a new one
+	case by < 0 && (stale || !fresh), h.spent, h.released:
+		by = 0
+	}
+	p.m.take(by)
+	p.owed = p.owed || p.m.inDebt()
+	p.m.serve()
+	return true
+}
+
 // refund refunds a lease.
-func (p *play) refund() {
-	h := p.pick()
-	if h == nil || !p.is(Refunder) || p.unlimited() || p.m.closed || p.uncertain(h) {
+func (p *play) refund(h *holding) {
+	if h == nil || !p.is(Refunder) || p.unlimited() || p.m.closed || !p.changes(h, 0) {
 		return
 	}
-	n, rule := p.back(h, h.Permits(), "a refund undoes the grant")
-	switch {
-	case h.resets != p.resets:
-	case h.spent:
-		rule = "a spent lease gives nothing back"
-	case h.released && p.m.holds:
-		rule = "a refund after the release gives nothing back twice"
-	case !p.fresh(h):
-		rule = "a late refund gives nothing back twice"
-	case len(p.m.waiting) > 0 && n > 0:
-		rule = "a refund serves a waiter"
-	}
 	h.spent, h.released = true, true
-	p.about(p.adding(rule))
-	p.m.take(-n)
-	p.m.serve()
+	p.about(p.owing(ruleRefund))
+	if p.stale(h) {
+		p.about(ruleReset)
+	}
 	r := p.l.(core.Refunder)
 	r.Refund(h.Lease)
 	if p.m.holds {
@@ -319,97 +343,95 @@ func (p *play) refund() {
 	p.compare()
 }
 
-// fresh reports whether the lease was granted at this instant.
-func (p *play) fresh(h *holding) bool { return p.m.holds || h.at.Equal(time.Now()) && !p.RealTime }
-
-// uncertain reports whether the model cannot predict how many permits come back of a lease that holds nothing: of an older
-// one a part may come back, and each refund of one counts.
-func (p *play) uncertain(h *holding) bool {
-	return !p.m.holds && (h.spent || h.released || !p.fresh(h) && (p.Manual || p.owed || h.at.Add(p.Refill).After(time.Now())))
-}
-
-// back returns how many of n permits of the lease come back if they are not used, and the rule.
-func (p *play) back(h *holding, n int, rule string) (int, string) {
-	switch {
-	case h.resets != p.resets && !p.m.holds:
-		return 0, "a reset makes a rate limiter as new"
-	case h.spent, h.released && p.m.holds, !p.fresh(h):
-		return 0, rule
-	}
-	return n, rule
-}
-
-// settle settles a lease for another number of permits.
+// settle settles a lease for another number of permits, or one that cannot be settled.
 func (p *play) settle() {
-	if h := p.pick(); h != nil {
-		n := []int{0, 1, h.Permits() - 1, h.Permits(), h.Permits() + 1, more(p.m.limit, 2), -1}
+	h := p.pick()
+	switch {
+	case !p.is(Settler):
+	case p.random.IntN(5) == 0:
+		p.settleOther()
+	case h != nil:
+		n := []int{0, 1, h.Permits() - 1, h.Permits(), h.Permits() + 1, more(p.m.limit, 2), -1, math.MaxInt}
 		p.settleTo(h, n[p.random.IntN(len(n))])
 	}
 }
 
+// settleOther settles what is not a live grant of this limiter, and wants it back as it is.
+func (p *play) settleOther() {
+	n := []int{-1, 0, 1, more(p.m.limit, 2)}[p.random.IntN(4)]
+	released := false
+	foreign := core.Grant(2, func() { released = true })
+	p.about("only a live grant can be settled")
+	p.comesBack(core.Lease{}, n, "the zero lease")
+	p.comesBack(p.l.TryAcquire(-1), n, "a refusal of negative permits")
+	p.comesBack(foreign, n, "a lease that another limiter made")
+	foreign.Release()
+	if !released {
+		p.errorf("a lease that another limiter made does not release any more, after it was settled here")
+	}
+	if !p.m.fits(1) && !p.m.closed {
+		p.m.rejected++
+		p.comesBack(p.l.TryAcquire(1), n, "a rejection")
+	}
+	other := p.New()
+	defer p.leave(other)
+	theirs := other.TryAcquire(1)
+	left := other.Available()
+	p.comesBack(theirs, n, "a lease of another limiter of the same make")
+	if got := other.Available(); got != left {
+		p.errorf("Available() of another limiter whose lease was settled here: %d, want %d", got, left)
+	}
+	theirs.Release()
+	p.compare()
+}
+
 func (p *play) settleTo(h *holding, n int) {
-	if !p.is(Settler) || p.uncertain(h) || p.m.holds && p.m.timed && h.released {
+	if !p.is(Settler) {
 		return
 	}
-	if h.spent || h.released && p.m.holds {
-		p.about("a spent lease gives nothing back")
-		p.comesBack(h.Lease, n, "a spent lease")
+	dead, wanted, huge := h.spent || h.released && p.m.holds, max(n, 0), n == math.MaxInt
+	if huge && p.unlimited() || !p.changes(h, wanted) {
+		return
+	}
+	p.about(p.owing(ruleSettle))
+	if dead {
+		p.comesBack(h.Lease, n, "a lease that was settled, refunded or released")
 		p.compare()
 		return
 	}
-	by, wanted := max(n, 0)-h.Permits(), max(n, 0)
-	rule := "settling for more takes at once"
-	if by < 0 {
-		var back int
-		back, rule = p.back(h, -by, "settling for less gives back the difference")
-		if back == 0 && by < 0 && h.resets == p.resets {
-			rule = "a late settlement gives nothing back twice"
-		}
-		by = -back
-	}
-	if by > math.MaxInt-p.m.taken() || by > 0 && !p.m.holds && (h.resets != p.resets || !p.fresh(h)) {
-		return // of an older lease that is settled for more, a part is as a new one
-	}
-	debt := p.m.inDebt()
-	p.m.take(by)
-	if p.m.inDebt() {
-		p.owed = true
-	}
-	waited := len(p.m.waiting)
-	p.m.serve()
-	switch {
-	case debt && waited > 0:
-		rule = "a debt is paid before a waiter is served"
-	case p.m.closed:
-		rule = "a lease can be settled after close"
-	case by < 0 && waited > len(p.m.waiting):
-		rule = "settling for less serves a waiter"
-	case by < 0:
-		rule = p.adding(rule)
-	}
-	p.about("a settled lease replaces the first")
-	if p.m.closed {
-		p.about(rule)
-	}
 	settled := p.settles(h.With(copied.With(7)), n)
-	p.wantPermits(settled, wanted, "Settle")
 	if wanted == h.Permits() {
 		h.Lease = settled // which may be the lease itself
 	} else {
 		h.spent = true
 		p.hold(&holding{Lease: settled, at: h.at, resets: h.resets, released: h.released})
 	}
-	p.about(rule)
-	p.compareWaiters()
-	p.compareCounts("settling counts in no statistic")
-	if !p.m.inDebt() {
-		return
+	p.compare()
+	if p.m.inDebt() {
+		p.inDebt(p.holdings[len(p.holdings)-1], huge)
 	}
-	switch p.random.IntN(3) { // rare calls about debts
-	case 0:
-		p.settleTo(p.holdings[len(p.holdings)-1], wanted-1)
-	case 1:
+}
+
+// inDebt makes calls that are rare with a debt, of which the latest lease is a part.
+func (p *play) inDebt(h *holding, huge bool) {
+	switch k := p.random.IntN(4); {
+	case huge: // what comes back of it is not certain
+		if other := p.pick(); other != h && !other.spent && !other.released && p.changes(other, math.MaxInt) {
+			p.settles(other.Lease, math.MaxInt)
+		}
+		p.compare()
+		p.try(1)
+		p.settles(h.Lease, 1)
+		if got := p.l.Available(); got < 0 || got >= p.m.limit {
+			p.errorf("Available() after a lease was settled for math.MaxInt, then for 1: %d, want less than %d", got, p.m.limit)
+		}
+		p.over = true
+	case k == 0:
+		p.settleTo(h, h.Permits()-1)
+	case k == 1:
 		p.reset()
+	case k == 2:
+		p.update()
 	}
 }
 
@@ -420,51 +442,43 @@ func (p *play) update() {
 	}
 	limit := []int{-1, 0, p.m.limit + 1, p.m.limit + 3, p.m.limit - 1, 1, p.Limit}[p.random.IntN(7)]
 	if limit < 1 || p.m.closed {
-		p.about("a bad update changes nothing")
-		if p.skips() {
-			return
-		}
-		switch err := p.Update(p.l, limit); {
-		case err == nil:
-			p.fatalf("Update to a limit of %d (closed: %v): nil, want an error", limit, p.m.closed)
-		case limit > 0 && !errors.Is(err, core.ErrClosed):
-			p.fatalf("Update after Close: %v, want core.ErrClosed", err)
-		}
-		p.compare()
+		p.badUpdate(limit)
 		return
 	}
 	if p.RealTime || p.m.timed && len(p.m.waiting) > 0 {
 		return
 	}
-	rule, waited, debt := "an update keeps what is taken", len(p.m.waiting), p.m.inDebt()
 	was := p.m.limit
 	p.m.limit = limit
 	for _, c := range slices.Clone(p.m.waiting) {
 		if c.n > limit {
 			p.m.leave(c)
 			c.expect(core.ErrPermitsExceedLimit)
-			rule = "an update refuses a waiter that no longer fits"
 		}
 	}
-	if left := len(p.m.waiting); !p.m.timed {
-		p.m.serve()
-		if len(p.m.waiting) < left {
-			rule = "an update serves a waiter that now fits"
-		}
-	}
-	if debt {
-		rule = "an update keeps a debt"
-	}
-	p.about(rule)
+	p.m.serve()
+	p.about(p.owing(ruleUpdate))
 	p.updates(limit)
-	if p.m.timed && waited == 0 { // a bucket keeps the tokens that it has, a window counts what is taken
-		taken := p.m.spent
-		if kept := max(taken+limit-was, 0); p.l.Available() == max(limit-max(kept, p.m.held), 0) {
+	if p.m.timed { // a bucket keeps the tokens that it has, a window counts what is taken
+		kept := max(p.m.spent+limit-was, 0)
+		if p.l.Available() == max(limit-max(kept, p.m.held), 0) {
 			p.m.spent = kept
 		}
-		p.compare()
 		p.over = true // which of the two it is may not show
+	}
+	p.compare()
+}
+
+func (p *play) badUpdate(limit int) {
+	p.about("a bad update changes nothing")
+	if slices.Contains(p.Skip, p.rule) {
 		return
+	}
+	switch err := p.Update(p.l, limit); {
+	case err == nil:
+		p.fatalf("Update to a limit of %d (closed: %v): nil, want an error", limit, p.m.closed)
+	case limit > 0 && !errors.Is(err, core.ErrClosed):
+		p.fatalf("Update after Close: %v, want core.ErrClosed", err)
 	}
 	p.compare()
 }
@@ -474,18 +488,14 @@ func (p *play) reset() {
 	if !p.is(Resetter) || !p.m.timed || p.m.closed || p.m.holds && len(p.m.waiting) > 0 {
 		return
 	}
-	rule, waited := "a reset makes a rate limiter as new", len(p.m.waiting)
 	p.m.spent, p.owed = 0, false
 	p.resets++
 	p.m.serve()
-	if len(p.m.waiting) < waited {
-		rule = "a reset serves a waiter"
-	}
-	p.about(rule)
+	p.about(ruleReset)
 	p.l.(core.Resetter).Reset()
-	p.compareWaiters()
-	p.compareCounts(rule)
+	p.compare()
 	p.over = p.m.holds // of what was granted before, the slot comes back, and the rate does not
+	p.late()
 }
 
 // turnGate opens or shuts the limiter.
@@ -494,7 +504,7 @@ func (p *play) turnGate() {
 		return
 	}
 	p.m.shut = !p.m.shut
-	p.about(p.m.serving("available is what can be taken"))
+	p.about(p.m.serves(ruleAvailable))
 	p.gate(!p.m.shut)
 	p.compare()
 }
@@ -504,14 +514,12 @@ func (p *play) close() {
 	if !p.is(Closer) {
 		return
 	}
-	rule := "close refuses from then on"
 	for _, c := range p.m.waiting {
 		c.expect(core.ErrClosed)
-		rule = "close ends every wait"
 	}
 	p.m.waiting = nil
 	p.m.closed = true
-	p.about(rule)
+	p.about(ruleClose)
 	p.closes()
 	p.compare()
 	p.closes()
@@ -522,7 +530,7 @@ func (p *play) later() {
 	switch {
 	case p.RealTime || p.m.closed || p.unlimited():
 	case !p.m.timed:
-		p.about("available is what can be taken")
+		p.about(ruleAvailable)
 		p.pass(time.Second)
 		p.compare()
 	case p.m.holds || p.random.IntN(2) == 0:
@@ -530,7 +538,7 @@ func (p *play) later() {
 	default:
 		p.about("a waiter is served on time")
 		if len(p.m.waiting) > 1 {
-			p.about("the queue is served in order")
+			p.about(ruleOrder)
 		}
 		p.pass(time.Duration(p.random.Int64N(int64(p.Refill))))
 		p.catchUp()
@@ -548,28 +556,34 @@ func (p *play) everythingBack() {
 	}
 	full := len(p.m.waiting) == 0 && !p.m.inDebt()
 	if p.m.holds {
-		p.releaseAll()
+		for _, h := range p.holdings {
+			h.Release()
+			h.released = true
+		}
+		p.m.held = 0
 	}
 	p.refill()
 	p.catchUp()
 	if full && p.m.available() < p.m.limit {
 		p.fatalf("Available() a Refill after the latest grant: %d, want %d", p.m.available(), p.m.limit)
 	}
-	switch { // of leases whose permits have come back
-	case p.over:
-	case p.random.IntN(2) == 0:
-		p.settle()
-	default:
-		p.refund()
-	}
+	p.late()
 }
 
-func (p *play) releaseAll() {
-	for _, h := range p.holdings {
-		h.Release()
-		h.released = true
+// late settles or refunds a lease whose permits have come back, when others have been taken.
+func (p *play) late() {
+	h := p.pick()
+	if h == nil || p.over {
+		return
 	}
-	p.m.held = 0
+	if p.random.IntN(4) > 0 {
+		p.try(p.m.available())
+	}
+	if p.random.IntN(2) == 0 {
+		p.settleTo(h, p.random.IntN(2))
+	} else {
+		p.refund(h)
+	}
 }
 
 // catchUp reads from the limiter which waiters time has served, and how many permits are available.
@@ -609,14 +623,9 @@ func (p *play) served() {
 	}
 }
 
-// compare wants the limiter and the model to agree.
+// compare wants the limiter and the model to agree about which requests wait, how many permits are available, and
+// what the statistics count.
 func (p *play) compare() {
-	p.compareWaiters()
-	p.compareCounts("statistics add up")
-}
-
-// compareWaiters wants them to agree about which requests wait, and how many permits are available.
-func (p *play) compareWaiters() {
 	p.synchronize()
 	p.live = slices.DeleteFunc(p.live, func(c *call) bool {
 		waits := slices.Contains(p.m.waiting, c)
@@ -627,20 +636,15 @@ func (p *play) compareWaiters() {
 		p.fatalf("Available(): %d, want %d", got, want)
 	}
 	p.queues(p.m.queued(), "after that")
-}
-
-// compareCounts wants the statistics to count the grants and the rejections.
-func (p *play) compareCounts(rule string) {
 	st, ok := p.counts()
 	if !ok {
 		return
 	}
-	about := p.rule
-	p.about(rule)
+	defer p.about(p.rule)
+	p.about(ruleCounts)
 	if st.Granted != p.m.granted || st.Rejected != p.m.rejected || st.Limit != p.m.limit {
 		p.fatalf("Statistics(): %v, want %d granted and %d rejected, and a limit of %d", st, p.m.granted, p.m.rejected, p.m.limit)
 	}
-	p.about(about)
 }
 
 // agree wants a call to wait, or to have ended as the model predicts.
@@ -650,9 +654,6 @@ func (p *play) agree(c *call, waits bool) {
 		c.mustWait(p.m.String())
 		return
 	case c.waits():
-		if p.m.room > 0 && errors.Is(c.want, core.ErrRejected) && !slices.ContainsFunc(p.live, func(c *call) bool { return !c.waits() }) {
-			p.about("the queue counts permits") // none was rejected
-		}
 		p.fatalf("Acquire(%d) waits, want it to end (%v)", c.n, c.want)
 	case c.want == nil:
 		if c.err != nil {
@@ -672,13 +673,12 @@ func (p *play) agree(c *call, waits bool) {
 // wantReason wants core's reason phrases from a limiter that uses one for a failed TryAcquire. Another
 // limiter has phrases of its own, as a view that core.WithReason made.
 func (p *play) wantReason(c *call) {
-	about := p.rule
+	defer p.about(p.rule)
 	p.about("reason phrases are those of core")
 	got, ok := core.ReasonPhrase.From(c.lease)
 	if ok && p.phrase == "permits exhausted" && c.reason != "" && got != c.reason && (!p.m.holds || !p.m.timed) {
 		p.fatalf("ReasonPhrase of an Acquire: %q, want %q", got, c.reason)
 	}
-	p.about(about)
 }
 
 func (p *play) wantPermits(l core.Lease, n int, what string) {

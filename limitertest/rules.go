@@ -1,94 +1,146 @@
 package limitertest
 
+import "github.com/sluice-go/sluice/core"
+
+// The rules that the plays are about.
+const (
+	ruleZero      = "a zero-permit request takes nothing"
+	ruleQueue     = "the queue counts permits"
+	ruleOrder     = "the queue is served in order"
+	ruleCancel    = "a canceled waiter keeps nothing"
+	ruleRelease   = "a lease is released once"
+	ruleRefund    = "a refund undoes the grant"
+	ruleSettle    = "a settled lease replaces the first"
+	ruleDebt      = "a debt is paid before a waiter is served"
+	ruleReset     = "a reset restores all permits"
+	ruleErrors    = "errors agree with their leases"
+	ruleCounts    = "statistics add up"
+	ruleAvailable = "available is what can be taken"
+	ruleUpdate    = "an update keeps what is taken"
+	ruleClose     = "close refuses from then on"
+)
+
 // rules are all rules, in the order in which they are reported. The plays notice a limiter that
 // breaks a rule without a check.
 var rules = []rule{
-	{"checks come in order", 0, 0, checksInOrder},
-	{"more than the limit is refused for good", finite, 0, moreThanLimit},
-	{name: "a zero-permit request takes nothing"},
-	{name: "a zero-permit request ignores the queue"},
-	{name: "a zero-permit request waits outside the queue limit"},
-	{name: "zero-permit requests are served after the queue"},
+	{name: "checks come in order"},
+	{name: "more than the limit is refused for good"},
+	{name: ruleAvailable},
+	{name: ruleZero},
 
-	{name: "without a queue nobody waits"},
-	{name: "the queue counts permits"},
-	{name: "a full queue rejects the newcomer"},
-	{name: "a full queue evicts the oldest"},
-	{name: "more than the queue limit evicts nobody"},
-	{name: "nobody overtakes"},
-	{name: "a newcomer that fits goes first"},
-	{name: "the queue is served in order"},
-	{"the order is the one that the limiter reports", queued, 0, orderIsSaid},
-	{"flows get their shares", bubble | finite | queued | fair, 0, flowsGetShares},
-	{"a higher priority is served first", bubble | finite | queued | fair, 0, prioritiesComeFirst},
-	{name: "serving stops at the first that does not fit"},
+	{name: ruleQueue},
+	{name: ruleOrder},
+	{"the order is the one that the limiter reports", needs{queued}, orderIsSaid},
+	{"flows get their shares", needs{bubble, finite, fair}, flowsGetShares},
+	{"a higher priority is served first", needs{bubble, finite, fair}, prioritiesComeFirst},
+	{"a done context ends the wait", needs{bubble, drains, queued}, contextEndsWait},
+	{name: ruleCancel},
+	{"either the grant or the cancellation wins", needs{bubble, finite, queued, held}, grantOrCancel},
 
-	{"a done context ends the wait", bubble | drains | queued, 0, cancelEndsWait},
-	{name: "cancelling makes room in the queue"},
-	{name: "cancelling serves a waiter that now fits"},
-	{name: "a cancelled waiter keeps nothing"},
-	{"either the grant or the cancellation wins", bubble | finite | queued | held, 0, grantOrCancel},
-
-	{"retry after is exact", bubble | finite | automatic, 0, retryAfterExact},
-	{"retry after counts the queue ahead", bubble | finite | automatic | queued, 0, retryAfterQueue},
+	{"retry after is exact", needs{bubble, finite, automatic}, retryAfterExact},
+	{"retry after counts the queue ahead", needs{bubble, finite, automatic, queued}, retryAfterQueue},
+	{"retry after counts the debt", needs{bubble, finite, automatic, has(Settler)}, retryAfterDebt},
 	{name: "retry after is set only where time helps"},
-	{"a hopeless deadline is rejected at once", bubble | finite | automatic | queued, 0, hopelessDeadline},
-	{"a waiter is served on time", bubble | finite | automatic | queued, 0, servedOnTime},
-	{"automatic replenishment", bubble | finite | automatic, 0, automaticReplenishment},
-	{"manual replenishment", bubble | finite | manual, 0, manualReplenishment},
-	{"idle time earns no credit", bubble | finite, 0, idleEarnsNothing},
-	{"idle is when every permit is available", 0, Idler, idleFor},
+	{"a hopeless deadline is rejected immediately", needs{bubble, finite, automatic, queued}, hopelessDeadline},
+	{"a waiter is served on time", needs{bubble, finite, automatic, queued}, servedOnTime},
+	{"automatic replenishment", needs{bubble, finite, automatic}, automaticReplenishment},
+	{"manual replenishment", needs{bubble, finite, manual}, manualReplenishment},
+	{"idle time earns no credit", needs{bubble, finite}, idleEarnsNothing},
+	{"idle is when every permit is available", needs{has(Idler)}, idleFor},
 
-	{name: "a lease is released once"},
-	{name: "a release gives a rate limiter nothing back"},
-	{name: "a refund undoes the grant"},
-	{name: "a refund after the release gives nothing back twice"},
-	{name: "a late refund gives nothing back twice"},
-	{name: "a refund serves a waiter"},
-	{name: "a settled lease replaces the first"},
-	{name: "settling for less gives back the difference"},
-	{name: "a late settlement gives nothing back twice"},
-	{name: "settling for less serves a waiter"},
-	{name: "settling for more takes at once"},
-	{name: "settling adds up"},
-	{name: "a debt is paid before a waiter is served"},
-	{"retry after counts the debt", bubble | finite | automatic, Settler, retryAfterDebt},
-	{"a debt does not overflow", finite, Settler, debtIsBounded},
-	{name: "settling counts in no statistic"},
-	{name: "a spent lease gives nothing back"},
-	{"a lease is settled once", finite | held, Settler, settledOnce},
-	{"only a live grant can be settled", finite, Settler, settleOfOthers},
-	{name: "a lease can be settled after close"},
-	{"an update keeps a debt", bubble | finite | updates, Settler, updateKeepsDebt},
-	{name: "a reset makes a rate limiter as new"},
-	{name: "a reset serves a waiter"},
+	{name: ruleRelease},
+	{name: ruleRefund},
+	{name: ruleSettle},
+	{"a lease is settled once", needs{finite, held, has(Settler)}, settledOnce},
+	{name: "only a live grant can be settled"},
+	{name: ruleDebt},
+	{"an update keeps a debt", needs{bubble, finite, automatic, updates, has(Settler)}, updateKeepsDebt},
+	{name: ruleReset},
 
-	{"a reservation takes what is there", finite | unheld, Reserver, reservesNow},
-	{"the delay of a reservation is exact", bubble | finite | automatic | unheld, Reserver, delayIsExact},
-	{"nobody overtakes a reservation", bubble | finite | pair | automatic | oldest | beyond | unheld, Reserver, reservationsWaitInLine},
-	{"reservations fill the queue", bubble | finite | timed | bounded | oldest | unheld, Reserver, reservationsFillTheQueue},
-	{"a reservation is refunded once", bubble | finite | automatic | oldest | beyond | unheld, Refunder | Reserver, reservationsAreRefunded},
+	{"a reservation takes what is there", needs{finite, unheld, has(Reserver)}, reservesNow},
+	{"the delay of a reservation is exact", needs{bubble, finite, automatic, unheld, has(Reserver)}, delayIsExact},
+	{"no caller overtakes a reservation", needs{bubble, finite, pair, automatic, oldest, beyond, unheld, has(Reserver)}, reservationsWaitInLine},
+	{"reservations fill the queue", needs{bubble, finite, timed, bounded, oldest, unheld, has(Reserver)}, reservationsFillTheQueue},
+	{"a reservation is refunded once", needs{bubble, finite, automatic, oldest, beyond, unheld, has(Refunder | Reserver)}, reservationsAreRefunded},
 
-	{"a switch takes its waiters out", bubble | drains | queued, 0, switchTakesOut},
-	{"a switch keeps its waiters in order", bubble | finite | pair | queued | oldest | beyond | cores, 0, switchKeepsOrder},
+	{"a switch takes its waiters out", needs{bubble, drains, queued}, switchTakesOut},
+	{"a switch keeps its waiters in order", needs{bubble, finite, pair, queued, oldest, beyond, cores}, switchKeepsOrder},
 
 	{name: "metadata is well-formed"},
-	{name: "the window is the same on every lease"},
 	{name: "reason phrases are those of core"},
-	{name: "errors agree with their leases"},
-	{name: "statistics add up"},
-	{"counts only grow", bubble | finite, Reporter, countsOnlyGrow},
-	{name: "available is what can be taken"},
-	{"concurrent callers get no more than there is", finite, 0, manyAtOnce},
-	{"no more is held than the limit", finite | held, 0, neverMoreHeld},
-	{"a release synchronizes before the grant it unblocks", finite | held | long, 0, releaseComesBefore},
+	{name: ruleErrors},
+	{name: ruleCounts},
+	{"counts only grow", needs{bubble, finite, has(Reporter)}, countsOnlyGrow},
+	{"concurrent callers get no more than there is", needs{finite}, manyAtOnce},
+	{"no more is held than the limit", needs{finite, held}, neverMoreHeld},
+	{"a release synchronizes before the grant it unblocks", needs{finite, held, long}, releaseComesBefore},
 
-	{name: "an update keeps what is taken"},
-	{name: "an update serves a waiter that now fits"},
-	{name: "an update refuses a waiter that no longer fits"},
+	{name: ruleUpdate},
 	{name: "a bad update changes nothing"},
-	{"a clock that goes back delays nobody", bubble | finite | roams, 0, clockGoesBack},
+	{roaming, needs{bubble, finite, roams}, clockGoesBack},
 
-	{name: "close refuses from then on"},
-	{name: "close ends every wait"},
+	{name: ruleClose},
+}
+
+// roaming is the rule whose first limiter is made outside the bubble.
+const roaming = "a clock that goes back delays no request"
+
+// needs are the conditions under which a rule applies: each returns "", or why the rule does not apply.
+type needs []func(*facts) string
+
+// unmet returns the first reason why a rule does not apply, "" if it does.
+func (n needs) unmet(f *facts) string {
+	for _, need := range n {
+		if why := need(f); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// need returns a condition, and why a rule does not apply without it.
+func need(otherwise string, met func(f *facts) bool) func(*facts) string {
+	return func(f *facts) string {
+		if met(f) {
+			return ""
+		}
+		return otherwise
+	}
+}
+
+var (
+	bubble    = need("needs a bubble, and the limiter can't live in one", func(f *facts) bool { return !f.RealTime })
+	finite    = need("the limiter is unlimited", func(f *facts) bool { return !f.unlimited() })
+	drains    = need("the limiter is unlimited", func(f *facts) bool { return !f.unlimited() || f.Gate != nil })
+	pair      = need("needs a limit of 2 at least", func(f *facts) bool { return f.Limit >= 2 })
+	queued    = need("the limiter has no queue", func(f *facts) bool { return f.QueueLimit > 0 })
+	bounded   = need("the queue is too long to be filled", func(f *facts) bool { return f.QueueLimit > 0 && !f.unbounded() })
+	long      = need("needs a queue of the limit at least", func(f *facts) bool { return f.QueueLimit >= f.Limit })
+	beyond    = need("needs a queue above the limit", func(f *facts) bool { return f.QueueLimit > f.Limit })
+	oldest    = need("the limiter serves the newest first", func(f *facts) bool { return f.QueueOrder != core.NewestFirst })
+	timed     = need("permits do not come back with time", func(f *facts) bool { return f.Refill > 0 })
+	automatic = need("permits do not come back by themselves", func(f *facts) bool { return f.Refill > 0 && !f.Manual })
+	manual    = need("the limiter is not replenished by hand", func(f *facts) bool { return f.Manual })
+	unheld    = need("leases hold permits", func(f *facts) bool { return !f.Holds })
+	updates   = need("there is no Config.Update", func(f *facts) bool { return f.Update != nil })
+	cores     = need("the limiter is not one of package core, nor a view of one", func(f *facts) bool { return f.cores })
+	roams     = need("Config.Roams is not set", func(f *facts) bool { return f.Roams })
+	held      = need("leases hold nothing, or what they hold comes back in real time", func(f *facts) bool {
+		return f.Holds && (!f.RealTime || f.Refill == 0)
+	})
+	fair = need("the order is not fair-share, or the queue is too short to tell", func(f *facts) bool {
+		return f.QueueOrder == core.FairShare && f.QueueLimit/f.piece() >= 2
+	})
+)
+
+// has returns the condition that the limiter has the optional interfaces.
+func has(all Interfaces) func(*facts) string {
+	return func(f *facts) string {
+		for _, i := range optional {
+			if all&i.Interfaces&^f.offers != 0 {
+				return "the limiter is no " + i.name
+			}
+		}
+		return ""
+	}
 }

@@ -23,17 +23,17 @@ func Run(t *testing.T, c Config) {
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
 	}
-	var e *examination
+	var f *facts
 	if !t.Run("config", func(t *testing.T) {
 		var errs []ruleError
-		e, errs = c.examine(t)
+		f, errs = c.facts(t)
 		report(t, errs)
 	}) {
 		return
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
-			skipped, errs := e.judge(t, r)
+			skipped, errs := f.judge(t, r)
 			if skipped != "" {
 				t.Skip(skipped)
 			}
@@ -52,51 +52,29 @@ func report(t *testing.T, errs []ruleError) {
 // rule is one property that every limiter must have. The plays notice a limiter that breaks it,
 // or check does, or both do.
 type rule struct {
-	name       string
-	needs      need // of check
-	interfaces Interfaces
-	check      func(*subject)
-}
-
-// examination is the result of the plays.
-type examination struct {
-	*facts
-	played []ruleError
-	met    map[string]bool // rules that the plays were about
-}
-
-// examine makes a limiter and runs the plays.
-func (c Config) examine(t *testing.T) (*examination, []ruleError) {
-	t.Helper()
-	f, errs := c.facts(t)
-	if len(errs) > 0 {
-		return nil, errs
-	}
-	played, met := f.playAll(t)
-	return &examination{f, played, met}, nil
+	name  string
+	needs needs // of check
+	check func(*subject)
 }
 
 // judge returns why the rule does not apply, or how the limiters break it.
-func (e *examination) judge(t *testing.T, r rule) (skipped string, errs []ruleError) {
+func (f *facts) judge(t *testing.T, r rule) (skipped string, errs []ruleError) {
 	t.Helper()
-	if slices.Contains(e.Skip, r.name) {
+	if slices.Contains(f.Skip, r.name) {
 		return "Config.Skip", nil
 	}
-	for _, err := range e.played {
+	for _, err := range f.played {
 		if err.rule == r.name {
 			errs = append(errs, err)
 		}
 	}
 	why := "the limiter is never in such a state"
 	if r.check != nil {
-		if why = r.needs.unmet(e.facts); why == "" {
-			why = r.interfaces.missing(e.facts)
-		}
-		if why == "" {
-			return "", append(errs, r.errors(t, e.facts)...)
+		if why = r.needs.unmet(f); why == "" {
+			return "", append(errs, r.errors(t, f)...)
 		}
 	}
-	if !e.met[r.name] {
+	if !f.met[r.name] {
 		return why, nil
 	}
 	return "", errs
@@ -109,7 +87,7 @@ func (r rule) errors(t *testing.T, f *facts) (errs []ruleError) {
 	if f.RealTime {
 		return s.examine(t.Context(), r.check)
 	}
-	if r.needs&roams != 0 {
+	if r.name == roaming {
 		s.facts = f.roaming()
 	}
 	defer func() {

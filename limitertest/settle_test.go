@@ -56,8 +56,8 @@ func TestLedgersConform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.claim.New = ledgers(c.back, ledgerFaults{})
 			c.claim.Skip = slices.Concat(c.claim.Skip, []string{
-				"a hopeless deadline is rejected at once", // a ledger lets all requests wait
-				"counts only grow",                        // and takes back the count of a grant that came too late
+				"a hopeless deadline is rejected immediately", // a ledger lets all requests wait
+				"counts only grow",                            // and takes back the count of a grant that came too late
 			})
 			limitertest.Run(t, c.claim)
 		})
@@ -74,28 +74,28 @@ func TestALedgerInRealTimeConforms(t *testing.T) {
 var brokenSettlers = []broken{
 	{"a settled lease replaces the first", "returns the first", ledgerOfSlots, ledgers(byRelease, ledgerFaults{keepsNumber: true})},
 	{"a settled lease replaces the first", "loses its metadata", ledgerOfSlots, ledgers(byRelease, ledgerFaults{losesMetadata: true})},
-	{"settling for less gives back the difference", "gives back nothing", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesNothing: true})},
-	{"a late settlement gives nothing back twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesLate: true})},
-	{"a late refund gives nothing back twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, ledgerFaults{givesLate: true})},
-	{"a refund after the release gives nothing back twice", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
-	{"settling for less serves a waiter", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{wakesNoWaiter: true})},
-	{"settling for more takes at once", "waits until there is more", ledgerOfTokens, ledgers(byTokens, ledgerFaults{waitsForMore: true})},
-	{"settling for more takes at once", "takes nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesNothing: true})},
-	{"settling adds up", "forgives what is not there", ledgerOfSlots, ledgers(byRelease, ledgerFaults{forgivesDebt: true})},
-	{"settling adds up", "forgives what is not there", ledgerOfWindows, ledgers(byWindow, ledgerFaults{forgivesDebt: true})},
+	{"a settled lease replaces the first", "gives back nothing", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesNothing: true})},
+	{"a settled lease replaces the first", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesLate: true})},
+	{"a refund undoes the grant", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, ledgerFaults{givesLate: true})},
+	{"a refund undoes the grant", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
+	{"a settled lease replaces the first", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{wakesNoWaiter: true})},
+	{"a settled lease replaces the first", "waits until there is more", ledgerOfTokens, ledgers(byTokens, ledgerFaults{waitsForMore: true})},
+	{"a settled lease replaces the first", "takes nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesNothing: true})},
+	{"a debt is paid before a waiter is served", "forgives what is not there", ledgerOfSlots, ledgers(byRelease, ledgerFaults{forgivesDebt: true})},
+	{"a debt is paid before a waiter is served", "forgives what is not there", ledgerOfWindows, ledgers(byWindow, ledgerFaults{forgivesDebt: true})},
 	{"a debt is paid before a waiter is served", "serves a waiter", ledgerOfSlots, ledgers(byRelease, ledgerFaults{servesInDebt: true})},
 	{"retry after counts the debt", "counts from empty", ledgerOfTokens, ledgers(byTokens, ledgerFaults{concealsDebt: true})},
-	{"settling adds up", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, ledgerFaults{forgivesDebt: true})},
-	{"a debt does not overflow", "wraps around", ledgerOfSlots, ledgers(byRelease, ledgerFaults{overflows: true})},
-	{"settling counts in no statistic", "counts as a grant", ledgerOfSlots, ledgers(byRelease, ledgerFaults{counts: true})},
-	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
+	{"a debt is paid before a waiter is served", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, ledgerFaults{forgivesDebt: true})},
+	{"a debt is paid before a waiter is served", "wraps around", ledgerOfSlots, ledgers(byRelease, ledgerFaults{overflows: true})},
+	{"statistics add up", "counts as a grant", ledgerOfSlots, ledgers(byRelease, ledgerFaults{counts: true})},
+	{"a settled lease replaces the first", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
 	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, ledgerFaults{looksFirst: true})},
 	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesOthers: true})},
-	{"a lease can be settled after close", "does nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{endsWithClose: true})},
-	{"an update keeps a debt", "forgets it", ledgerOfSlots, ledgers(byRelease, ledgerFaults{updatePaysDebt: true})},
+	{"a settled lease replaces the first", "does nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{endsWithClose: true})},
+	{"a debt is paid before a waiter is served", "forgets it in an update", ledgerOfSlots, ledgers(byRelease, ledgerFaults{updatePaysDebt: true})},
 	{"an update keeps a debt", "forgets it", ledgerOfTokens, ledgers(byTokens, ledgerFaults{updatePaysDebt: true})},
-	{"a reset makes a rate limiter as new", "leaves the debt", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetKeepsDebt: true})},
-	{"a reset makes a rate limiter as new", "clears the counts", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetForgetsAll: true})},
-	{"a reset makes a rate limiter as new", "remembers old leases", ledgerOfWindows, ledgers(byWindow, ledgerFaults{resetKeepsOld: true})},
-	{"a reset serves a waiter", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetWakesNone: true})},
+	{"a reset restores all permits", "leaves the debt", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetKeepsDebt: true})},
+	{"statistics add up", "clears the counts in a reset", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetForgetsAll: true})},
+	{"a reset restores all permits", "remembers old leases", ledgerOfWindows, ledgers(byWindow, ledgerFaults{resetKeepsOld: true})},
+	{"a reset restores all permits", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{resetWakesNone: true})},
 }

@@ -28,8 +28,7 @@ type subject struct {
 	calls  []*call       // started, perhaps ended
 	window time.Duration // of the leases, once one has reported it
 
-	rule string          // what the next calls are about; written under mu
-	met  map[string]bool // the rules that there were calls about
+	rule string // what the next calls are about; written under mu
 
 	passes atomic.Int64 // odd: time passes on purpose
 
@@ -48,9 +47,7 @@ func (s *subject) about(rule string) {
 	s.mu.Lock()
 	s.rule = rule
 	s.mu.Unlock()
-	if s.met != nil {
-		s.met[rule] = true
-	}
+	s.met[rule] = true
 }
 
 // errorf notes that the rule is broken, and how.
