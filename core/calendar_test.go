@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -191,97 +189,4 @@ func TestACalendarOfAnotherBubble(t *testing.T) {
 		l.Refund(lease)
 		available(t, l, 1)
 	})
-}
-
-// Windows of a day in UTC are those of 24 hours that are anchored at midnight, whatever operations follow.
-func TestADayIs24Hours(t *testing.T) {
-	for seed := range uint64(testkit.Rounds(200)) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			order := core.QueueOrder(r.IntN(3))
-			options := func(calendar bool, limit, queue int) core.FixedWindowOptions {
-				o := core.FixedWindowOptions{PermitLimit: limit, QueueLimit: queue, QueueOrder: order, Calendar: core.Daily(nil)}
-				if !calendar {
-					o.Calendar, o.Window, o.Anchor = core.Calendar{}, day, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-				}
-				return o
-			}
-			time.Sleep(time.Duration(r.Int64N(int64(3 * day))))
-			two := [2]*core.FixedWindow{fixed(t, options(true, 5, 12)), fixed(t, options(false, 5, 12))}
-			var leases [2][]core.Lease
-			var waits [2][]*acquire
-			for range 60 {
-				op, n, sleep := r.IntN(10), r.IntN(6), time.Duration(r.Int64N(int64(2*day)))
-				timeout, limit, queue := time.Duration(r.Int64N(int64(4*day))), 3+r.IntN(4), 5+r.IntN(8)
-				pick := r.IntN(1 << 20)
-				for i, l := range two {
-					switch op {
-					case 0, 1, 2:
-						leases[i] = append(leases[i], l.TryAcquire(n))
-					case 3, 4:
-						waits[i] = append(waits[i], acquires(t, l, n))
-					case 5:
-						waits[i] = append(waits[i], acquiresWithin(t, l, n, timeout))
-					case 6:
-						if len(waits[i]) > 0 {
-							waits[i][pick%len(waits[i])].cancel()
-						}
-					case 7:
-						if len(leases[i]) > 0 {
-							k := pick % len(leases[i])
-							leases[i][k] = l.Settle(leases[i][k], n)
-						}
-					case 8:
-						if pick%4 == 0 {
-							l.Reset()
-						} else {
-							require.NoError(t, l.Update(options(i == 0, limit, queue)))
-						}
-					}
-				}
-				if op == 9 {
-					if pick%3 == 0 {
-						sleep = time.Until(time.Now().Truncate(day).Add(day)) // a boundary
-					}
-					time.Sleep(sleep)
-				}
-				synctest.Wait()
-				same(t, two, leases, waits)
-			}
-			for _, l := range two {
-				require.NoError(t, l.Close())
-			}
-			synctest.Wait()
-		})
-	}
-}
-
-// same compares everything that two limiters and their leases say.
-func same(t *testing.T, two [2]*core.FixedWindow, leases [2][]core.Lease, waits [2][]*acquire) {
-	t.Helper()
-	says := func(l core.Lease) (said []any) {
-		said = append(said, l.Permits(), l.Acquired())
-		for name, value := range l.Metadata() {
-			said = append(said, name, value)
-		}
-		return said
-	}
-	require.Equal(t, two[1].Statistics(), two[0].Statistics())
-	a, idle := two[0].IdleFor()
-	b, idle2 := two[1].IdleFor()
-	require.Equal(t, idle, idle2)
-	require.Equal(t, b, a)
-	require.Equal(t, two[1].ReplenishmentPeriod(), two[0].ReplenishmentPeriod())
-	for k := range leases[0] {
-		require.Equal(t, says(leases[1][k]), says(leases[0][k]))
-	}
-	for k, w := range waits[0] {
-		v := waits[1][k]
-		require.Equal(t, v.done.Load(), w.done.Load())
-		if w.done.Load() {
-			require.Equal(t, v.err, w.err)
-			require.Equal(t, v.at, w.at)
-			require.Equal(t, says(v.lease), says(w.lease))
-		}
-	}
 }

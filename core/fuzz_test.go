@@ -104,7 +104,10 @@ func play(t *testing.T, b build, input []byte) {
 	synctest.Test(t, func(t *testing.T) {
 		c := configOf(input)
 		r := b(t, c)
-		r.t, r.even, r.unit, r.grain = t, c.even, c.unit, c.grain
+		r.t, r.even, r.grain = t, c.even, c.grain
+		if r.unit == 0 {
+			r.unit = c.unit
+		}
 		r.operations(input[configBytes:])
 	})
 }
@@ -124,11 +127,13 @@ func FuzzConcurrencyLimiter(f *testing.F) { fuzz(f, concurrencyRig) }
 func FuzzTokenBucket(f *testing.F)        { fuzz(f, bucketRig) }
 func FuzzFixedWindow(f *testing.F)        { fuzz(f, fixedRig) }
 func FuzzSlidingWindow(f *testing.F)      { fuzz(f, slidingRig) }
+func FuzzCalendar(f *testing.F)           { fuzz(f, calendarRig) }
 
 // TestRandomStories is a short walk of the fuzz targets, the same each time.
 func TestRandomStories(t *testing.T) {
 	for name, b := range map[string]build{
 		"concurrency": concurrencyRig, "bucket": bucketRig, "fixed": fixedRig, "sliding": slidingRig,
+		"calendar": calendarRig,
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
@@ -203,6 +208,28 @@ func fixedRig(t *testing.T, c config) *rig {
 		require.NoError(t, l.Update(o))
 		r.moveTo(grid, o.ManualReplenishment)
 		r.model.update(limit, queueLimit, order, o.ManualReplenishment)
+	}
+	return r
+}
+
+// calendarRig has days in UTC, which are windows of 24 hours from midnight, the start of a bubble.
+func calendarRig(t *testing.T, c config) *rig {
+	t.Helper()
+	const unit = 1 << 43 // two and a half hours
+	past := time.Duration(c.tokens/c.grain) * unit / 2
+	time.Sleep(past)
+	o := core.FixedWindowOptions{
+		Name: "d", PermitLimit: c.limit, Calendar: core.Daily(nil), QueueLimit: c.queueLimit, QueueOrder: c.order,
+	}
+	l, err := core.NewFixedWindow(o)
+	require.NoError(t, err)
+	c.manual = false
+	day := 24 * time.Hour
+	r := &rig{real: l, name: "d", calendar: true, unit: unit, model: c.model(true, &naiveWindow{length: int64(day), segments: 1, anchor: -int64(past)})}
+	r.update = func(limit, queueLimit int, order core.QueueOrder, _ byte) {
+		o.PermitLimit, o.QueueLimit, o.QueueOrder = limit, queueLimit, order
+		require.NoError(t, l.Update(o))
+		r.model.update(limit, queueLimit, order, false)
 	}
 	return r
 }

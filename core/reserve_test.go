@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // reserves makes a reservation of permits that come after that time.
@@ -83,19 +81,6 @@ func TestReserveFails(t *testing.T) {
 		require.Equal(t, core.Statistics{Limit: 5, Available: 5, Granted: 1, Rejected: 1}, l.Statistics())
 		require.ErrorIs(t, new(core.TokenBucket).Reserve(1).Err(), core.ErrClosed)
 		require.False(t, core.Lease{}.Acquired())
-	})
-}
-
-func TestReserveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := everySecond(t, 1)
-		reserves(t, l, 0, 0)
-		takes(t, l, 1)
-		reserves(t, l, 0, time.Second)
-		reserves(t, l, 0, time.Second)
-		reserves(t, l, 1, time.Second)
-		reserves(t, l, 0, 2*time.Second)
-		require.Equal(t, 1, l.Statistics().Queued)
 	})
 }
 
@@ -203,150 +188,4 @@ func TestReserveInChainsAndViews(t *testing.T) {
 		require.True(t, ok)
 		reserves(t, core.Unlimited(), 7, 0)
 	})
-}
-
-// old is the reservations of a limiter as one sees them who has only a list: each takes its tokens as they come,
-// the oldest first.
-type old struct {
-	burst  int
-	level  int   // tokens, as of now
-	next   int64 // when the next token comes; while it is full, none does
-	now    int64
-	period int64
-	waits  []*oldReservation
-}
-
-type oldReservation struct {
-	n    int
-	real core.Lease
-	done bool // its permits have come, or it was refunded
-}
-
-// advance plays time, token by token.
-func (m *old) advance(to int64) {
-	m.serve()
-	for m.level < m.burst && m.next <= to {
-		m.now = m.next
-		m.level++
-		m.next += m.period
-		m.serve()
-	}
-	m.now = to
-}
-
-func (m *old) take(n int) {
-	if m.level == m.burst {
-		m.next = m.now + m.period
-	}
-	m.level -= n
-}
-
-func (m *old) serve() {
-	for len(m.waits) > 0 && m.waits[0].n <= m.level {
-		m.take(m.waits[0].n)
-		m.waits[0].done = true
-		m.waits = m.waits[1:]
-	}
-}
-
-// reserve returns the delay.
-func (m *old) reserve(n int) (*oldReservation, int64) {
-	r := &oldReservation{n: n}
-	m.waits = append(m.waits, r)
-	m.serve()
-	if r.done {
-		return r, 0
-	}
-	c := *m
-	c.waits = nil
-	for _, w := range m.waits {
-		c.waits = append(c.waits, &oldReservation{n: w.n})
-	}
-	last := c.waits[len(c.waits)-1]
-	for !last.done {
-		c.advance(c.next)
-	}
-	return r, c.now - m.now
-}
-
-func (m *old) cancel(r *oldReservation) {
-	for i, w := range m.waits {
-		if w == r {
-			m.waits = append(m.waits[:i:i], m.waits[i+1:]...)
-		}
-	}
-	r.done = true
-	m.serve()
-}
-
-// Reservations, tries, cancellations and waiters at random are as in the naive list, to the nanosecond.
-func TestReservationsFollowTheNaiveList(t *testing.T) {
-	for seed := range uint64(testkit.Rounds(3000)) {
-		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 3))
-			m := &old{burst: 1 + random.IntN(6), period: 1 + random.Int64N(1000)}
-			m.level = m.burst
-			l := bucket(t, core.Every(time.Duration(m.period), m.burst))
-			start := time.Now()
-			var all []*oldReservation
-			var waiters []*waiterOf
-			for range 40 {
-				time.Sleep(time.Duration(random.Int64N(2 * m.period)))
-				m.advance(int64(time.Since(start)))
-				switch n := 1 + random.IntN(m.burst); random.IntN(6) {
-				case 0, 1:
-					r, want := m.reserve(n)
-					r.real = l.Reserve(n)
-					got, ok := core.Delay.From(r.real)
-					require.True(t, ok)
-					require.Equal(t, want, int64(got), "seed %d", seed)
-					all = append(all, r)
-				case 2:
-					granted := len(m.waits) == 0 && n <= m.level
-					if granted {
-						m.take(n)
-					}
-					require.Equal(t, granted, l.TryAcquire(n).Acquired(), "seed %d", seed)
-				case 3:
-					if len(all) > 0 {
-						r := all[random.IntN(len(all))]
-						if !r.done {
-							m.cancel(r)
-							l.Refund(r.real)
-							l.Refund(r.real)
-						}
-					}
-				case 4:
-					r, want := m.reserve(n)
-					w := &waiterOf{due: m.now + want, r: r, got: make(chan int64, 1)}
-					waiters = append(waiters, w)
-					go func() {
-						if _, err := l.Acquire(t.Context(), n); err != nil {
-							t.Error(err)
-						}
-						w.got <- int64(time.Since(start))
-					}()
-					synctest.Wait()
-				case 5:
-					queued := 0
-					for _, w := range m.waits {
-						queued += w.n
-					}
-					s := l.Statistics()
-					require.Equal(t, [2]int{queued, m.level}, [2]int{s.Queued, s.Available}, "seed %d", seed)
-				}
-			}
-			time.Sleep(time.Duration(m.period) * 1000)
-			for _, w := range waiters {
-				require.LessOrEqual(t, <-w.got, w.due, "seed %d", seed) // sooner if one ahead was refunded
-			}
-			require.Equal(t, core.Statistics{Limit: m.burst, Available: m.burst, Granted: l.Statistics().Granted, Rejected: l.Statistics().Rejected}, l.Statistics())
-		})
-	}
-}
-
-type waiterOf struct {
-	due int64
-	r   *oldReservation
-	got chan int64
 }

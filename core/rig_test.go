@@ -29,23 +29,24 @@ type everything interface {
 // rig plays the same operations on a limiter and on its naive model, in a bubble, and
 // compares all that can be seen.
 type rig struct {
-	t       *testing.T
-	real    everything
-	model   *naive
-	name    string
-	update  func(limit, queueLimit int, order core.QueueOrder, step byte)
-	even    bool  // only even instants, so that odd deadlines never meet a grant
-	unit    int64 // of all times, in nanoseconds
-	grain   int   // of all permits
-	start   time.Time
-	grants  []granted
-	waiting []*waitingPair
-	step    int
-	said    string
-	certain int // grants with a higher id: no update and no refund came since
-	updated int // no update came since
-	back    int // grants with a higher id: no GiveBack came since
-	ticks   int // of a bucket, when GiveBack came
+	t        *testing.T
+	real     everything
+	model    *naive
+	name     string
+	update   func(limit, queueLimit int, order core.QueueOrder, step byte)
+	calendar bool  // no reservations: their windows may be skipped, as nothing looks at the clock on the wall
+	even     bool  // only even instants, so that odd deadlines never meet a grant
+	unit     int64 // of all times, in nanoseconds
+	grain    int   // of all permits
+	start    time.Time
+	grants   []granted
+	waiting  []*waitingPair
+	step     int
+	said     string
+	certain  int // grants with a higher id: no update and no refund came since
+	updated  int // no update came since
+	back     int // grants with a higher id: no GiveBack came since
+	ticks    int // of a bucket, when GiveBack came
 }
 
 type granted struct {
@@ -55,14 +56,16 @@ type granted struct {
 	released bool
 }
 
+// A waitingPair is a call of Acquire, or a reservation, which nothing tells that its permits have come.
 type waitingPair struct {
-	cancel context.CancelFunc
-	model  *naiveWaiter
-	done   atomic.Bool
-	lease  core.Lease
-	err    error
-	at     time.Duration
-	seen   bool
+	cancel   context.CancelFunc
+	model    *naiveWaiter
+	reserved bool
+	done     atomic.Bool
+	lease    core.Lease
+	err      error
+	at       time.Duration
+	seen     bool
 }
 
 func (r *rig) say(format string, args ...any) {
@@ -90,6 +93,10 @@ func (r *rig) operation(op, arg byte) {
 		r.say("TryAcquire(%d)", n)
 		r.compareLease(r.real.TryAcquire(n), r.model.tryAcquire(n))
 	case 2:
+		if arg >= 128 {
+			r.reserve(n)
+			return
+		}
 		r.say("TryAcquire(0)")
 		r.compareLease(r.real.TryAcquire(0), r.model.tryAcquire(0))
 	case 3, 4, 5:
@@ -157,6 +164,32 @@ func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration) {
 		p.at = time.Since(r.start)
 		p.done.Store(true)
 	}()
+}
+
+// reserve makes a reservation. Its delay is the time that a request of the same permits would wait.
+func (r *rig) reserve(n int) {
+	l, ok := r.real.(core.Reserver)
+	if !ok || n == 0 || r.model.manual || r.calendar || r.model.order == core.FairShare {
+		return
+	}
+	r.say("Reserve(%d)", n)
+	want := r.model.now
+	if r.model.refuse(n) == nil {
+		want = r.model.due(n, nil)
+	}
+	w := r.model.acquire(n, core.Flow{}, naiveNever)
+	lease := l.Reserve(n)
+	delay, ok := core.Delay.From(lease)
+	if w.answer != nil {
+		require.Equal(r.t, w.answer.err == nil, ok, r.said)
+		require.Zero(r.t, delay, r.said)
+		r.compareLease(lease, w.answer)
+		return
+	}
+	require.True(r.t, ok, r.said)
+	require.Equal(r.t, want-r.model.now, int64(delay), r.said)
+	refund := func() { r.real.Refund(lease) }
+	r.waiting = append(r.waiting, &waitingPair{cancel: refund, model: w, reserved: true})
 }
 
 func (r *rig) cancel(i int) {
@@ -379,6 +412,12 @@ func (r *rig) settle() {
 	synctest.Wait()
 	rest := r.waiting[:0]
 	for _, p := range r.waiting {
+		if p.reserved {
+			if p.model.answer == nil {
+				rest = append(rest, p)
+			}
+			continue
+		}
 		require.Equal(r.t, p.model.answer != nil, p.done.Load(), "%s: Acquire(%d) decided", r.said, p.model.n)
 		if !p.done.Load() {
 			rest = append(rest, p)
@@ -441,6 +480,9 @@ func (r *rig) compareLease(l core.Lease, a *answer) {
 func (r *rig) end() {
 	r.say("the end")
 	for _, p := range r.waiting {
+		if p.model.answer != nil {
+			continue // served as another left
+		}
 		r.model.cancel(p.model)
 		p.cancel()
 		synctest.Wait() // one by one: the order decides whom it serves
