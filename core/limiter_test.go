@@ -68,29 +68,27 @@ func (o *ownQuietTry) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func TestQuietTries(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		if _, ok := l.(core.QuietTrier); !ok {
-			t.Fatal("no QuietTrier")
-		}
-		before := l.Statistics()
-		_, ok := core.TryQuietly(l, 6)
-		require.False(t, ok)
-		lease, ok := core.TryQuietly(l, 5)
-		require.True(t, ok)
-		available(t, l, 0)
-		_, ok = core.TryQuietly(l, 1)
-		require.False(t, ok)
-		_, ok = core.TryQuietly(l, -1)
-		require.False(t, ok)
-		after := l.Statistics()
-		require.Equal(t, before.Rejected, after.Rejected, "a quiet rejection is not counted")
-		require.Equal(t, before.Granted+1, after.Granted)
-		l.Refund(lease)
-		available(t, l, 5)
-		require.NoError(t, l.Close())
-		if _, ok = core.TryQuietly(l, 1); name != "shadow" {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		for _, over := range []core.Limiter{l, core.WithReason(l, "full"), core.Shadow(l), chain(t, chain(t, l))} {
+			before := over.(core.Reporter).Statistics()
+			_, ok := core.TryQuietly(over, 6)
 			require.False(t, ok)
+			lease, ok := core.TryQuietly(over, 5)
+			require.True(t, ok)
+			available(t, over, 0)
+			for _, n := range []int{1, -1} {
+				_, ok = core.TryQuietly(over, n)
+				require.False(t, ok)
+			}
+			after := over.(core.Reporter).Statistics()
+			require.Equal(t, before.Rejected, after.Rejected, "a quiet rejection is not counted")
+			require.Equal(t, before.Granted+1, after.Granted)
+			over.(core.Refunder).Refund(lease)
+			available(t, over, 5)
 		}
+		require.NoError(t, l.Close())
+		_, ok := core.TryQuietly(l, 1)
+		require.False(t, ok)
 	})
 	own := &ownQuietTry{bareLimiter: bareLimiter{concurrency(t, 5, 0)}}
 	_, ok := core.TryQuietly(own, 1)

@@ -27,60 +27,18 @@ func everySecond(tb testing.TB, burst int) *core.TokenBucket {
 	return bucket(tb, core.Every(time.Second, burst))
 }
 
-func TestReserve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := everySecond(t, 5)
-		reserves(t, l, 5, 0)
-		reserves(t, l, 2, 2*time.Second)
-		second := reserves(t, l, 3, 5*time.Second)
-		require.Equal(t, core.Statistics{Limit: 5, Queued: 5, Granted: 1}, l.Statistics())
-		w := queues(t, l, 1) // behind them
-		reserves(t, l, 1, 7*time.Second)
-		rejected(t, l, 1, 8*time.Second)
-		time.Sleep(2 * time.Second)
-		require.Equal(t, 5, l.Statistics().Queued)
-		require.Equal(t, uint64(2), l.Statistics().Granted)
-
-		l.Refund(second) // the waiter comes three seconds sooner
-		l.Refund(second)
-		time.Sleep(time.Second - 1)
-		w.waits(t)
-		time.Sleep(1)
-		w.granted(t)
-		require.Equal(t, 1, l.Statistics().Queued)
-		time.Sleep(time.Second)
-		require.Equal(t, core.Statistics{Limit: 5, Granted: 4, Rejected: 1}, l.Statistics())
-		for name, want := range map[string]any{"LIMITER_NAME": nil, "PERMIT_LIMIT": 5, "DELAY": 5 * time.Second} {
-			found := any(nil)
-			for n, v := range second.Metadata() {
-				if n == name {
-					found = v
-				}
-			}
-			require.Equal(t, want, found, name)
-		}
-	})
-}
-
 func TestReserveFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 3})
-		require.ErrorIs(t, l.Reserve(-1).Err(), core.ErrNegativePermits)
-		require.ErrorIs(t, l.Reserve(6).Err(), core.ErrPermitsExceedLimit)
 		takes(t, l, 5)
 		pending := reserves(t, l, 3, 3*time.Second)
-		k := l.Reserve(1)
-		rejection(t, k.Err(), core.ReasonQueueLimit, 4*time.Second)
-		_, ok := core.Delay.From(k)
-		require.False(t, ok)
+		rejection(t, l.Reserve(1).Err(), core.ReasonQueueLimit, 4*time.Second)
 		require.NoError(t, l.Close())
-		require.ErrorIs(t, l.Reserve(1).Err(), core.ErrClosed)
 		l.Refund(pending)
 		require.Equal(t, pending, l.Settle(pending, 1))
 		time.Sleep(time.Hour)
-		require.Equal(t, core.Statistics{Limit: 5, Available: 5, Granted: 1, Rejected: 1}, l.Statistics())
+		counts(t, l, 5, 5, 0, 1, 1)
 		require.ErrorIs(t, new(core.TokenBucket).Reserve(1).Err(), core.ErrClosed)
-		require.False(t, core.Lease{}.Acquired())
 	})
 }
 
@@ -116,33 +74,8 @@ func TestSettleAReservation(t *testing.T) {
 	})
 }
 
-func TestReservationsMoveWithTheQueue(t *testing.T) {
+func TestReserveByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := core.Every(time.Second, 4)
-		l := bucket(t, o)
-		takes(t, l, 4)
-		reserves(t, l, 4, 4*time.Second)
-		reserves(t, l, 2, 6*time.Second)
-		l.GiveBack(3)
-		reserves(t, l, 1, 4*time.Second)
-		o.TokenLimit = 3
-		require.NoError(t, l.Update(o)) // ends the first
-		require.Equal(t, core.Statistics{Limit: 3, Granted: 3}, l.Statistics())
-		reserves(t, l, 2, 2*time.Second)
-		l.Reset()
-		available(t, l, 1)
-	})
-	synctest.Test(t, func(t *testing.T) { // the newest first
-		l := bucket(t, core.TokenBucketOptions{TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 4, QueueOrder: core.NewestFirst})
-		takes(t, l, 4)
-		old := reserves(t, l, 3, 3*time.Second)
-		reserves(t, l, 2, 2*time.Second)
-		require.Equal(t, core.Statistics{Limit: 4, Queued: 2, Granted: 1, Rejected: 1}, l.Statistics())
-		l.Refund(old)
-		time.Sleep(3 * time.Second)
-		available(t, l, 1)
-	})
-	synctest.Test(t, func(t *testing.T) { // by hand
 		l := fixed(t, core.FixedWindowOptions{PermitLimit: 2, Window: time.Second, QueueLimit: 2, ManualReplenishment: true})
 		takes(t, l, 2)
 		k := l.Reserve(2)
@@ -151,7 +84,7 @@ func TestReservationsMoveWithTheQueue(t *testing.T) {
 		require.False(t, ok)
 		time.Sleep(time.Second)
 		require.True(t, l.TryReplenish())
-		require.Equal(t, core.Statistics{Limit: 2, Granted: 2}, l.Statistics())
+		counts(t, l, 2, 0, 0, 2, 0)
 	})
 }
 

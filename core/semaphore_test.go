@@ -14,7 +14,7 @@ import (
 
 func TestSemaphore(t *testing.T) {
 	testkit.Bubble(t, "", func(t *testing.T) {
-		l := semaphoreOf(t, 3, 0)
+		l := concurrency(t, 3, 0)
 		a, b := l.Semaphore(), l.Semaphore()
 		require.NoError(t, a.Acquire(t.Context(), 2))
 		require.True(t, b.TryAcquire(1))

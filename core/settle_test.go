@@ -1,12 +1,8 @@
 package core_test
 
 import (
-	"errors"
 	"maps"
 	"math"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,30 +11,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 )
-
-// Debts end at math.MaxInt; and when everything is returned, everything is there.
-func TestSettleToTheUtmost(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		leases := []core.Lease{takes(t, l, 1), takes(t, l, 1), takes(t, l, 1)}
-		for i := range leases {
-			leases[i] = settles(t, l, leases[i], math.MaxInt)
-			available(t, l, 0)
-		}
-		if retry, ok := core.RetryAfter.From(l.TryAcquire(5)); ok && !shadowed(name) {
-			require.Positive(t, retry)
-		}
-		for i := range leases {
-			if strings.HasSuffix(name, "concurrency") {
-				available(t, l, 0)
-			}
-			settles(t, l, leases[i], 0)
-			require.LessOrEqual(t, l.Available(), 5)
-		}
-		if strings.HasSuffix(name, "concurrency") {
-			available(t, l, 5)
-		}
-	})
-}
 
 // A window returns the permits that would come back first: then no window of time has more grants than the limit.
 func TestGiveBackOfTheOldestFirst(t *testing.T) {
@@ -52,71 +24,6 @@ func TestGiveBackOfTheOldestFirst(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		available(t, l, 7) // the one that was left of the first five
 	})
-}
-
-// Refunds in any order and at any time let through no more than a bucket with the same
-// ticks would if the refunded permits had never been taken.
-func TestRefundsLetNothingMoreThrough(t *testing.T) {
-	type grant struct {
-		lease    core.Lease
-		n, given int
-	}
-	type event struct {
-		at    int64
-		g     *grant
-		given int // 0: the taking
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 3000 {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			o := core.TokenBucketOptions{TokenLimit: 1 + random.IntN(9), ReplenishmentPeriod: time.Duration(1 + random.IntN(5))}
-			o.TokensPerPeriod = 1 + random.IntN(o.TokenLimit)
-			l := bucket(t, o)
-			var grants []*grant
-			var events []event
-			for range 40 {
-				now := int64(time.Since(start))
-				switch random.IntN(4) {
-				case 0:
-					time.Sleep(time.Duration(random.IntN(8)))
-				case 1, 2:
-					n := 1 + random.IntN(o.TokenLimit)
-					if lease := l.TryAcquire(n); lease.Acquired() {
-						grants = append(grants, &grant{lease: lease, n: n})
-						events = append(events, event{at: now, g: grants[len(grants)-1]})
-					}
-				case 3:
-					if len(grants) > 0 {
-						i := random.IntN(len(grants))
-						g := grants[i]
-						grants = slices.Delete(grants, i, i+1)
-						given := -l.Available()
-						l.Refund(g.lease)
-						if given += l.Available(); given > 0 {
-							g.given = given
-							events = append(events, event{now, g, given})
-						}
-					}
-				}
-			}
-			whole := &naiveBucket{limit: o.TokenLimit, tokens: o.TokensPerPeriod, period: int64(o.ReplenishmentPeriod)}
-			alone := 0 // what the bucket would lack
-			for _, e := range events {
-				for at, ok := whole.next(); ok && at <= e.at; at, ok = whole.next() {
-					whole.pass(at)
-					alone = max(alone-o.TokensPerPeriod, 0)
-				}
-				if e.given > 0 {
-					whole.lack -= e.given
-					continue
-				}
-				whole.take(e.at, 0, e.g.n)
-				alone += e.g.n - e.g.given
-				require.LessOrEqual(t, alone, o.TokenLimit, "%+v: %d of %d returned", o, e.g.given, e.g.n)
-			}
-		})
-	}
 }
 
 // A bucket that takes longer than there are instants to be full again gets all back, but for
@@ -170,58 +77,6 @@ func TestEachRefundOfARateLimitersLeaseCounts(t *testing.T) {
 	})
 }
 
-// settlers returns limiters of each kind, bare, in chains and behind views, with that limit
-// and room to wait. Permits of the rate limiters come back a second later at the latest.
-func settlers(tb testing.TB, limit, queue int) map[string]everything {
-	tb.Helper()
-	all := four(tb, limit, queue)
-	for name, l := range four(tb, limit, queue) {
-		all["reasoned "+name] = core.WithReason(l, "full").(everything)
-	}
-	for name, l := range four(tb, limit, queue) {
-		all["chain of "+name] = chain(tb, l)
-	}
-	for name, l := range four(tb, limit, queue) {
-		all["shadowed "+name] = core.Shadow(l).(everything)
-	}
-	k := four(tb, limit, queue)
-	all["chain of all"] = chain(tb, k["fixed"], chain(tb, k["concurrency"], k["sliding"]), k["bucket"])
-	return all
-}
-
-// eachSettler runs a test on each of settlers, in a bubble of its own.
-func eachSettler(t *testing.T, limit, queue int, test func(t *testing.T, name string, l everything)) {
-	t.Helper()
-	for name := range settlers(t, limit, queue) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, name, settlers(t, limit, queue)[name]) })
-		})
-	}
-}
-
-// shadowed reports whether the limiter of that name never waits.
-func shadowed(name string) bool { return strings.HasPrefix(name, "shadowed") }
-
-// settles puts a lease right and finds that the one that stands in its place tells the same, and
-// that it is spent.
-func settles(tb testing.TB, l everything, lease core.Lease, permits int) core.Lease {
-	tb.Helper()
-	before := l.Statistics()
-	settled := l.Settle(lease, permits)
-	require.True(tb, settled.Acquired())
-	require.NoError(tb, settled.Err())
-	require.Equal(tb, max(permits, 0), settled.Permits())
-	require.Equal(tb, maps.Collect(lease.Metadata()), maps.Collect(settled.Metadata()))
-	if before.Queued == 0 {
-		after := l.Statistics()
-		require.Equal(tb, [...]uint64{before.Granted, before.Rejected}, [...]uint64{after.Granted, after.Rejected}, "no statistic counts it")
-	}
-	if n := lease.Permits(); n > 0 && n != permits && holds(l) {
-		spent(tb, l, lease)
-	}
-	return settled
-}
-
 // holds reports whether l's leases hold permits, so that they are settled once.
 func holds(l core.Limiter) bool {
 	_, concurrency := core.As[*core.ConcurrencyLimiter](l)
@@ -229,106 +84,29 @@ func holds(l core.Limiter) bool {
 	return concurrency || chain
 }
 
-// spent finds that nothing can be done with a lease or a copy.
-func spent(tb testing.TB, l everything, lease core.Lease) {
-	tb.Helper()
-	available, queued := l.Available(), l.Statistics().Queued
-	for _, k := range []core.Lease{lease, lease.With(core.ReasonPhrase.With("a copy"))} {
-		k.Release()
-		l.Refund(k)
-		for _, n := range []int{-1, 0, 1, k.Permits() + 1, math.MaxInt} {
-			again := l.Settle(k, n)
-			require.Equal(tb, k.Permits(), again.Permits())
-			require.Equal(tb, k, again)
-		}
-		core.ReleaseAll([]core.Lease{k, k})
-	}
-	require.Equal(tb, [...]int{available, queued}, [...]int{l.Available(), l.Statistics().Queued}, "spent")
-}
-
-// The same number, a number below 0, nothing, and a lease of zero permits.
+// A chain has forgotten the parts of a lease that was settled to zero permits.
 func TestSettleToZeroAndFromZero(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		lease := takes(t, l, 3)
-		same := settles(t, l, lease, 3)
-		available(t, l, 2)
-		none := settles(t, l, same, -7)
-		available(t, l, 5)
-		if holds(l) {
-			spent(t, l, lease)
-		}
-		before := l.Statistics()
-		none.Release()
-		l.Refund(none)
-		require.Equal(t, none, l.Settle(none, 0))
-		require.Equal(t, before, l.Statistics())
-
-		again := []core.Lease{takes(t, l, 0)}
-		if strings.HasPrefix(name, "chain") { // a chain has forgotten the parts of none
-			require.Equal(t, none, l.Settle(none, 2))
-		} else {
-			again = append(again, none)
-		}
-		for _, lease := range again {
-			lease = settles(t, l, lease, 2)
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		for name, over := range map[string]everything{
+			"itself": l, "view": core.WithReason(l, "full").(everything), "chain": chain(t, l),
+		} {
+			lease := takes(t, over, 3).With(core.Remaining.With(77))
+			none := over.Settle(lease, -7)
+			require.True(t, none.Acquired())
+			require.Zero(t, none.Permits())
+			left, _ := core.Remaining.From(none)
+			require.Equal(t, 77, left)
+			available(t, l, 5)
+			over.Refund(none)
+			some := over.Settle(none, 2)
+			if name == "chain" {
+				require.Equal(t, none, some)
+				some = over.Settle(takes(t, over, 0), 2)
+			}
 			available(t, l, 3)
-			lease = l.Settle(lease, 7)
-			require.Equal(t, 7, lease.Permits())
-			available(t, l, 0)
-			lease = l.Settle(lease, 1) // what it was charged comes back
-			available(t, l, 4)
-			l.Settle(lease, 0)
+			over.Settle(some, 0)
 			available(t, l, 5)
 		}
-	})
-}
-
-func TestSettleALeaseWithMetadata(t *testing.T) {
-	added := core.NewMetadataKey[string]("ADDED")
-	eachSettler(t, 5, 5, func(t *testing.T, _ string, l everything) {
-		bare := takes(t, l, 3)
-		lease := bare.With(added.With("it"), core.Remaining.With(77))
-		for _, n := range []int{4, 2, 7, 1} {
-			lease = settles(t, l, lease, n)
-			available(t, l, max(5-n, 0))
-			v, ok := added.From(lease)
-			require.True(t, ok)
-			require.Equal(t, "it", v)
-			left, _ := core.Remaining.From(lease)
-			require.Equal(t, 77, left)
-			lease = lease.With(core.NewMetadataKey[int]("N").With(n))
-		}
-		if holds(l) {
-			spent(t, l, bare)
-		}
-		settles(t, l, lease, 0)
-		available(t, l, 5)
-	})
-}
-
-// Settle returns a lease of another limiter, or one that is no grant, unchanged.
-func TestSettleOfWhatIsNotHeld(t *testing.T) {
-	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
-		other := settlers(t, 5, 5)[name]
-		theirs := takes(t, other, 3)
-		takes(t, l, 4)
-		leases := []core.Lease{
-			{},
-			core.Reject(), core.Fail(errors.New("some")), core.Grant(3, nil), core.Grant(3, func() { t.Error("released") }), theirs,
-			l.TryAcquire(-1), four(t, 5, 5)["bucket"].TryAcquire(2),
-		}
-		if !shadowed(name) {
-			leases = append(leases, l.TryAcquire(2), l.TryAcquire(6))
-		}
-		before := l.Statistics()
-		for _, lease := range leases {
-			for _, n := range []int{-1, 0, 1, 9} {
-				require.Equal(t, lease, l.Settle(lease, n))
-				l.Refund(lease)
-				require.Equal(t, before, l.Statistics())
-			}
-		}
-		available(t, other, 2)
 	})
 }
 

@@ -62,15 +62,14 @@ func TestSettleAChainWithStrangers(t *testing.T) {
 	slots, bare := concurrency(t, 9, 0), concurrency(t, 9, 0)
 	refunds := concurrency(t, 9, 0)
 	l := chain(t, bareLimiter{bare}, slots, refunder{bareLimiter{refunds}, refunds})
-	lease := settles(t, l, takes(t, l, 3), 2)
+	lease := l.Settle(takes(t, l, 3), 2)
 	require.Equal(t, []int{6, 7, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
-	lease = settles(t, l, lease, 5)
+	lease = l.Settle(lease, 5)
 	require.Equal(t, []int{6, 4, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
-	settles(t, l, lease, 0)
+	l.Settle(lease, 0)
 	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
 
-	lease = settles(t, l, takes(t, l, 3), 1)
-	lease.Release()
+	l.Settle(takes(t, l, 3), 1).Release()
 	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
 }
 

@@ -16,65 +16,6 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-// Release, refund and settle race on copies of a lease that holds permits: one of them wins, and in
-// the end everything is back.
-func TestStressSettle(t *testing.T) {
-	const limit = 50
-	for _, name := range []string{"concurrency", "chain", "metadata"} {
-		t.Run(name, func(t *testing.T) {
-			var l everything = concurrency(t, limit, 0)
-			if name == "chain" {
-				l = chain(t, l, chain(t, concurrency(t, limit, 0), concurrency(t, limit+1, 0)))
-			}
-			for round := range testkit.Rounds(2000) {
-				lease := l.TryAcquire(2)
-				if !lease.Acquired() {
-					t.Fatal("lost permits", lease.Err())
-				}
-				if name == "metadata" {
-					lease = lease.With(core.ReasonPhrase.With("kept"))
-				}
-				var wins atomic.Int32
-				var group sync.WaitGroup
-				for i := range 3 {
-					group.Go(func() { raceFor(l, lease, (round+i)%4, &wins) })
-				}
-				group.Wait()
-				if n := wins.Load(); n > 1 {
-					t.Fatalf("settled %d times", n)
-				}
-				if l.Available() != limit {
-					t.Fatalf("%d available in round %d", l.Available(), round)
-				}
-			}
-			available(t, l, limit)
-		})
-	}
-}
-
-// raceFor does one of the things that end a lease, and counts a settlement that won.
-func raceFor(l everything, lease core.Lease, what int, wins *atomic.Int32) {
-	switch what {
-	case 0:
-		lease.Release()
-	case 1:
-		l.Refund(lease)
-	default:
-		n := map[int]int{2: 1, 3: 5}[what]
-		settled := l.Settle(lease, n)
-		if settled.Permits() != n {
-			return // it lost
-		}
-		wins.Add(1)
-		if rand.IntN(2) == 0 {
-			settled = l.Settle(settled, n+1)
-		}
-		l.Refund(settled)
-		settled.Release()
-		l.Refund(settled)
-	}
-}
-
 // tally counts what callers saw, to be compared with what the limiter says.
 type tally struct {
 	granted, rejected, canceled, closed atomic.Uint64

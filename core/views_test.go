@@ -32,27 +32,7 @@ func TestRejectionsCarryTheReason(t *testing.T) {
 		hopeless.rejected(t, "too many log-ins", time.Second)
 		require.ErrorIs(t, hopeless.err, context.DeadlineExceeded)
 		rejection(t, inner.TryAcquire(1).Err(), "permits exhausted", time.Second)
-
-		// All else is the limiter's.
-		refused(t, l, 3, core.ErrPermitsExceedLimit)
-		refused(t, l, -1, core.ErrNegativePermits)
-		a := queues(t, l, 1)
-		a.canceled(t)
-		require.Equal(t, inner.Statistics(), l.(core.Reporter).Statistics())
-		require.Equal(t, inner.Available(), l.Available())
 		require.Equal(t, time.Second, l.(core.Replenisher).ReplenishmentPeriod())
-		require.True(t, l.(core.Replenisher).AutoReplenishing())
-		require.False(t, l.(core.Replenisher).TryReplenish())
-		time.Sleep(5 * time.Second)
-		lease = takes(t, l, 2)
-		_, idle := l.(core.Idler).IdleFor()
-		require.False(t, idle)
-		l.(core.Refunder).Refund(lease)
-		available(t, inner, 2)
-		idleFor(t, l.(core.Idler), 0)
-		require.NoError(t, l.(interface{ Close() error }).Close())
-		refused(t, inner, 1, core.ErrClosed)
-		refused(t, l, 1, core.ErrClosed)
 	})
 }
 

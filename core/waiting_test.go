@@ -13,20 +13,6 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-// The context was done before the grant: the cancellation wins, whoever ran first.
-func TestDoneBeforeTheGrant(t *testing.T) {
-	eachOfFour(t, 1, 3, func(t *testing.T, l everything) {
-		held := takes(t, l, 1)
-		first, second := queues(t, l, 1), queues(t, l, 1)
-		first.cancel()
-		l.Refund(held) // the waiter's goroutine has not run since
-		first.fails(t, context.Canceled)
-		lease := second.granted(t)
-		l.Refund(lease)
-		counts(t, l, 1, 1, 0, 2, 0)
-	})
-}
-
 // A deadline at the very instant of the permits is not too soon.
 func TestADeadlineThatIsJustInTime(t *testing.T) {
 	eachOfFour(t, 1, 3, func(t *testing.T, l everything) {
