@@ -46,62 +46,6 @@ func (m *meter) Settle(l core.Lease, permits int) core.Lease {
 
 func (m *meter) Refund(l core.Lease) { m.Settle(l, 0) }
 
-// Each limiter that is composed of a Settler settles up, down and to 0, and its leases can be released.
-func TestSettle(t *testing.T) {
-	type limiter interface {
-		partition.Limiter[string]
-		partition.Settler[string]
-		partition.Refunder[string]
-	}
-	m := &meter{name: "m"}
-	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return m, nil }})
-	shared := partition.Shared[string](m).(limiter)
-	chain := must(partition.Chain(partition.Shared[string](semaphore("", 100)), partition.Limiter[string](k))).(limiter)
-	for name, l := range map[string]limiter{
-		"Keyed":              k,
-		"Shared":             shared,
-		"Translate":          partition.Translate[string](k, self).(limiter),
-		"Chain":              chain,
-		"Chain of Chain":     must(partition.Chain[string](chain)).(limiter),
-		"For of Keyed":       partition.Shared[string](partition.For[string](k, "a")).(limiter),
-		"For of Shared":      partition.Shared[string](partition.For[string](shared, "a")).(limiter),
-		"For of Chain":       partition.Shared[string](partition.For[string](chain, "a")).(limiter),
-		"For of a user's":    partition.Shared[string](partition.For[string](&overriding{keyed: k}, "a")).(limiter),
-		"Shared of embedded": partition.Shared[string](struct{ *meter }{m}).(limiter),
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := l.TryAcquire("a", 5)
-			require.Equal(t, 5, m.out)
-			more := l.Settle("a", lease, 8)
-			require.Equal(t, 8, m.out)
-			require.Equal(t, 8, more.Permits())
-			less := l.Settle("a", more, 3)
-			require.Equal(t, 3, m.out)
-			require.Equal(t, 3, less.Permits())
-			mark, _ := markOf.From(less)
-			require.Equal(t, "m", mark)
-			same := l.Settle("a", less, 3)
-			require.Equal(t, 3, m.out)
-			lease.Release() // spent
-			more.Release()
-			same.Release()
-			same.Release()
-			require.Zero(t, m.out)
-
-			require.Zero(t, l.Settle("a", l.TryAcquire("a", 5), -1).Permits())
-			require.Zero(t, m.out)
-			l.Refund("a", l.Settle("a", l.TryAcquire("a", 1), 2))
-			require.Zero(t, m.out)
-			l.Settle("a", core.Reject(), 7)
-			l.Settle("a", core.Lease{}, 7)
-			require.Zero(t, m.out)
-			stranger := core.Grant(2, nil)
-			require.Equal(t, 2, l.Settle("a", stranger, 7).Permits())
-			require.Zero(t, m.out)
-		})
-	}
-}
-
 // A lease of Overflow is settled by Overflow, even if its key has a partition by then.
 func TestSettleInOverflow(t *testing.T) {
 	own, overflow := &meter{name: "own"}, &meter{name: "overflow"}
