@@ -165,3 +165,33 @@ func TestChan(t *testing.T) {
 		}
 	})
 }
+
+// Items that Chans return may exceed the capacity; then none is sent until as many have left.
+func TestCapacityOnceChansGaveItemsBack(t *testing.T) {
+	for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest} {
+		bubble(t, mode.String(), func(t *testing.T) {
+			c, dropped := dropping(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1, Overflow: mode})
+			ctx, cancel := context.WithCancel(t.Context())
+			c.Chan(ctx)
+			c.Chan(ctx)
+			for i := range 3 {
+				sends(t, c, i+1)
+				synctest.Wait()
+			}
+			require.Equal(t, 3, c.Len())
+			cancel()
+			synctest.Wait()
+			require.Equal(t, 3, c.Len())
+			if mode == channel.Reject {
+				refuses(t, c.TrySend(5), "capacity reached")
+				receives(t, c, 1, 2)
+				refuses(t, c.TrySend(5), "capacity reached")
+				holds(t, c, 3)
+				return
+			}
+			sends(t, c, 5)
+			require.Len(t, *dropped, 3)
+			holds(t, c, 5)
+		})
+	}
+}

@@ -53,3 +53,34 @@ func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
 		})
 	}
 }
+
+// A call whose ctx is done sends, takes and drops nothing, though there is room, or an item, or the channel is closed.
+func TestADoneContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := permits(t, 2)
+	for _, c := range []*channel.LimitedChannel[int]{
+		bounded(t, 2), open(t, channel.Options[int]{Limiter: l}),
+		open(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: channel.DropIncoming, OnDrop: func(int) { t.Error("dropped") }}),
+	} {
+		require.Equal(t, context.Canceled, c.Send(ctx, 1))
+		sends(t, c, 1)
+		require.Equal(t, context.Canceled, c.Send(ctx, 1))
+		_, err := c.Receive(ctx)
+		require.Equal(t, context.Canceled, err)
+		_, lease, err := c.ReceiveLease(ctx)
+		require.Equal(t, context.Canceled, err)
+		require.False(t, lease.Acquired())
+		n, err := c.ReceiveBatch(ctx, make([]int, 2))
+		require.Equal(t, context.Canceled, err)
+		require.Zero(t, n)
+		require.Equal(t, context.Canceled, c.WaitToReceive(ctx))
+		for v := range c.All(ctx) {
+			t.Errorf("yielded %d", v)
+		}
+		require.NoError(t, c.Close())
+		require.Equal(t, context.Canceled, c.Send(ctx, 1))
+		holds(t, c, 1)
+	}
+	require.EqualValues(t, 1, l.Statistics().Granted)
+}

@@ -1,8 +1,6 @@
 package channel_test
 
 import (
-	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -29,40 +27,6 @@ func dropping(t *testing.T, o channel.Options[int]) (*channel.LimitedChannel[int
 	var dropped []int
 	o.OnDrop = func(v int) { dropped = append(dropped, v) }
 	return open(t, o), &dropped
-}
-
-func TestSendWithADropMode(t *testing.T) {
-	for mode, dropped := range map[channel.Overflow][]int{
-		channel.DropOldest: {1, 2, 3}, channel.DropNewest: {1, 2, 3}, channel.DropIncoming: {2, 3, 4},
-	} {
-		bubble(t, "no send waits in the limiter's queue "+mode.String(), func(t *testing.T) {
-			counted := permits(t, 1)
-			for name, l := range limiters(t, counted) {
-				c, got := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
-				require.NoError(t, c.Send(t.Context(), 1))
-				require.NoError(t, c.Send(t.Context(), 2))
-				n, err := c.SendBatch(t.Context(), []int{3, 4})
-				require.NoError(t, err)
-				require.Equal(t, 2, n)
-				require.Equal(t, dropped, *got, name)
-				require.Equal(t, 1, c.Discard())
-				other := counted.TryAcquire(1)
-				if err := c.Send(t.Context(), 5); mode == channel.DropIncoming {
-					require.NoError(t, err)
-				} else {
-					require.ErrorIs(t, err, core.ErrRejected, "nothing is left to drop")
-				}
-				other.Release()
-			}
-		})
-	}
-	t.Run("a canceled Send drops nothing", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: channel.DropIncoming})
-		require.Equal(t, context.Canceled, c.Send(ctx, 1))
-		require.Empty(t, *dropped)
-	})
 }
 
 func TestEvictionStops(t *testing.T) {
@@ -134,22 +98,6 @@ func TestClosedLimiterEvictsNothing(t *testing.T) {
 			holds(t, c, 1, 2)
 		}
 	}
-}
-
-func TestOnDropMayUseTheChannel(t *testing.T) {
-	l := permits(t, 2)
-	var c *channel.LimitedChannel[int]
-	var dropped []int
-	c = open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(v int) {
-		dropped = append(dropped, v)
-		if v < math.MaxInt8 {
-			require.NoError(t, c.TrySend(v+math.MaxInt8))
-		}
-	}})
-	sends(t, c, 1, 2, 3)
-	require.Equal(t, 2, c.Len())
-	require.Contains(t, dropped, 1)
-	c.Discard()
 }
 
 func TestOverflowText(t *testing.T) {

@@ -3,6 +3,7 @@ package channel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -46,30 +47,33 @@ func (l *ledger) balances() {
 	}
 }
 
-// stress is a channel with many senders and receivers that cancel, drop and discard.
+// stress is a channel with senders and receivers that cancel, drop and discard.
 type stress struct {
 	*testing.T
 	*ledger
 	c        *channel.LimitedChannel[parcel]
-	abandons bool // Chans are abandoned meanwhile
+	senders  int
+	ways     []int // of the receivers
+	discards bool  // items are discarded meanwhile
+	abandons bool  // Chans are abandoned meanwhile
+	admits   bool  // no send is rejected
 }
 
-const (
-	stressSenders = 6
-	stressEach    = 500
-)
+const stressEach = 500
 
 func (s *stress) run() {
-	s.ledger = newLedger(s.T, stressSenders, stressEach)
+	s.ledger = newLedger(s.T, s.senders, stressEach)
 	var senders, receivers, others sync.WaitGroup
-	for i := range stressSenders {
+	for i := range s.senders {
 		senders.Go(func() { s.send(i) })
 	}
-	for i := range 5 {
-		receivers.Go(func() { s.receive(i) })
+	for _, way := range s.ways {
+		receivers.Go(func() { s.receive(way) })
 	}
 	stop := make(chan struct{})
-	others.Go(func() { s.disturb(stop) })
+	if s.discards {
+		others.Go(func() { s.disturb(stop) })
+	}
 	senders.Wait()
 	close(stop)
 	others.Wait()
@@ -98,7 +102,7 @@ func (s *stress) send(sender int) {
 		}
 		if err != nil {
 			s.note(p)
-			if !errors.Is(err, core.ErrRejected) && !errors.Is(err, context.Canceled) {
+			if !errors.Is(err, context.Canceled) && (s.admits || !errors.Is(err, core.ErrRejected)) {
 				assert.NoError(s.T, err)
 			}
 		}
@@ -109,7 +113,7 @@ func (s *stress) send(sender int) {
 // receiver gets of one sender comes in order, unless a Chan returns an offered item: that
 // may be older than what has been delivered since.
 func (s *stress) receive(way int) {
-	var latest [stressSenders]int
+	latest := make([]int, s.senders)
 	got := func(p parcel) {
 		s.note(p)
 		if p.n < latest[p.sender] && !s.abandons {
@@ -210,13 +214,18 @@ func stressed(t *testing.T, name string, f func(t *testing.T, abandons bool)) {
 	t.Run(name+" beside abandoned Chans", func(t *testing.T) { f(t, true) })
 }
 
+func newStress(t *testing.T, abandons bool) *stress {
+	t.Helper()
+	return &stress{T: t, senders: 6, ways: []int{0, 1, 2, 3, 4}, discards: true, abandons: abandons}
+}
+
 func TestStress(t *testing.T) {
 	cost := func(p parcel) int { return p.cost }
 	for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
 		for _, capacity := range []int{0, 5} {
 			stressed(t, mode.String(), func(t *testing.T, abandons bool) {
 				l := limiter(t, core.ConcurrencyLimiterOptions{PermitLimit: 12, QueueLimit: 6})
-				s := &stress{T: t, abandons: abandons}
+				s := newStress(t, abandons)
 				s.c = open(t, channel.Options[parcel]{
 					Limiter: l, Permits: cost, Capacity: capacity, Overflow: mode,
 					OnDrop: func(p parcel) { s.note(p) },
@@ -231,12 +240,31 @@ func TestStress(t *testing.T) {
 		a, b := permits(t, 9), permits(t, 7)
 		l, err := core.Chain(a, b)
 		require.NoError(t, err)
-		s := &stress{T: t, abandons: abandons}
+		s := newStress(t, abandons)
 		s.c = open(t, channel.Options[parcel]{Limiter: l, Permits: cost, OnDrop: func(p parcel) { s.note(p) }})
 		s.run()
 		require.Equal(t, 9, a.Available())
 		require.Equal(t, 7, b.Available())
 	})
+}
+
+// TestStressMailbox has senders that drop and a receiver at a small channel. With core's concurrency limiter no send is
+// rejected, whatever the receiver takes meanwhile; but a Chan's consumer, or a lease, may hold all the permits.
+func TestStressMailbox(t *testing.T) {
+	for mode := channel.DropOldest; mode <= channel.DropIncoming; mode++ {
+		for _, room := range []int{1, 2} {
+			for way := range 5 {
+				for name, l := range limiters(t, refusing(t, room)) {
+					t.Run(fmt.Sprintf("%v %d %s", mode, way, name), func(t *testing.T) {
+						s := &stress{T: t, senders: 3, ways: []int{way}, admits: name == "itself" && way != 1 && way != 3}
+						s.c = open(t, channel.Options[parcel]{Limiter: l, Overflow: mode, OnDrop: func(p parcel) { s.note(p) }})
+						s.run()
+						require.Equal(t, room, l.Available())
+					})
+				}
+			}
+		}
+	}
 }
 
 // TestStressBounded closes while all of them run.

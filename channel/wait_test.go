@@ -61,24 +61,15 @@ func TestSendsWaitWhateverTheQueueLimitIs(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		holds(t, c, 1, 2, 3, 4, 5)
 	})
-	bubble(t, "until the end", func(t *testing.T) {
-		for name, end := range map[string]func(cancel func(), c *channel.LimitedChannel[int], l *core.ConcurrencyLimiter){
-			"canceled": func(cancel func(), _ *channel.LimitedChannel[int], _ *core.ConcurrencyLimiter) { cancel() },
-			"closed":   func(_ func(), c *channel.LimitedChannel[int], _ *core.ConcurrencyLimiter) { _ = c.Close() },
-			"limiter":  func(_ func(), _ *channel.LimitedChannel[int], l *core.ConcurrencyLimiter) { _ = l.Close() },
-		} {
-			want := map[string]error{"canceled": context.Canceled, "closed": channel.ErrClosed, "limiter": core.ErrClosed}[name]
-			l := refusing(t, 1)
-			c := open(t, channel.Options[int]{Limiter: l})
-			sends(t, c, 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			send := startSend(ctx, c, 2)
-			send.waits(t)
-			end(cancel, c, l)
-			send.ends(t, want)
-			holds(t, c, 1)
-			cancel()
-		}
+	bubble(t, "until the limiter is closed", func(t *testing.T) {
+		l := refusing(t, 1)
+		c := open(t, channel.Options[int]{Limiter: l})
+		sends(t, c, 1)
+		send := startSend(t.Context(), c, 2)
+		send.waits(t)
+		require.NoError(t, l.Close())
+		send.ends(t, core.ErrClosed)
+		holds(t, c, 1)
 	})
 }
 
