@@ -1,9 +1,8 @@
 // Compare sets sluice beside pv, xargs, GNU parallel, a ReverseProxy and nginx on this machine, and prints tables.
 //
-//	go run ./cmd/compare             some 6 minutes
-//	go run ./cmd/compare -quick      a look, not a measurement
-//	go run ./cmd/compare -part cpu   one part of it, in less than a minute
-//	go run ./cmd/compare -proxy      the proxies alone
+//	go run ./cmd/compare               some 5 minutes
+//	go run ./cmd/compare -quick        a look, not a measurement
+//	go run ./cmd/compare -part proxy   one part of it: commands or proxy
 package main
 
 import (
@@ -23,14 +22,10 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "fewer and shorter runs")
 	part := flag.String("part", "", "one part alone: "+strings.Join(partNames(), ", "))
-	proxy := flag.Bool("proxy", false, "the proxies alone; the same as -part proxy")
 	built := flag.String("sluice", "", "the program to measure; it is built if this does not say")
 	as := flag.String("as", "", "be a part of a measurement: backend, alone or load; the program starts itself so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if *proxy {
-		*part = "proxy"
-	}
 	var err error
 	if *as != "" {
 		err = actAs(ctx, *as, flag.Args())
@@ -54,7 +49,7 @@ type bench struct {
 	nginx, self string
 	rounds      int
 	seconds     int
-	megabytes   int
+	gib         float64
 	jobs        int
 
 	requestRounds, requestsEach int
@@ -66,11 +61,7 @@ var parts = []struct {
 	programs []string
 	measure  func(bench) error
 }{
-	{"throughput", []string{"pv"}, bench.throughput},
-	{"cpu", []string{"pv"}, bench.effort},
-	{"accuracy", []string{"pv"}, bench.accuracy},
-	{"jobs", []string{"xargs", "parallel"}, bench.starts},
-	{"starts", []string{"parallel"}, bench.startRate},
+	{"commands", []string{"pv", "xargs", "parallel"}, bench.commands},
 	{"proxy", []string{"nginx"}, bench.proxies},
 }
 
@@ -90,9 +81,9 @@ func compare(ctx context.Context, built string, quick bool, only string) (err er
 		}
 		chosen = parts[i : i+1]
 	}
-	b := bench{ctx: ctx, rounds: 7, seconds: 5, megabytes: 2048, jobs: 2000, requestRounds: 10, requestsEach: 15_000}
+	b := bench{ctx: ctx, rounds: 7, seconds: 5, gib: 2, jobs: 2000, requestRounds: 10, requestsEach: 15_000}
 	if quick {
-		b = bench{ctx: ctx, rounds: 1, seconds: 2, megabytes: 512, jobs: 200, requestRounds: 3, requestsEach: 5_000}
+		b = bench{ctx: ctx, rounds: 1, seconds: 2, gib: 0.5, jobs: 200, requestRounds: 3, requestsEach: 5_000}
 	}
 	for _, part := range chosen {
 		for _, name := range part.programs {
