@@ -89,6 +89,7 @@ var brokenSettlers = []broken{
 	{"a debt is paid before a waiter is served", "wraps around", ledgerOfSlots, ledgers(byRelease, ledgerFaults{overflows: true})},
 	{"statistics add up", "counts as a grant", ledgerOfSlots, ledgers(byRelease, ledgerFaults{counts: true})},
 	{"a settled lease replaces the first", "gives it back again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
+	{"a lease is released once", "gives it back each time", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
 	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, ledgerFaults{looksFirst: true})},
 	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesOthers: true})},
 	{"a settled lease replaces the first", "does nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{endsWithClose: true})},

@@ -15,14 +15,11 @@ func TestGrantsAllocateNothing(t *testing.T) {
 	if testkit.Race {
 		t.Skip("allocations can't be counted under the race detector")
 	}
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	value := func(context.Context) (int, error) { return 1, nil }
 	for name, s := range map[string]*resilience.Strategy{
-		"own":   made(resilience.Concurrency(1, 0)),
-		"limit": made(resilience.Limit(l)),
+		"own":   core.Must(resilience.Concurrency(1, 0)),
+		"limit": core.Must(resilience.Limit(l)),
 	} {
 		ctx := t.Context()
 		assert.Zero(t, testing.AllocsPerRun(100, func() { _ = s.Do(ctx, nothing) }), name)

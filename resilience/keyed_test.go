@@ -24,19 +24,18 @@ func callerOf(ctx context.Context) string {
 	return name
 }
 
-// perCaller admits one function at once of each caller.
-func perCaller() (*partition.Keyed[string, string], error) {
-	return partition.New(partition.Options[string, string]{
-		Key: func(name string) string { return name },
-		New: func(name string) (core.Limiter, error) {
-			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 1})
-		},
-	})
+// perCaller has a limiter for each caller.
+func perCaller(limit func(name string) (core.Limiter, error)) (*partition.Keyed[string, string], error) {
+	return partition.New(partition.Options[string, string]{Key: func(name string) string { return name }, New: limit})
+}
+
+// one admits one function at a time.
+func one(name string) (core.Limiter, error) {
+	return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 1})
 }
 
 func TestKeyedKeepsCallersApart(t *testing.T) {
-	callers, err := perCaller()
-	require.NoError(t, err)
+	callers := core.Must(perCaller(one))
 	s := core.Must(resilience.Keyed(callers, callerOf, resilience.Options{Name: "caller"}))
 	ann, bob := withCaller(t.Context(), "ann"), withCaller(t.Context(), "bob")
 	require.NoError(t, s.Do(ann, func(context.Context) error {
@@ -76,7 +75,7 @@ func TestBadKeyed(t *testing.T) {
 }
 
 func ExampleKeyed() {
-	callers := core.Must(perCaller())
+	callers := core.Must(perCaller(one))
 	defer callers.Close()
 	s := core.Must(resilience.Keyed(callers, callerOf, resilience.Options{}))
 	ctx := withCaller(context.Background(), "ann")

@@ -31,48 +31,37 @@ func hourly(limit int) (*core.TokenBucket, error) {
 	return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 }
 
-// costing returns strategies that settle, each with a function that returns the available permits.
-func costing(t *testing.T) map[string]struct {
-	*resilience.Strategy
-	left func() int
-} {
-	t.Helper()
-	l, err := hourly(10)
-	require.NoError(t, err)
-	shared := core.Must(resilience.New(resilience.Options{Limiter: l, Settle: cost}))
-	k := core.Must(partition.New(partition.Options[string, string]{
-		Key: func(name string) string { return name },
-		New: func(string) (core.Limiter, error) { return hourly(10) },
-	}))
-	keyed := core.Must(resilience.Keyed(k, callerOf, resilience.Options{Settle: cost}))
-	return map[string]struct {
-		*resilience.Strategy
+func TestSettle(t *testing.T) {
+	shared := core.Must(hourly(10))
+	callers := core.Must(perCaller(func(string) (core.Limiter, error) { return hourly(10) }))
+	for name, c := range map[string]struct {
+		s    *resilience.Strategy
 		left func() int
 	}{
-		"limit": {shared, l.Available},
-		"keyed": {keyed, partition.For(k, "ann").Available},
-	}
-}
-
-func TestSettle(t *testing.T) {
-	for name, s := range costing(t) {
+		"limit": {core.Must(resilience.New(resilience.Options{Limiter: shared, Settle: cost})), shared.Available},
+		"keyed": {
+			core.Must(resilience.Keyed(callers, callerOf, resilience.Options{Settle: cost})),
+			partition.For(callers, "ann").Available,
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := withCaller(t.Context(), "ann")
-			require.NoError(t, s.Do(ctx, func(context.Context) error {
-				require.Equal(t, 9, s.left(), "one permit, as long as it runs")
-				return nil
-			}))
-			require.Equal(t, 5, s.left())
-			require.Equal(t, errBoom, s.Do(ctx, func(context.Context) error { return errBoom }))
-			require.Equal(t, 5, s.left(), "a failure is free")
-			_, err := resilience.Execute(ctx, s.Strategy, func(context.Context) (int, error) { return 1, errTimeout })
-			require.Equal(t, errTimeout, err)
-			require.Equal(t, 4, s.left(), "a timeout costs the permits that were taken")
+			ctx, s := withCaller(t.Context(), "ann"), c.s
+			for _, step := range []struct {
+				end  error
+				left int
+			}{{nil, 5}, {errBoom, 5}, {errTimeout, 4}} { // a failure is free, a timeout costs the permits that were taken
+				before := c.left()
+				_, err := resilience.Execute(ctx, s, func(context.Context) (int, error) {
+					require.Equal(t, before-1, c.left(), "one permit, as long as it runs")
+					return 1, step.end
+				})
+				require.Equal(t, step.end, err)
+				require.Equal(t, step.left, c.left())
+			}
 			require.Panics(t, func() { _ = s.Do(ctx, func(context.Context) error { panic("boom") }) })
-			require.Equal(t, 3, s.left(), "no limiter was asked")
-
+			require.Equal(t, 3, c.left(), "no limiter was asked")
 			require.NoError(t, s.Do(ctx, nothing))
-			require.Equal(t, 0, s.left(), "the limiter is owed 2")
+			require.Equal(t, 0, c.left(), "the limiter is owed 2")
 			require.ErrorIs(t, s.Do(ctx, never(t)), core.ErrRejected)
 		})
 	}
@@ -99,13 +88,13 @@ func TestSettleOfOwnPermits(t *testing.T) {
 	}
 }
 
-// bare is a third-party limiter that is nothing but a core.Limiter.
-type bare struct{ core.Limiter }
-
 func TestSettleWithALimiterThatCannot(t *testing.T) {
 	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	for _, n := range []int{0, 1, 2} {
-		s := core.Must(resilience.New(resilience.Options{Limiter: bare{l}, Settle: func(context.Context, error) int { return n }}))
+		s := core.Must(resilience.New(resilience.Options{
+			Limiter: struct{ core.Limiter }{l},
+			Settle:  func(context.Context, error) int { return n },
+		}))
 		require.NoError(t, s.Do(t.Context(), nothing))
 		require.Equal(t, 1, l.Available())
 	}
@@ -113,8 +102,7 @@ func TestSettleWithALimiterThatCannot(t *testing.T) {
 
 // A rejection of a settling strategy's options changes nothing, and the limiter that stays settles.
 func TestUpdateOfSettle(t *testing.T) {
-	l, err := hourly(10)
-	require.NoError(t, err)
+	l := core.Must(hourly(10))
 	s := core.Must(resilience.Limit(l))
 	require.Error(t, s.Update(resilience.Options{Limiter: (*core.TokenBucket)(nil), Settle: cost}))
 	require.NoError(t, s.Do(t.Context(), nothing))
@@ -131,13 +119,10 @@ func TestRejectedErrorNamesTheStrategy(t *testing.T) {
 
 // Keyed finds the request once per call, also to settle.
 func TestKeyedFindsTheRequestOnce(t *testing.T) {
-	k := core.Must(partition.New(partition.Options[string, string]{
-		Key: func(name string) string { return name },
-		New: func(string) (core.Limiter, error) { return hourly(10) },
-	}))
+	callers := core.Must(perCaller(func(string) (core.Limiter, error) { return hourly(10) }))
 	asked := 0
-	s := core.Must(resilience.Keyed(k, func(context.Context) string { asked++; return "ann" }, resilience.Options{Settle: cost}))
+	s := core.Must(resilience.Keyed(callers, func(context.Context) string { asked++; return "ann" }, resilience.Options{Settle: cost}))
 	require.NoError(t, s.Do(t.Context(), nothing))
 	require.Equal(t, 1, asked)
-	require.Equal(t, 5, partition.For(k, "ann").Available())
+	require.Equal(t, 5, partition.For(callers, "ann").Available())
 }

@@ -20,7 +20,7 @@ import (
 func TestStressUpdates(t *testing.T) {
 	const goroutines, turns, most = 8, 300, 3
 	shared := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: goroutines}))
-	s := made(resilience.Concurrency(most, goroutines))
+	s := core.Must(resilience.Concurrency(most, goroutines))
 	var running, tooMany, ran, rejected, canceled atomic.Int64
 	f := func(context.Context) error {
 		if running.Add(1) > 2*most { // of the limiter before and the one after

@@ -33,7 +33,7 @@ func start(s *resilience.Strategy) *started {
 
 func TestUpdateInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := made(resilience.Concurrency(1, 1))
+		s := core.Must(resilience.Concurrency(1, 1))
 		free := occupied(s)
 		waits := start(s)
 		require.False(t, waits.ran)
@@ -58,7 +58,7 @@ func TestUpdateInPlace(t *testing.T) {
 
 func TestUpdateReplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := made(resilience.Concurrency(1, 2))
+		s := core.Must(resilience.Concurrency(1, 2))
 		free := occupied(s)
 		first, second := start(s), start(s)
 		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
@@ -80,7 +80,7 @@ func TestUpdateReplaces(t *testing.T) {
 func TestCloseEndsWaits(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := made(resilience.Concurrency(1, 2))
+			s := core.Must(resilience.Concurrency(1, 2))
 			free := occupied(s)
 			waits := start(s)
 			if replaced {
@@ -100,7 +100,7 @@ func TestCloseEndsWaits(t *testing.T) {
 
 func TestCloseLeavesTheCallersLimiter(t *testing.T) {
 	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
-	s := made(resilience.Limit(l))
+	s := core.Must(resilience.Limit(l))
 	require.NoError(t, s.Close())
 	assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
 	lease := l.TryAcquire(1)

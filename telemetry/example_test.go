@@ -26,14 +26,13 @@ func ExampleObserve() {
 	for range 3 {
 		limiter.TryAcquire(1)
 	}
-	show(reader)
+	results(reader, "sluice.limiter.permits.limit", "sluice.limiter.name")
+	results(reader, "sluice.limiter.leases", "sluice.result")
 	fmt.Println(stop())
 	// Unordered output:
-	// sluice.limiter.permits.limit 2
-	// sluice.limiter.permits.available 0
-	// sluice.limiter.permits.queued 0
-	// sluice.limiter.leases granted 2
-	// sluice.limiter.leases rejected 1
+	// api 2
+	// granted 2
+	// rejected 1
 	// <nil>
 }
 
@@ -51,28 +50,6 @@ func ExampleInstrument() {
 	// Output:
 	// true 8
 	// <nil>
-}
-
-// show prints the metrics.
-func show(reader *metric.ManualReader) {
-	var all metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &all); err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, m := range all.ScopeMetrics[0].Metrics {
-		switch d := m.Data.(type) {
-		case metricdata.Gauge[int64]:
-			for _, p := range d.DataPoints {
-				fmt.Println(m.Name, p.Value)
-			}
-		case metricdata.Sum[int64]:
-			for _, p := range d.DataPoints {
-				result, _ := p.Attributes.Value("sluice.result")
-				fmt.Println(m.Name, result.AsString(), p.Value)
-			}
-		}
-	}
 }
 
 // What the policies of a server decide.
@@ -133,7 +110,7 @@ func ExamplePartitions() {
 	// <nil>
 }
 
-// results prints a counter by one of its attributes.
+// results prints a metric by one of its attributes.
 func results(reader *metric.ManualReader, name, attribute string) {
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(context.Background(), &all); err != nil {
@@ -141,11 +118,17 @@ func results(reader *metric.ManualReader, name, attribute string) {
 		return
 	}
 	for _, m := range all.ScopeMetrics[0].Metrics {
-		sum, ok := m.Data.(metricdata.Sum[int64])
-		if m.Name != name || !ok {
+		if m.Name != name {
 			continue
 		}
-		for _, p := range sum.DataPoints {
+		var points []metricdata.DataPoint[int64]
+		switch d := m.Data.(type) {
+		case metricdata.Gauge[int64]:
+			points = d.DataPoints
+		case metricdata.Sum[int64]:
+			points = d.DataPoints
+		}
+		for _, p := range points {
 			value, _ := p.Attributes.Value(attr.Key(attribute))
 			fmt.Println(value.AsString(), p.Value)
 		}

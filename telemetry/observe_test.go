@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,13 +117,8 @@ func TestPartitions(t *testing.T) {
 	require.NotContains(t, points, "sluice.partition.live{sluice.limiter.name=clients}")
 }
 
-func TestHTTP(t *testing.T) {
-	s := newSDK()
-	o, err := telemetry.HTTP(s.Options)
-	require.NoError(t, err)
-	observeHTTP(o)
-	points, _ := s.collect(t)
-	require.Equal(t, map[string]point{
+func TestHTTPAndGRPC(t *testing.T) {
+	http := map[string]point{
 		"sluice.http.active_request_leases{sluice.http.policy=api}":                             {value: 1},
 		"sluice.http.queued_requests{sluice.http.policy=api}":                                   {value: 0},
 		"sluice.http.requests{sluice.http.policy=api,sluice.http.result=acquired}":              {value: 2},
@@ -133,26 +129,26 @@ func TestHTTP(t *testing.T) {
 		"sluice.http.requests{sluice.http.policy=all,sluice.http.result=Result(9)}":             {value: 1},
 		"sluice.http.request.time_in_queue{sluice.http.policy=api,sluice.http.result=acquired}": {0.25, 1},
 		"sluice.http.request_lease.duration{sluice.http.policy=api}":                            {1.5, 1},
-	}, points)
-}
-
-func TestGRPC(t *testing.T) {
-	s := newSDK()
-	o, err := telemetry.GRPC(s.Options)
-	require.NoError(t, err)
-	observeHTTP(o)
-	points, _ := s.collect(t)
-	for name, want := range map[string]point{
-		"sluice.rpc.active_call_leases{rpc.system.name=grpc,sluice.rpc.policy=api}":                            {value: 1},
-		"sluice.rpc.queued_calls{rpc.system.name=grpc,sluice.rpc.policy=api}":                                  {value: 0},
-		"sluice.rpc.calls{rpc.system.name=grpc,sluice.rpc.policy=api,sluice.rpc.result=acquired}":              {value: 2},
-		"sluice.rpc.call.time_in_queue{rpc.system.name=grpc,sluice.rpc.policy=api,sluice.rpc.result=acquired}": {0.25, 1},
-		"sluice.rpc.call_lease.duration{rpc.system.name=grpc,sluice.rpc.policy=api}":                           {1.5, 1},
-	} {
-		require.Contains(t, points, name)
-		require.Equal(t, want, points[name])
 	}
-	require.Len(t, points, 10)
+	grpc := make(map[string]point)
+	rename := strings.NewReplacer("http.request", "rpc.call", "http.active_request", "rpc.active_call",
+		"http.queued_request", "rpc.queued_call", "http.", "rpc.", "{", "{rpc.system.name=grpc,")
+	for name, p := range http {
+		grpc[rename.Replace(name)] = p
+	}
+	for name, c := range map[string]struct {
+		observer func(telemetry.Options) (httplimit.Observer, error)
+		want     map[string]point
+	}{"HTTP": {telemetry.HTTP, http}, "gRPC": {telemetry.GRPC, grpc}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSDK()
+			o, err := c.observer(s.Options)
+			require.NoError(t, err)
+			observeHTTP(o)
+			points, _ := s.collect(t)
+			require.Equal(t, c.want, points)
+		})
+	}
 }
 
 func observeHTTP(o httplimit.Observer) {

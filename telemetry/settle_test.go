@@ -11,28 +11,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-func TestRefundsReachTheLimiter(t *testing.T) {
-	o := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}
-	l := bucket(t, o)
-	s := newSDK()
-	i := instrument(t, s.Options, l)
-	try := i.TryAcquire(2)
-	waited, err := i.Acquire(t.Context(), 3)
-	require.NoError(t, err)
-	require.Equal(t, 0, l.Available())
-	refunder := i.(core.Refunder)
-	refunder.Refund(try)
-	refunder.Refund(try)
-	require.Equal(t, 2, l.Available())
-	refunder.Refund(waited)
-	waited.Release()
-	refunder.Refund(waited)
-	require.Equal(t, 5, l.Available())
-	refunder.Refund(bucket(t, o).TryAcquire(1)) // not its own
-	refunder.Refund(core.Lease{})
-	require.Equal(t, uint64(2), times(t, s)[leaseGranted].count)
-}
-
 // A lease of zero permits ends at its Refund as any other does.
 func TestRefundOfZeroPermits(t *testing.T) {
 	s := newSDK()
@@ -152,24 +130,4 @@ func TestRefundOfALimiterThatEmbedsOne(t *testing.T) {
 	i.(core.Settler).Settle(i.TryAcquire(2), 0)
 	require.Equal(t, 2, l.refunded)
 	require.Equal(t, 5, l.Available())
-}
-
-// Reservations pass through the view.
-func TestReserve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := bucket(t, core.Every(time.Second, 1))
-		i := instrument(t, newSDK().Options, b)
-		now := i.(core.Reserver).Reserve(1)
-		later := i.(core.Reserver).Reserve(1)
-		d, ok := core.Delay.From(now)
-		require.True(t, ok)
-		require.Zero(t, d)
-		d, _ = core.Delay.From(later)
-		require.Equal(t, time.Second, d)
-		require.Equal(t, 1, b.Statistics().Queued)
-		i.(core.Refunder).Refund(later)
-		require.Zero(t, b.Statistics().Queued)
-		slots := instrument(t, newSDK().Options, concurrency(t, 1, 0))
-		require.Error(t, slots.(core.Reserver).Reserve(1).Err())
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 
 	"github.com/sluice-go/sluice/core"
@@ -21,14 +22,19 @@ func ExamplePolicy() {
 	// Output: page <nil>
 }
 
-// A rejected call is tried again when the limiter has a permit.
+// A rejected call is tried again when the limiter has a permit. The circuit breaker sees no rejection.
 func ExampleRetryAfter() {
 	bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
 	}))
 	strategy := core.Must(resilience.Limit(bucket))
-	retry := retrypolicy.NewBuilder[string]().WithDelayFunc(sluice.RetryAfter[string]).Build()
-	executor := failsafe.With(retry, sluice.Policy[string](strategy))
+	retry := retrypolicy.NewBuilder[string]().
+		HandleErrors(core.ErrRejected).
+		WithMaxRetries(3).
+		WithDelayFunc(sluice.RetryAfter[string]).
+		Build()
+	breaker := circuitbreaker.NewWithDefaults[string]()
+	executor := failsafe.With(retry, sluice.Policy[string](strategy), breaker)
 	for range 2 {
 		fmt.Println(executor.Get(func() (string, error) { return "page", nil }))
 	}

@@ -3,7 +3,7 @@ package failsafe_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -101,20 +101,6 @@ func TestRetryOutsideWaitsForRetryAfter(t *testing.T) {
 	})
 }
 
-func TestRetryInsideKeepsThePermit(t *testing.T) {
-	s, l := concurrency(t, 1, 0)
-	retry := retrypolicy.NewBuilder[int]().WithMaxRetries(2).ReturnLastFailure().Build()
-	runs := 0
-	_, err := failsafe.With(sluice.Policy[int](s), retry).Get(func() (int, error) {
-		runs++
-		return 0, errBoom
-	})
-	assert.Equal(t, errBoom, err)
-	assert.Equal(t, 3, runs)
-	assert.EqualValues(t, 1, l.Statistics().Granted)
-	assert.Equal(t, 1, l.Available())
-}
-
 // A circuit breaker inside sees no rejections, only the work that it protects.
 func TestCircuitBreakerInside(t *testing.T) {
 	s, l := concurrency(t, 1, 0)
@@ -136,51 +122,60 @@ func TestCircuitBreakerInside(t *testing.T) {
 	assert.Equal(t, 1, l.Available(), "the permit is back, though the breaker refused")
 }
 
-// A timeout outside ends the wait for a permit, and is the result.
-func TestTimeoutOutside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, l := concurrency(t, 1, 1)
-		lease := l.TryAcquire(1)
-		executor := failsafe.With(timeout.New[int](time.Second), sluice.Policy[int](s))
-		start := time.Now()
-		_, err := executor.Get(func() (int, error) { return 1, nil })
-		require.ErrorIs(t, err, timeout.ErrExceeded)
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.Zero(t, l.Statistics().Queued)
-		lease.Release()
-		assert.Equal(t, 1, l.Available())
-	})
-}
-
-// Hedges each take a permit of their own.
-func TestHedgeOutside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, l := concurrency(t, 2, 0)
-		hedge := hedgepolicy.NewBuilderWithDelay[int](time.Second).Build()
-		v, err := failsafe.With(hedge, sluice.Policy[int](s)).GetWithExecution(func(exec failsafe.Execution[int]) (int, error) {
-			if exec.IsHedge() {
-				return 2, nil
-			}
-			<-exec.Canceled()
-			return 1, exec.Context().Err()
+// What other policies do with the work, and with the wait for a permit, costs no permit in the end.
+func TestOtherPolicies(t *testing.T) {
+	blocked := func(exec failsafe.Execution[int]) (int, error) {
+		if exec.IsHedge() {
+			return 2, nil
+		}
+		<-exec.Canceled()
+		return 1, exec.Context().Err()
+	}
+	fails := func(failsafe.Execution[int]) (int, error) { return 1, errBoom }
+	retry := retrypolicy.NewBuilder[int]().WithMaxRetries(2).ReturnLastFailure().Build()
+	hedge := hedgepolicy.NewBuilderWithDelay[int](time.Second).Build()
+	late := timeout.New[int](time.Second)
+	type policies = []failsafe.Policy[int]
+	for name, c := range map[string]struct {
+		outside, inside policies
+		run             func(failsafe.Execution[int]) (int, error)
+		held            int // of 2, by another caller
+		err             error
+		granted         uint64
+	}{
+		"a retry inside keeps the permit":                    {nil, policies{retry}, fails, 0, errBoom, 1},
+		"each attempt of a retry outside takes one":          {policies{retry}, nil, fails, 0, errBoom, 3},
+		"a timeout outside ends the wait, and is the result": {policies{late}, nil, blocked, 2, timeout.ErrExceeded, 0},
+		"hedges outside take one each":                       {policies{hedge}, nil, blocked, 0, nil, 2},
+		"hedges inside run under one":                        {nil, policies{hedge}, blocked, 1, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, l := concurrency(t, 2, 1)
+				lease := l.TryAcquire(c.held)
+				all := slices.Concat(c.outside, policies{sluice.Policy[int](s)}, c.inside)
+				start := time.Now()
+				v, err := failsafe.With(all...).GetWithExecution(c.run)
+				require.ErrorIs(t, err, c.err)
+				if err == nil {
+					require.Equal(t, 2, v)
+				}
+				require.LessOrEqual(t, time.Since(start), time.Second)
+				synctest.Wait()
+				lease.Release()
+				require.Equal(t, core.Statistics{Limit: 2, Available: 2, Granted: c.granted + 1}, l.Statistics())
+			})
 		})
-		require.NoError(t, err)
-		assert.Equal(t, 2, v)
-		synctest.Wait()
-		assert.EqualValues(t, 2, l.Statistics().Granted)
-		assert.Equal(t, 2, l.Available())
-	})
+	}
 }
 
-// Hedges inside run under the one permit, which is back when the first of them has a result: what
-// it gave up on may still run.
+// The permit of hedges inside is back when the first of them has a result: what it gave up on may still run.
 func TestHedgeInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := concurrency(t, 1, 0)
 		hedge := hedgepolicy.NewBuilderWithDelay[int](time.Second).Build()
 		goOn := make(chan struct{})
 		v, err := failsafe.With(sluice.Policy[int](s), hedge).GetWithExecution(func(exec failsafe.Execution[int]) (int, error) {
-			assert.Zero(t, l.Available())
 			if exec.IsHedge() {
 				return 2, nil
 			}
@@ -189,7 +184,6 @@ func TestHedgeInside(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 2, v)
-		assert.EqualValues(t, 1, l.Statistics().Granted)
 		assert.Equal(t, 1, l.Available(), "although an attempt still runs")
 		close(goOn)
 	})
@@ -259,27 +253,6 @@ func TestStressPolicy(t *testing.T) {
 	wg.Wait()
 	assert.Equal(t, 3, l.Available())
 	assert.Zero(t, l.Statistics().Queued)
-}
-
-func Example() {
-	bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond}))
-	strategy := core.Must(resilience.Limit(bucket))
-	retry := retrypolicy.NewBuilder[string]().
-		HandleErrors(core.ErrRejected).
-		WithMaxRetries(3).
-		WithDelayFunc(sluice.RetryAfter[string]).
-		Build()
-	breaker := circuitbreaker.NewWithDefaults[string]()
-
-	executor := failsafe.With(retry, sluice.Policy[string](strategy), breaker)
-	for range 3 {
-		page, err := executor.Get(func() (string, error) { return "page", nil })
-		fmt.Println(page, err)
-	}
-	// Output:
-	// page <nil>
-	// page <nil>
-	// page <nil>
 }
 
 // The strategy's Settle learns what became of the execution.
