@@ -46,6 +46,9 @@ func (rc *ruleConfig) readSpec(n yamlconf.Node) {
 		n.Fault("limit: %q has a queue, in which no request waits", limit)
 	}
 	rc.limit, rc.unlimited = allowance{spec: l}, l.Kind == spec.Unlimited
+	if l.Kind == spec.Blocked {
+		rc.limit = allowance{Unit: second, Multiplier: 1} // a ban, like requests_per_unit: 0
+	}
 }
 
 // readRateLimit reads a limit as envoyproxy/ratelimit has it.

@@ -136,6 +136,7 @@ const basic = `
 - {key: wild, value: xy*yz, limit: fixed 9/min}
 - {key: wild, limit: fixed 4/min}
 - {key: ban, rate_limit: {unit: minute}}
+- {key: blocked, limit: blocked}
 `
 
 // The exact value decides, then the first wildcard in the order of the file, then the descriptor without a value.
@@ -173,6 +174,7 @@ func TestMatch(t *testing.T) {
 			{"wild=xyyz", "OK: OK 8/9 left, 1m0s"},
 			{"wild=xyz", "OK: OK 3/4 left, 1m0s"}, // the parts of a wildcard do not overlap
 			{"ban=x", "OVER_LIMIT: OVER_LIMIT 0/0 left, 1m0s"},
+			{"blocked=x", "OVER_LIMIT: OVER_LIMIT 0/0 left, 1s"},
 			{"other=x", "OK: OK"},
 		} {
 			assert.Equal(t, c.want, ask(t, s, entries(c.entries)), c.entries)
