@@ -1,7 +1,7 @@
 // Package throttle copies files, or stdin, to stdout at a rate.
 //
-// The copy is [ioreader.Copy], with the limiter of pace.go. On Linux, direct copies pipes and most files instead, within the
-// kernel. Lines have a loop of their own. A display reads how far the copy is.
+// The copy is [ioreader.Copy], with the limiter of pace.go; lines have a loop of their own. A display reads how far the copy
+// is.
 package throttle
 
 import (

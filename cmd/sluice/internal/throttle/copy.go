@@ -139,13 +139,11 @@ func (j *job) copyFile(ctx context.Context, name string) error {
 	if !in.Mode().IsRegular() {
 		from = source{src, j.pace} // a file does not make the copy wait, and the kernel copies it
 	}
+	j.sink.regular = out.Mode().IsRegular()
+	enlarge(src, j.pace.pipeSize())
+	enlarge(j.sink.f, j.pace.pipeSize())
 	if j.lines {
 		return j.copyLines(ctx, from)
-	}
-	if !out.Mode().IsRegular() || !in.Mode().IsRegular() {
-		if err := j.direct(ctx, src, in.Mode()); err != nil {
-			return err
-		}
 	}
 	var limiter core.Limiter
 	if j.limit.Kind != spec.Unlimited || j.schedule != nil {
@@ -206,22 +204,23 @@ func (j *job) copyLines(ctx context.Context, from io.Reader) error {
 
 // source is an input that may make the copy wait. The copy does not catch up after such a wait.
 type source struct {
-	f    *os.File
+	r    io.Reader
 	pace *pace
 }
 
 // Read implements [io.Reader].
 func (s source) Read(b []byte) (int, error) {
 	since := time.Now()
-	n, err := s.f.Read(b)
+	n, err := s.r.Read(b)
 	s.pace.paused(time.Since(since))
 	return n, err
 }
 
 // sink is the output. It counts the bytes written.
 type sink struct {
-	f *os.File
-	n atomic.Int64
+	f       *os.File
+	regular bool
+	n       atomic.Int64
 }
 
 // Write implements [io.Writer].
@@ -231,11 +230,14 @@ func (s *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom implements [io.ReaderFrom]: the kernel copies a file to a file.
-func (s *sink) ReadFrom(r io.Reader) (int64, error) {
-	n, err := s.f.ReadFrom(r)
-	s.n.Add(n)
-	return n, err
+// ReadFrom implements [io.ReaderFrom]: the kernel copies a file.
+func (s *sink) ReadFrom(r io.Reader) (n int64, err error) {
+	if !s.regular {
+		n = sendFile(s.f, r)
+	}
+	m, err := s.f.ReadFrom(r) // the rest; it does not use the kernel for a pipe
+	s.n.Add(n + m)
+	return n + m, err
 }
 
 // say prints a message while the copy runs.

@@ -27,8 +27,8 @@ type pace struct {
 }
 
 const (
-	turnTime    = 8 * time.Millisecond // what the copy moves at a time
-	largestTurn = 1 << 20              // but at most so many bytes
+	turnTime = 8 * time.Millisecond // the permits of such a time come together: each wait wakes threads of Go's scheduler
+	maxPipe  = 1 << 20              // that a user without privileges gets from Linux, by default
 
 	startTime = 2 * time.Millisecond  // the burst at the start
 	burstTime = 10 * time.Millisecond // the burst later, and how much the copy catches up after a slow source
@@ -88,28 +88,12 @@ func (p *pace) current() (core.Limiter, <-chan struct{}) {
 	return p.limiter, p.changed
 }
 
-// turn returns how many bytes the copy moves at a time.
-func (p *pace) turn() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch p.limit.Kind {
-	case spec.Unlimited:
-		return largestTurn
-	case spec.TokenBucket:
-		return max(min(permitsIn(p.limit, turnTime), largestTurn), 1)
-	default:
-		return max(p.limit.Permits/8, 1) // the permits of a window become available together
+// pipeSize returns how many bytes the pipes should hold: those of two turns, so that a turn is one wait.
+func (p *pace) pipeSize() int {
+	if limit, _ := p.only(); limit.Kind == spec.TokenBucket {
+		return min(2*permitsIn(limit, turnTime), maxPipe)
 	}
-}
-
-// take waits for the permits of a turn of at most n bytes.
-func (p *pace) take(ctx context.Context, n int) (core.Lease, error) {
-	for {
-		lease, err := p.Acquire(ctx, min(n, p.turn()))
-		if !errors.Is(err, core.ErrPermitsExceedLimit) { // otherwise the rate has just become lower
-			return lease, err
-		}
-	}
+	return maxPipe
 }
 
 // set applies a rate. If its kind is the same, set updates the limiter, so that no permit is granted twice.
@@ -210,7 +194,7 @@ func (p *pace) follow(s schedule, clock func() time.Time) func() {
 
 // buckets returns the buckets of a rate.
 func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
-	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), time.Millisecond)
+	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), turnTime)
 	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), burst(l), 10*time.Microsecond) // a quarter more
 	return mean, peak
 }
