@@ -1,7 +1,9 @@
 package route
 
 import (
+	"encoding/hex"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,7 +32,19 @@ func segment(escaped string, n int) string {
 
 // A backend, with the servers that stand before it, takes some of these steps, some of them twice, in an order of its
 // own.
-var steps = []func(string) string{Unescape, dropParameters, replaceBackslashes, cutQuery}
+var steps = []func(string) string{
+	Unescape,
+	func(path string) string { return parameters.ReplaceAllLiteralString(path, "") },
+	func(path string) string { return strings.ReplaceAll(path, `\`, "/") },
+	func(path string) string { return query.ReplaceAllLiteralString(path, "") },
+}
+
+var (
+	escape     = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	parameters = regexp.MustCompile(`;[^/]*`)
+	query      = regexp.MustCompile(`(?s)[?#].*`) // where a server that parses a decoded path again finds a query or a fragment
+	dots       = regexp.MustCompile(`/\.\.?(/|$)`)
+)
 
 // readings returns the escaped paths that a backend may take an escaped path for, without dot segments. It reports false
 // for a path that no honest client sends: with control characters, above the root, too long, or with too many readings.
@@ -73,63 +87,14 @@ func Unescape(path string) string {
 	if !strings.Contains(path, "%") {
 		return path
 	}
-	var b strings.Builder
-	for i := 0; i < len(path); i++ {
-		if path[i] == '%' && i+2 < len(path) {
-			high, low := digit(path[i+1]), digit(path[i+2])
-			if high < 16 && low < 16 {
-				b.WriteByte(high<<4 | low)
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(path[i])
-	}
-	return b.String()
-}
-
-// digit returns the value of a hexadecimal digit, or 16.
-func digit(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10
-	}
-	return 16
-}
-
-// dropParameters removes what follows a semicolon in each segment.
-func dropParameters(path string) string {
-	if !strings.Contains(path, ";") {
-		return path
-	}
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		segments[i], _, _ = strings.Cut(s, ";")
-	}
-	return strings.Join(segments, "/")
-}
-
-func replaceBackslashes(path string) string { return strings.ReplaceAll(path, `\`, "/") }
-
-// cutQuery ends a decoded path where a server that parses it again finds a query or a fragment.
-func cutQuery(path string) string {
-	if i := strings.IndexAny(path, "?#"); i >= 0 {
-		return path[:i]
-	}
-	return path
+	return escape.ReplaceAllStringFunc(path, func(e string) string {
+		b, _ := hex.DecodeString(e[1:])
+		return string(b)
+	})
 }
 
 // hasDots reports whether a path has dot segments, escaped ones aside.
-func hasDots(path string) bool {
-	for s := range strings.SplitSeq(path, "/") {
-		if s == "." || s == ".." {
-			return true
-		}
-	}
-	return false
-}
+func hasDots(path string) bool { return strings.Contains(path, "/.") && dots.MatchString(path) }
 
 // resolve removes dot segments. With merge several slashes are one, else there is an empty segment between two. It
 // reports false if the path leads above the root.

@@ -9,41 +9,44 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/core"
 )
 
 const (
 	logQueue     = 4 << 20         // bytes of lines that wait to be written
+	logLook      = time.Second     // how often lost lines and stalls are looked for
 	logStall     = 2 * time.Second // how long a write may take until it is reported
-	logCloseTime = time.Second     // for writing what is queued on shutdown
-	firstReport  = time.Second     // after which lost lines are reported
-	nextReport   = 10 * time.Second
+	logReport    = 10 * time.Second
+	logCloseTime = time.Second // for writing what is queued on shutdown
 )
+
+const stalledReader = "its reader has stalled"
 
 // accessLog writes a line for each request when it ends. Requests never wait for it: a goroutine of its own writes, and if
 // that does not keep up, lines are lost, which is reported.
 type accessLog struct {
-	name   string // "-" is stdout
-	append func(b []byte, client string, x *exchange, now time.Time) []byte
-	logf   func(format string, args ...any)
-	lines  *channel.LimitedChannel[[]byte]
-	done   chan struct{} // closed when nothing is written anymore
-	to     *os.File      // of run; nil while it is not open
+	name    string // "-" is stdout
+	append  func(b []byte, client string, x *exchange, now time.Time) []byte
+	logf    func(format string, args ...any)
+	lines   *channel.LimitedChannel[[]byte]
+	done    chan struct{} // closed when nothing is written anymore
+	to      *os.File      // of run; nil while it is not open
+	reopens atomic.Bool   // the file is to be opened again
 
 	mu       sync.Mutex
-	reopens  bool      // the file is to be opened again
 	lost     int       // lines since the last report
 	reason   string    // for which they were lost
-	reports  bool      // a report is scheduled
-	stalled  bool      // a stall was reported
-	reported time.Time // when lost lines were reported last
+	reported time.Time // when lines were reported last
 	writing  int       // lines that are being written
-	pollable *os.File  // what they are written to
+	since    time.Time // when that started
+	stalled  bool      // a stall was reported
 }
 
 // openLog opens the log of that name for appending lines of a format.
@@ -89,45 +92,55 @@ func (l *accessLog) write(client string, x *exchange) {
 // run writes lines until the log is closed.
 func (l *accessLog) run() {
 	defer close(l.done)
+	stop := cli.Every(logLook, l.look)
+	defer stop()
 	_ = l.ensureOpen() // a pipe; an error comes again with the first line
 	batch := make([][]byte, 64)
 	for {
 		n, err := l.lines.ReceiveBatch(context.Background(), batch) //nolint:forbidigo // it ends when the log is closed
 		if err != nil {
+			l.shut()
 			return
 		}
 		l.writeAll(bytes.Join(batch[:n], nil))
 	}
 }
 
-// writeAll writes lines. A stall that a SIGHUP interrupts, or that ends with the reader of a pipe, continues in the file that is
-// opened then.
+// writeAll writes lines. A stall that ends with the reader of a pipe continues with the next reader.
 func (l *accessLog) writeAll(lines []byte) {
-	stall := time.AfterFunc(logStall, l.reportStall)
-	defer stall.Stop()
+	l.mu.Lock()
+	l.writing, l.since = bytes.Count(lines, []byte("\n")), time.Now()
+	l.mu.Unlock()
+	l.reopenIfAsked()
 	for {
-		l.reopenIfAsked()
 		err := l.ensureOpen()
 		if err == nil {
-			l.note(l.to, lines)
 			var n int
 			n, err = l.to.Write(lines)
 			lines = lines[n:]
-			l.note(nil, nil)
 		}
-		switch {
-		case err == nil:
-			l.wrote()
-			return
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			_ = l.to.SetWriteDeadline(time.Time{})
-		case errors.Is(err, syscall.EPIPE) && l.name != "-":
-			_ = l.to.Close()
-			l.to = nil // opening waits for the next reader
-		default:
-			l.lose(bytes.Count(lines, []byte("\n")), reasonOf(err))
+		if !errors.Is(err, syscall.EPIPE) || l.name == "-" {
+			l.wrote(bytes.Count(lines, []byte("\n")), err)
 			return
 		}
+		l.shut()
+	}
+}
+
+// wrote notes the end of a write, and reports that of a stall.
+func (l *accessLog) wrote(lost int, err error) {
+	l.mu.Lock()
+	l.writing = 0
+	resumes := l.stalled && err == nil
+	if resumes {
+		l.stalled = false
+	}
+	l.mu.Unlock()
+	if err != nil {
+		l.lose(lost, reasonOf(err))
+	}
+	if resumes {
+		l.logf("access log %s: writing again", l.name)
 	}
 }
 
@@ -139,6 +152,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
+// ensureOpen opens the log if it is not open. For a pipe it waits for a reader.
 func (l *accessLog) ensureOpen() (err error) {
 	if l.to == nil {
 		l.to, err = l.open()
@@ -146,13 +160,16 @@ func (l *accessLog) ensureOpen() (err error) {
 	return err
 }
 
+func (l *accessLog) shut() {
+	if l.to != nil && l.name != "-" {
+		_ = l.to.Close()
+		l.to = nil
+	}
+}
+
 // reopenIfAsked opens the file again, after logrotate has renamed it.
 func (l *accessLog) reopenIfAsked() {
-	l.mu.Lock()
-	asked := l.reopens
-	l.reopens = false
-	l.mu.Unlock()
-	if !asked || l.name == "-" || l.to == nil {
+	if !l.reopens.Swap(false) || l.name == "-" || l.to == nil {
 		return
 	}
 	f, err := l.open()
@@ -160,70 +177,42 @@ func (l *accessLog) reopenIfAsked() {
 		l.logf("cannot reopen the access log, still writing to the old file: %v", err)
 		return
 	}
-	_ = l.to.Close()
+	l.shut()
 	l.to = f
 }
 
-// reopen has the file opened again for the next line. It interrupts a write to a pipe that has stalled.
+// reopen has the file opened again for the next line.
 func (l *accessLog) reopen() {
-	l.mu.Lock()
-	l.reopens = true
-	if l.stalled && l.pollable != nil {
-		_ = l.pollable.SetWriteDeadline(time.Now()) // an error: it is no pipe
-	}
-	l.mu.Unlock()
+	l.reopens.Store(true)
 	_ = l.lines.TrySend(nil) // run may be waiting for a line
 }
 
-// note records which lines are being written, and to which file. Both are nil between writes.
-func (l *accessLog) note(to *os.File, lines []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pollable, l.writing = to, bytes.Count(lines, []byte("\n"))
-}
-
-// wrote reports the end of a stall.
-func (l *accessLog) wrote() {
-	l.mu.Lock()
-	was := l.stalled
-	l.stalled = false
-	l.mu.Unlock()
-	if was {
-		l.logf("access log %s: writing again", l.name)
-	}
-}
-
-// reportStall reports that a write takes long.
-func (l *accessLog) reportStall() {
-	l.mu.Lock()
-	l.stalled = true
-	l.reports = true
-	l.mu.Unlock()
-	l.report()
-}
-
-// lose counts lines that are lost, and has them reported.
+// lose counts lines that are lost.
 func (l *accessLog) lose(lines int, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost += lines
 	l.reason = reason
-	if !l.reports && lines > 0 {
-		l.reports = true
-		time.AfterFunc(max(firstReport, nextReport-time.Since(l.reported)), l.report)
+}
+
+// look reports a write that takes long and, not too often, lines that are lost.
+func (l *accessLog) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stalls := !l.stalled && l.writing > 0 && time.Since(l.since) >= logStall
+	l.stalled = l.stalled || stalls
+	if stalls || l.lost > 0 && time.Since(l.reported) >= logReport {
+		l.reportLocked()
 	}
 }
 
-func (l *accessLog) report() {
-	l.mu.Lock()
-	lost, reason := l.lost, l.reason
+func (l *accessLog) reportLocked() {
+	reason := l.reason
 	if l.stalled {
-		reason = "its reader has stalled"
+		reason = stalledReader
 	}
-	waiting := l.lines.Len() + l.writing
-	l.lost, l.reports, l.reported = 0, false, time.Now()
-	l.mu.Unlock()
-	l.logf("access log %s: lost %d lines: %s; %d lines are waiting to be written", l.name, lost, reason, waiting)
+	l.logf("access log %s: lost %d lines: %s; %d lines are waiting to be written", l.name, l.lost, reason, l.lines.Len()+l.writing)
+	l.lost, l.reported = 0, time.Now()
 }
 
 // close writes the lines that are queued, unless that takes long.
@@ -231,19 +220,15 @@ func (l *accessLog) close() {
 	_ = l.lines.Close()
 	select {
 	case <-l.done:
-		if l.to != nil && l.name != "-" {
-			_ = l.to.Close()
-		}
 	case <-time.After(logCloseTime): //nolint:forbidigo // the process ends
-		l.lose(l.lines.Discard(), "its reader has stalled")
+		l.lose(l.lines.Discard(), stalledReader)
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.lost += l.writing
 	l.writing = 0
-	lost := l.lost
-	l.mu.Unlock()
-	if lost > 0 {
-		l.report()
+	if l.lost > 0 {
+		l.reportLocked()
 	}
 }
 
