@@ -334,11 +334,15 @@ func TestServeRedis(t *testing.T) {
 		assert.Equal(t, 503, status)
 		assert.Contains(t, body, "redis is unreachable: ")
 	}
+	start := time.Now()
 	late := startServing(t, "--config", file, "--redis", url)
 	const message = `^sluice serve: redis is unreachable; fail-open of each domain decides: error="[^"]*"$`
 	assert.Regexp(t, message, late.line(late.errs))
 	assert.Equal(t, passes, late.ask("user", "eve"), "away at the start, too")
-	assert.Regexp(t, message, late.line(late.errs))
+	late.signal(syscall.SIGTERM)
+	if _, _, errs := late.ends(); time.Since(start) < 10*time.Second {
+		assert.NotContains(t, errs, "fail-open", "the first requests say nothing new")
+	}
 }
 
 // TestServeRedisPassword: limits that Redis does not decide are logged, with the reason.
@@ -352,14 +356,15 @@ func TestServeRedisPassword(t *testing.T) {
 	require.NoError(t, c.Close())
 	file := filepath.Join(t.TempDir(), "shop.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
+	start := time.Now()
 	s := startServing(t, "--config", file, "--redis", strings.Replace(url, "unix://", "unix://:wrong@", 1))
 	assert.Regexp(t, `redis refused; fail-open of each domain decides: error="WRONGPASS .*"$`, s.line(s.errs))
 	for range 20 {
 		assert.Equal(t, passes, s.ask("user", "ann"))
 	}
-	// A busy machine may take longer than the timeout to say so.
-	assert.Regexp(t, "redis (refused|is unreachable); fail-open of each domain decides: .*(WRONGPASS|no answer within)", s.line(s.errs))
 	s.signal(syscall.SIGTERM)
 	_, _, errs := s.ends()
-	assert.NotContains(t, errs, "fail-open", "once in a while")
+	if time.Since(start) < 10*time.Second {
+		assert.NotContains(t, errs, "fail-open", "once in a while")
+	}
 }

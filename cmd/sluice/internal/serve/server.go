@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -36,6 +37,7 @@ type server struct {
 	metrics  *metrics
 	health   *health.Server
 	draining atomic.Bool
+	warned   time.Time // when the start said that Redis does not decide
 }
 
 // names are the services that clients check the health of.
@@ -51,7 +53,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: cli.NewLogger(s.say)}
+	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: slog.New(storeLog{cli.NewLogger(s.say).Handler(), s})}
 	if o.redis != "" {
 		if s.store, err = shared.Open(o.redis, timeout); err != nil {
 			return nil, fmt.Errorf("--redis: %q: %w", shared.WithoutPassword(o.redis), err)
@@ -65,6 +67,23 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	s.metrics = newMetrics(s.service)
 	return s, nil
 }
+
+// storeLog drops what rlslimit logs about Redis shortly after the start has said the same.
+type storeLog struct {
+	slog.Handler
+
+	s *server
+}
+
+// Handle implements [slog.Handler].
+func (h storeLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn && strings.HasPrefix(r.Message, "redis ") && r.Time.Sub(h.s.warned) < warnedFor {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+const warnedFor = 10 * time.Second // as often as rlslimit logs it
 
 // load reads the files, and prints warnings about keys that have no effect.
 func (s *server) load() (rlslimit.Config, error) {
@@ -95,6 +114,9 @@ func (s *server) run(ctx context.Context) error {
 		Say: s.say, Files: s.files,
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
 			unreachable := s.warm()
+			if unreachable != nil {
+				s.warned = time.Now()
+			}
 			main, err = s.start(ctx, failed)
 			if err != nil {
 				return nil, err

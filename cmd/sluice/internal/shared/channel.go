@@ -28,7 +28,7 @@ func (s *Store) Subscribe(ctx context.Context, channel string, f func(text strin
 	go func() { // the caller does not wait for its end, which an unreachable server delays by seconds
 		defer asked()
 		refused := false
-		for ctx.Err() == nil {
+		for again := true; again; again = pause(ctx, subscribeEvery) {
 			subscription := s.client.Subscribe(ctx, channel)
 			// By itself go-redis neither reports a refusal nor subscribes again after one.
 			_, err := subscription.ReceiveTimeout(ctx, max(warming, s.timeout))
@@ -41,7 +41,6 @@ func (s *Store) Subscribe(ctx context.Context, channel string, f func(text strin
 				receive(ctx, subscription, f)
 			}
 			_ = subscription.Close()
-			pause(ctx, subscribeEvery)
 		}
 	}()
 	return asking.Done()

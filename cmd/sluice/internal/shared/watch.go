@@ -33,20 +33,21 @@ func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan 
 			}
 		}
 		asked()
-		for ctx.Err() == nil {
-			pause(ctx, watchEvery)
+		for pause(ctx, watchEvery) {
 			l.Statistics()
 		}
 	}()
 	return asking.Done()
 }
 
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
+// pause waits for d, and returns false if ctx is done before.
+func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }

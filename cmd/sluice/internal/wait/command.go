@@ -226,7 +226,10 @@ type line struct {
 
 // acquire takes a permit, unless a signal comes first.
 func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
-	if last, err := l.store.Announce(ctx, o.key, o.text); err == nil && last != "" && last != o.text {
+	switch last, err := l.store.Announce(ctx, o.key, o.text); {
+	case err != nil && !shared.IsRefusal(err): // a server may refuse this call and no other
+		return core.Lease{}, errors.New(shared.Reason(err))
+	case last != "" && last != o.text:
 		l.watch.say("key %s: using limit %q, but %q was used last", o.key, o.text, last)
 	}
 	if o.try {
