@@ -131,8 +131,7 @@ func TestFailure(t *testing.T) {
 	broken := errors.New("secret")
 	for _, open := range []bool{true, false} {
 		bubble(t, "", func(t *testing.T) {
-			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(refuser{broken}), FailOpen: open}))
-			c := serve(t, new(service), l.ServerOptions())
+			c := limited(t, grpclimit.Policy{Limiter: grpclimit.Shared(refuser{broken}), FailOpen: open}, new(service))
 			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 			if open {
 				require.NoError(t, err)
@@ -205,16 +204,13 @@ func TestOnRejected(t *testing.T) {
 		var seen *grpclimit.Rejection
 		o.OnRejected = func(_ context.Context, rejection *grpclimit.Rejection) error { seen = rejection; return answer }
 		c := serve(t, new(service), limits(t, o).ServerOptions())
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
+		ask(t, c, codes.OK)
+		ask(t, c, codes.ResourceExhausted)
 		require.Equal(t, "/grpc.testing.TestService/UnaryCall", seen.Call.FullMethod)
 		require.Equal(t, time.Second, seen.RetryAfter)
 		require.ErrorIs(t, seen.Err, core.ErrRejected)
 		answer = status.Error(codes.PermissionDenied, "own")
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.PermissionDenied, err)
+		ask(t, c, codes.PermissionDenied)
 	})
 }
 
@@ -222,13 +218,10 @@ func TestUpdate(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
 		c := serve(t, new(service), l.ServerOptions())
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
+		ask(t, c, codes.OK)
 		require.Error(t, l.Update(one(grpclimit.Policy{})))
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
+		ask(t, c, codes.ResourceExhausted)
 		require.NoError(t, l.Update(grpclimit.Options{}))
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
+		ask(t, c, codes.OK)
 	})
 }

@@ -3,7 +3,6 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
-	"io"
 	"runtime"
 	"strconv"
 	"testing"
@@ -43,8 +42,7 @@ func TestClientWaitsForItsLimiter(t *testing.T) {
 		c := serve(t, new(service), nil, cl.DialOptions()...)
 		start := time.Now()
 		for range 3 {
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			require.NoError(t, err)
+			ask(t, c, codes.OK)
 		}
 		require.Equal(t, 2*time.Second, time.Since(start))
 		_, err := c.EmptyCall(t.Context(), &pb.Empty{})
@@ -75,9 +73,7 @@ func TestClientWaitsForItsLimiter(t *testing.T) {
 func TestClientHoldsItsLeaseUntilTheStreamEnds(t *testing.T) {
 	ends := map[string]func(*testing.T, pb.TestService_FullDuplexCallClient, context.CancelFunc){
 		"end": func(t *testing.T, s pb.TestService_FullDuplexCallClient, _ context.CancelFunc) {
-			require.NoError(t, s.CloseSend())
-			_, err := s.Recv()
-			require.ErrorIs(t, err, io.EOF)
+			finish(t, s)
 		},
 		"cancel": func(_ *testing.T, _ pb.TestService_FullDuplexCallClient, cancel context.CancelFunc) { cancel() },
 	}
@@ -169,22 +165,16 @@ func TestHonorRetryAfterOfALimitedServer(t *testing.T) {
 	})
 	bubble(t, "another method, and a stream", func(t *testing.T) {
 		c, _ := limitedServer(t)
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
-		_, err = s.Recv()
-		code(t, codes.ResourceExhausted, err)
+		ask(t, c, codes.OK)
+		s := duplex(t, c)
+		code(t, codes.ResourceExhausted, received(s))
 		start := time.Now()
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err) // was not held back
 		require.Zero(t, time.Since(start))
-		s, err = c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		s = duplex(t, c)
 		heldFor(t, time.Second, start)
-		require.NoError(t, s.CloseSend())
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		finish(t, s)
 	})
 }
 
@@ -251,8 +241,7 @@ func TestRetriesOfTheServiceConfig(t *testing.T) {
 		c := serve(t, new(service), l.ServerOptions(), grpc.WithDefaultServiceConfig(config))
 		start := time.Now()
 		for range 3 {
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			require.NoError(t, err)
+			ask(t, c, codes.OK)
 		}
 		require.Equal(t, 2*time.Second, time.Since(start))
 	})
@@ -260,8 +249,7 @@ func TestRetriesOfTheServiceConfig(t *testing.T) {
 		b, asked := bucket(t, 1, 1), 0
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b), Permits: func(*grpclimit.Call) int { asked++; return 2 }}))
 		c := serve(t, new(service), l.ServerOptions(), grpc.WithDefaultServiceConfig(config))
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
+		ask(t, c, codes.ResourceExhausted)
 		require.Equal(t, 1, asked)
 	})
 }
@@ -278,12 +266,10 @@ func TestClientSettles(t *testing.T) {
 		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			return &pb.SimpleResponse{}, answer
 		}}, nil, cl.DialOptions()...)
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
+		ask(t, c, codes.OK)
 		require.Equal(t, 2, b.Available())
 		answer = errors.New("odd")
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.Unknown, err)
+		ask(t, c, codes.Unknown)
 		require.Len(t, saw, 2)
 		require.NoError(t, saw[0])
 		code(t, codes.Unknown, saw[1])

@@ -58,8 +58,7 @@ func TestAClientsRejectionInsideAHandler(t *testing.T) {
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
 		backend := serve(t, new(service), nil, inner.DialOptions()...)
 		c := serve(t, &service{unary: backendCall(backend)}, l.ServerOptions())
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
+		ask(t, c, codes.ResourceExhausted)
 		require.Equal(t, 4, outer.Available())
 	})
 }
@@ -78,12 +77,10 @@ func TestARejectedMessageIsAnOutcome(t *testing.T) {
 			Refund: func(_ *grpclimit.Call, err error) bool { outcome = err; return false },
 		}))
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		s := duplex(t, c)
 		require.NoError(t, s.Send(payload(1)))
 		require.NoError(t, s.Send(payload(1)))
-		_, err = s.Recv()
-		code(t, codes.ResourceExhausted, err)
+		code(t, codes.ResourceExhausted, received(s))
 		code(t, codes.ResourceExhausted, outcome)
 		require.Equal(t, 4, calls.Available())
 	})
@@ -102,12 +99,9 @@ func TestAnInterceptorInsideRejects(t *testing.T) {
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
 		inside := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(concurrency(t, 1, 0)), Permits: func(*grpclimit.Call) int { return 2 }}))
 		c := serve(t, &service{duplex: drain}, append(l.ServerOptions(), inside.ServerOptions()...))
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.Unavailable, err)
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
-		_, err = s.Recv()
-		code(t, codes.Unavailable, err)
+		ask(t, c, codes.Unavailable)
+		s := duplex(t, c)
+		code(t, codes.Unavailable, received(s))
 		require.Equal(t, 5, outer.Available())
 	})
 }
@@ -125,8 +119,7 @@ func TestACallThatIsSkippedAfterTap(t *testing.T) {
 			held = 1 - conc.Available()
 			return &pb.SimpleResponse{}, nil
 		}}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
+		ask(t, c, codes.OK)
 		require.Zero(t, held)
 		require.Equal(t, 1, conc.Available())
 		require.Equal(t, 5, calls.Available())
@@ -146,8 +139,7 @@ func TestTwoTaps(t *testing.T) {
 			return lb.Tap()(ctx, info)
 		}
 		c := serve(t, new(service), append(append(la.ServerOptions(), lb.ServerOptions()...), grpc.InTapHandle(both)))
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
+		ask(t, c, codes.OK)
 		require.Equal(t, 4, a.Available())
 		require.Equal(t, 4, b.Available())
 	})
@@ -159,8 +151,7 @@ type nilLimiter struct{ grpclimit.Limiter }
 func TestNilPointersAreNoLimiters(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var none *nilLimiter
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 5)), ReceiveBytes: none, Receive: none, Send: none, SendBytes: grpclimit.Shared(queued(t, 1000, 1000))}))
-		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		c := limited(t, grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 5)), ReceiveBytes: none, Receive: none, Send: none, SendBytes: grpclimit.Shared(queued(t, 1000, 1000))}, &service{duplex: drain})
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
 		require.NoError(t, err)
 	})

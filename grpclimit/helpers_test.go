@@ -2,6 +2,7 @@ package grpclimit_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,38 @@ func one(p grpclimit.Policy) grpclimit.Options {
 func code(t *testing.T, want codes.Code, err error) {
 	t.Helper()
 	require.Equal(t, want, status.Code(err), "%v", err)
+}
+
+// limited starts a server under one policy.
+func limited(t *testing.T, p grpclimit.Policy, s pb.TestServiceServer) pb.TestServiceClient {
+	t.Helper()
+	return serve(t, s, limits(t, one(p)).ServerOptions())
+}
+
+// ask makes a unary call, and asserts its code.
+func ask(t *testing.T, c pb.TestServiceClient, want codes.Code) {
+	t.Helper()
+	_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+	code(t, want, err)
+}
+
+// duplex opens a stream for messages of both sides.
+func duplex(t *testing.T, c pb.TestServiceClient) pb.TestService_FullDuplexCallClient {
+	t.Helper()
+	return core.Must(c.FullDuplexCall(t.Context()))
+}
+
+// received returns the error of the next message.
+func received(s pb.TestService_FullDuplexCallClient) error {
+	_, err := s.Recv()
+	return err
+}
+
+// finish ends a stream, and wants the server to end it well.
+func finish(t *testing.T, s pb.TestService_FullDuplexCallClient) {
+	t.Helper()
+	require.NoError(t, s.CloseSend())
+	require.ErrorIs(t, received(s), io.EOF)
 }
 
 // details returns what a status tells of a rejection.

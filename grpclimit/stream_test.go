@@ -47,19 +47,13 @@ func queued(t *testing.T, perSecond, burst int) core.Limiter {
 func TestStreamHoldsItsLease(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		conc := concurrency(t, 1, 0)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
-		c := serve(t, &service{duplex: drain}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		c := limited(t, grpclimit.Policy{Limiter: grpclimit.Shared(conc)}, &service{duplex: drain})
+		s := duplex(t, c)
 		synctest.Wait()
 		require.Zero(t, conc.Available())
-		second, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
-		_, err = second.Recv()
-		code(t, codes.Unavailable, err)
-		require.NoError(t, s.CloseSend())
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		second := duplex(t, c)
+		code(t, codes.Unavailable, received(second))
+		finish(t, s)
 		synctest.Wait()
 		require.Equal(t, 1, conc.Available())
 	})
@@ -67,34 +61,26 @@ func TestStreamHoldsItsLease(t *testing.T) {
 
 func TestReceive(t *testing.T) {
 	bubble(t, "messages", func(t *testing.T) {
-		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(queued(t, 10, 1))}))
-		c := serve(t, &service{duplex: drain}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		c := limited(t, grpclimit.Policy{Receive: grpclimit.Shared(queued(t, 10, 1))}, &service{duplex: drain})
+		s := duplex(t, c)
 		start := time.Now()
 		for range 21 {
 			require.NoError(t, s.Send(payload(10)))
 		}
-		require.NoError(t, s.CloseSend())
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		finish(t, s)
 		require.Equal(t, 2*time.Second, time.Since(start))
 	})
 	bubble(t, "bytes, in bounded memory", func(t *testing.T) {
 		// 20 MB at 1 MB/s: the sender is stopped by flow control all the while.
 		down := core.Must(core.NewTokenBucket(ioreader.PerSecond(1_000_000)))
-		l := limits(t, one(grpclimit.Policy{ReceiveBytes: grpclimit.Shared(down)}))
-		c := serve(t, &service{duplex: drain}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		c := limited(t, grpclimit.Policy{ReceiveBytes: grpclimit.Shared(down)}, &service{duplex: drain})
+		s := duplex(t, c)
 		start := time.Now()
 		for range 2000 {
 			require.NoError(t, s.Send(payload(10_000)))
 		}
 		sent := time.Now()
-		require.NoError(t, s.CloseSend())
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		finish(t, s)
 		took := time.Since(start)
 		require.InDelta(t, 20, took.Seconds(), 0.2)
 		require.Less(t, time.Since(sent), 300*time.Millisecond) // so little was in between
@@ -111,17 +97,14 @@ func TestReceive(t *testing.T) {
 				<-next
 			}
 		}}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		s := duplex(t, c)
 		require.NoError(t, s.Send(payload(1)))
 		synctest.Wait()
 		require.Zero(t, conc.Available())
 		next <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, 1, conc.Available())
-		require.NoError(t, s.CloseSend())
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		finish(t, s)
 	})
 }
 
@@ -138,18 +121,16 @@ func TestSend(t *testing.T) {
 			return s.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 100_000)}})
 		}}, l.ServerOptions())
 		start := time.Now()
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		s := duplex(t, c)
 		for range 11 {
-			_, err = s.Recv()
+			_, err := s.Recv()
 			require.NoError(t, err)
 		}
 		require.Equal(t, time.Second, time.Since(start))
-		_, err = s.Recv()
+		_, err := s.Recv()
 		require.NoError(t, err)
 		require.InDelta(t, 2.1, time.Since(start).Seconds(), 0.02)
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		require.ErrorIs(t, received(s), io.EOF)
 	})
 }
 
@@ -166,26 +147,24 @@ func (s *slow) TryQuietly(permits int) (core.Lease, bool) {
 	return core.TryQuietly(s.Limiter, permits)
 }
 
-func TestAPermitThatComesAfterTheHandlerIsGivenBack(t *testing.T) {
+func TestAPermitThatComesAfterTheHandlerIsReturned(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		asked, goOn, received := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		asked, goOn, got := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		conc := concurrency(t, 1, 0)
 		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(&slow{conc, asked, goOn})}))
 		c := serve(t, &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
 			go func() {
 				_, err := stream.Recv()
-				received <- err
+				got <- err
 			}()
 			<-asked
 			return nil
 		}}, l.ServerOptions())
-		s, err := c.FullDuplexCall(t.Context())
-		require.NoError(t, err)
+		s := duplex(t, c)
 		require.NoError(t, s.Send(payload(1)))
-		_, err = s.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		require.ErrorIs(t, received(s), io.EOF)
 		close(goOn)
-		code(t, codes.Canceled, <-received)
+		code(t, codes.Canceled, <-got)
 		require.Equal(t, 1, conc.Available())
 	})
 }

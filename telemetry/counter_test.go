@@ -33,8 +33,7 @@ func TestCountersDoNotFall(t *testing.T) {
 			}
 			l := concurrency(t, 1000, 0)
 			take(l, 90)
-			stop, err := telemetry.Observe(s.Options, "api", l)
-			require.NoError(t, err)
+			stop := core.Must(telemetry.Observe(s.Options, "api", l))
 			leases(90)
 			take(l, 10)
 			if !overlap {
@@ -43,8 +42,7 @@ func TestCountersDoNotFall(t *testing.T) {
 			}
 			next := concurrency(t, 1000, 0)
 			take(next, 50)
-			stopNext, err := telemetry.Observe(s.Options, "api", next)
-			require.NoError(t, err)
+			stopNext := core.Must(telemetry.Observe(s.Options, "api", next))
 			leases(150)
 			require.NoError(t, stop())
 			leases(150)
@@ -69,8 +67,7 @@ func (f *falling) Statistics() core.Statistics { return core.Statistics{Granted:
 
 func TestAReporterWhoseCountsFall(t *testing.T) {
 	s, f := newSDK(), &falling{granted: 10}
-	_, err := telemetry.Observe(s.Options, "api", f)
-	require.NoError(t, err)
+	core.Must(telemetry.Observe(s.Options, "api", f))
 	for _, step := range []struct {
 		granted uint64
 		want    float64
@@ -133,12 +130,9 @@ func TestStressObserve(t *testing.T) {
 // As the documentation says of equal names: a gauge shows one limiter, a counter both.
 func TestEqualNames(t *testing.T) {
 	s := newSDK()
-	one, err := telemetry.Observe(s.Options, "api", counts{Limit: 10, Granted: 7})
-	require.NoError(t, err)
-	_, err = telemetry.Observe(s.Options, "api", counts{Limit: 20, Granted: 5})
-	require.NoError(t, err)
-	_, err = telemetry.Observe(s.Options, "other", counts{Limit: 1})
-	require.NoError(t, err)
+	one := core.Must(telemetry.Observe(s.Options, "api", counts{Limit: 10, Granted: 7}))
+	core.Must(telemetry.Observe(s.Options, "api", counts{Limit: 20, Granted: 5}))
+	core.Must(telemetry.Observe(s.Options, "other", counts{Limit: 1}))
 	points, _ := s.collect(t)
 	require.Len(t, points, 10)
 	require.Contains(t, []float64{10, 20}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"].value)
@@ -154,8 +148,7 @@ func TestSeveralReaders(t *testing.T) {
 	one, two := sdk.NewManualReader(), sdk.NewManualReader()
 	o := telemetry.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(one), sdk.WithReader(two))}
 	l := concurrency(t, 1000, 0)
-	stop, err := telemetry.Observe(o, "api", l)
-	require.NoError(t, err)
+	stop := core.Must(telemetry.Observe(o, "api", l))
 	var group sync.WaitGroup
 	for _, r := range []*sdk.ManualReader{one, two} {
 		group.Go(func() {

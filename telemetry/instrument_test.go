@@ -63,8 +63,7 @@ func times(t *testing.T, s sdkReader) map[string]point {
 func TestALeaseIsTimedUntilItsFirstRelease(t *testing.T) {
 	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 10, 0) }, func(t *testing.T, s sdkReader, i core.Limiter) {
 		first := i.TryAcquire(1)
-		second, err := i.Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		second := core.Must(i.Acquire(t.Context(), 2))
 		require.Equal(t, 2, second.Permits())
 		require.False(t, i.TryAcquire(8).Acquired())
 		time.Sleep(time.Second)
@@ -149,8 +148,7 @@ func TestShadowedLeases(t *testing.T) {
 		s := newSDK()
 		i := instrument(t, s.Options, core.Shadow(concurrency(t, 1, 0)))
 		first, second := i.TryAcquire(1), i.TryAcquire(1)
-		third, err := i.Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		third := core.Must(i.Acquire(t.Context(), 1))
 		time.Sleep(time.Second)
 		for _, l := range []core.Lease{first, second, third} {
 			l.Release()

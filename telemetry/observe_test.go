@@ -25,8 +25,7 @@ func (c counts) Statistics() core.Statistics { return core.Statistics(c) }
 func TestObserve(t *testing.T) {
 	s := newSDK()
 	s.Attributes = []attribute.KeyValue{attribute.String("zone", "b"), attribute.String("sluice.limiter.name", "not this")}
-	stop, err := telemetry.Observe(s.Options, "api", counts{Limit: 10, Available: 4, Queued: 2, Granted: 7, Rejected: 3})
-	require.NoError(t, err)
+	stop := core.Must(telemetry.Observe(s.Options, "api", counts{Limit: 10, Available: 4, Queued: 2, Granted: 7, Rejected: 3}))
 
 	points, _ := s.collect(t)
 	require.Equal(t, map[string]point{
@@ -50,10 +49,8 @@ func TestObserve(t *testing.T) {
 func TestAttributesAreCopied(t *testing.T) {
 	s := newSDK()
 	s.Attributes = []attribute.KeyValue{attribute.String("zone", "b")}
-	h, err := telemetry.HTTP(s.Options)
-	require.NoError(t, err)
-	tell, err := telemetry.Events(s.Options)
-	require.NoError(t, err)
+	h := core.Must(telemetry.HTTP(s.Options))
+	tell := core.Must(telemetry.Events(s.Options))
 	s.Attributes[0] = attribute.String("zone", "c")
 	h.Queued(t.Context(), "api", 1)
 	tell(t.Context(), &resilience.RejectedError{Strategy: "orders"})
@@ -70,10 +67,8 @@ func (broken) Statistics() core.Statistics { panic("broken") }
 
 func TestAReporterThatPanicsBreaksNoOther(t *testing.T) {
 	s := newSDK()
-	_, err := telemetry.Observe(s.Options, "broken", broken{})
-	require.NoError(t, err)
-	_, err = telemetry.Observe(s.Options, "api", counts{Limit: 1})
-	require.NoError(t, err)
+	core.Must(telemetry.Observe(s.Options, "broken", broken{}))
+	core.Must(telemetry.Observe(s.Options, "api", counts{Limit: 1}))
 	points, _, err := s.read()
 	require.ErrorContains(t, err, `telemetry: reading "broken" panicked: broken`)
 	require.Len(t, points, 5)
@@ -98,8 +93,7 @@ func TestPartitions(t *testing.T) {
 		MaxPartitions: 2,
 	}))
 	s := newSDK()
-	stop, err := telemetry.Partitions(s.Options, "clients", k)
-	require.NoError(t, err)
+	stop := core.Must(telemetry.Partitions(s.Options, "clients", k))
 	for _, key := range []string{"a", "b", "c", "d", "a"} {
 		k.TryAcquire(key, 1)
 	}
@@ -169,8 +163,7 @@ func observeHTTP(o httplimit.Observer) {
 
 func TestEvents(t *testing.T) {
 	s := newSDK()
-	tell, err := telemetry.Events(s.Options)
-	require.NoError(t, err)
+	tell := core.Must(telemetry.Events(s.Options))
 	l := concurrency(t, 1, 0)
 	l.TryAcquire(1)
 	strategy := core.Must(resilience.New(resilience.Options{Name: "orders", Limiter: l, OnRejected: tell}))

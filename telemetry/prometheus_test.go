@@ -33,8 +33,7 @@ func scrape(t *testing.T, r *client.Registry) (families map[string]*dto.MetricFa
 	t.Helper()
 	server := httptest.NewServer(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
 	defer server.Close()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-	require.NoError(t, err)
+	request := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody))
 	answer, err := server.Client().Do(request)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, answer.Body.Close()) }()
@@ -65,8 +64,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	e, err := exporter.New(exporter.WithRegisterer(r), exporter.WithoutScopeInfo())
 	require.NoError(t, err)
 	o := telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))}
-	tell, err := telemetry.Events(o)
-	require.NoError(t, err)
+	tell := core.Must(telemetry.Events(o))
 	tell(t.Context(), &resilience.RejectedError{Strategy: "GET /\xff"})
 	_, stop, err := telemetry.Instrument(o, "\xfe", concurrency(t, 1, 0))
 	require.NoError(t, err)
@@ -100,8 +98,7 @@ func TestOneSpelling(t *testing.T) {
 		use       func(telemetry.Options)
 	}{
 		"limiters": {prometheus.NewCollector(map[string]core.Reporter{"api": counts{}}), func(o telemetry.Options) {
-			_, err := telemetry.Observe(o, "api", counts{})
-			require.NoError(t, err)
+			core.Must(telemetry.Observe(o, "api", counts{}))
 		}},
 		"HTTP": {web, func(o telemetry.Options) { observe(telemetry.HTTP(o)); observe(web, nil) }},
 		"gRPC": {calls, func(o telemetry.Options) { observe(telemetry.GRPC(o)); observe(calls, nil) }},

@@ -36,15 +36,12 @@ func useAll(t *testing.T, o telemetry.Options) {
 		Key: func(r string) string { return r },
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(1, 1)) },
 	}))
-	stopped, err := telemetry.Partitions(o, "clients", k)
-	require.NoError(t, err)
+	stopped := core.Must(telemetry.Partitions(o, "clients", k))
 	t.Cleanup(func() { require.NoError(t, stopped()) })
 
-	h, err := telemetry.HTTP(o)
-	require.NoError(t, err)
+	h := core.Must(telemetry.HTTP(o))
 	observeHTTP(h)
-	tell, err := telemetry.Events(o)
-	require.NoError(t, err)
+	tell := core.Must(telemetry.Events(o))
 	tell(t.Context(), &resilience.RejectedError{Strategy: "orders"})
 }
 
@@ -57,8 +54,7 @@ func wait(t *testing.T, i core.Limiter) {
 			time.Sleep(time.Second)
 			first.Release()
 		}()
-		lease, err := i.Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		lease := core.Must(i.Acquire(t.Context(), 1))
 		time.Sleep(2 * time.Second)
 		lease.Release()
 	})
