@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,16 @@ func play(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// readAnswer reads a response, and returns its body.
+func readAnswer(t *testing.T, from io.Reader) []byte {
+	t.Helper()
+	answer, err := http.ReadResponse(bufio.NewReader(from), nil)
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return body
 }
 
 // free checks that all permits of a limiter are there.

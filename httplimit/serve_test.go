@@ -107,13 +107,11 @@ func TestTrailers(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"Late", r.Trailer.Get("Sent"))
 		}))
 		servers(t, h, func(t *testing.T, s *httptest.Server) {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.MultiReader(strings.NewReader("body")))
-			require.NoError(t, err)
+			r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.MultiReader(strings.NewReader("body"))))
 			r.Trailer = http.Header{"Sent": {"yes"}}
 			response, err := s.Client().Do(r)
 			require.NoError(t, err)
-			b, err := io.ReadAll(response.Body)
-			require.NoError(t, err)
+			b := core.Must(io.ReadAll(response.Body))
 			require.Equal(t, "body", string(b))
 			require.Equal(t, "yes", response.Trailer.Get("Late"))
 			response.Body.Close()
@@ -168,15 +166,13 @@ func TestFiles(t *testing.T) {
 		h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }))
 		servers(t, h, func(t *testing.T, s *httptest.Server) {
 			for spec, want := range map[string]string{"": content, "bytes=100-299999": content[100:300000], "bytes=-5": content[len(content)-5:]} {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
-				require.NoError(t, err)
+				r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil))
 				if spec != "" {
 					r.Header.Set("Range", spec)
 				}
 				response, err := s.Client().Do(r)
 				require.NoError(t, err)
-				b, err := io.ReadAll(response.Body)
-				require.NoError(t, err)
+				b := core.Must(io.ReadAll(response.Body))
 				require.Len(t, b, len(want))
 				require.Zero(t, strings.Compare(want, string(b)))
 				require.EqualValues(t, len(want), response.ContentLength)

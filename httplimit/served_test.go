@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -79,10 +78,7 @@ func TestTrailersThatWereNotAnnounced(t *testing.T) {
 		})))
 		defer s.Close()
 		c := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nLate: trailer\r\n\r\n")
-		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-		require.NoError(t, err)
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
+		body := readAnswer(t, c)
 		require.Equal(t, "trailer", string(body))
 	})
 }
@@ -151,10 +147,7 @@ func TestThrottledBodiesOfAHalfClosedConnection(t *testing.T) {
 			body := strings.Repeat("0123456789abcde", 333)[:4990]
 			c := dial(t, s, fmt.Sprintf("POST / HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 			require.NoError(t, c.CloseWrite())
-			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-			require.NoError(t, err)
-			got, err := io.ReadAll(answer.Body)
-			require.NoError(t, err)
+			got := readAnswer(t, c)
 			require.Equal(t, body, string(got))
 		})
 	}
@@ -173,10 +166,7 @@ func TestAThrottledFileOfAHalfClosedConnection(t *testing.T) {
 	defer s.Close()
 	c := dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\nRange: bytes=10-14000\r\n\r\n")
 	require.NoError(t, c.CloseWrite())
-	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-	require.NoError(t, err)
-	got, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	got := readAnswer(t, c)
 	require.Equal(t, body[10:14001], string(got))
 }
 

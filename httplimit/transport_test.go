@@ -62,8 +62,7 @@ func transport(t *testing.T, o httplimit.TransportOptions) *http.Client {
 func request(t *testing.T, ctx context.Context, url, body string) (*http.Request, *closing) {
 	t.Helper()
 	c := &closing{Reader: strings.NewReader(body)}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, c)
-	require.NoError(t, err)
+	r := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, url, c))
 	return r, c
 }
 
@@ -137,8 +136,7 @@ func TestTransportHoldsTheLease(t *testing.T) {
 		then   func(*testing.T, *http.Response)
 	}{
 		{"read to the end", http.MethodGet, answer(200, "abc"), true, func(t *testing.T, r *http.Response) {
-			b, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
+			b := core.Must(io.ReadAll(r.Body))
 			require.Equal(t, "abc", string(b))
 		}},
 		{"closed", http.MethodGet, answer(200, "abc"), true, func(_ *testing.T, r *http.Response) { r.Body.Close() }},
@@ -157,8 +155,7 @@ func TestTransportHoldsTheLease(t *testing.T) {
 		{"101", http.MethodGet, &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: new(twoWay)}, true, func(t *testing.T, r *http.Response) {
 			_, err := r.Body.(io.Writer).Write([]byte("x"))
 			require.NoError(t, err)
-			_, err = io.ReadAll(r.Body)
-			require.NoError(t, err)
+			_ = core.Must(io.ReadAll(r.Body))
 			_, ok := r.Body.(interface{ CloseWrite() error })
 			require.True(t, ok)
 			r.Body.Close()
@@ -174,8 +171,7 @@ func TestTransportHoldsTheLease(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := atOnce(t, 1, 0)
 			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(l), Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil })}))
-			r, err := http.NewRequestWithContext(t.Context(), c.method, "http://x", nil)
-			require.NoError(t, err)
+			r := core.Must(http.NewRequestWithContext(t.Context(), c.method, "http://x", nil))
 			response, err := tr.RoundTrip(r)
 			require.NoError(t, err)
 			require.Equal(t, c.held, l.Available() == 0)
@@ -327,8 +323,7 @@ func TestTransportSettle(t *testing.T) {
 					return c.answer, nil
 				}),
 			}))
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x", nil)
-			require.NoError(t, err)
+			r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x", nil))
 			response, err := tr.RoundTrip(r)
 			require.NoError(t, err)
 			response.Trailer.Set("Cost", c.cost)
@@ -474,8 +469,7 @@ func TestRetries(t *testing.T) {
 						ctx, cancel = context.WithTimeout(ctx, c.timeout)
 					}
 					defer cancel()
-					r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x", nil)
-					require.NoError(t, err)
+					r := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, "http://x", nil))
 					if c.body != "" {
 						r.Body = io.NopCloser(strings.NewReader(c.body))
 					}
@@ -522,15 +516,14 @@ func TestRetriesAreCanceled(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x", strings.NewReader("b"))
-		require.NoError(t, err)
+		r := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, "http://x", strings.NewReader("b")))
 		var renewed []*closing
 		r.GetBody = func() (io.ReadCloser, error) {
 			renewed = append(renewed, &closing{Reader: strings.NewReader("b")})
 			return renewed[len(renewed)-1], nil
 		}
 		start := time.Now()
-		_, err = client.Transport.RoundTrip(r)
+		_, err := client.Transport.RoundTrip(r)
 		require.Equal(t, context.Canceled, err)
 		require.Equal(t, 3*time.Second, time.Since(start))
 		require.Len(t, renewed, 1)
@@ -559,8 +552,7 @@ func TestTransportBytes(t *testing.T) {
 			response.Request = r
 			return response, nil
 		})})
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader(strings.Repeat("x", 2010)))
-		require.NoError(t, err)
+		r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader(strings.Repeat("x", 2010))))
 		response, err := client.Transport.RoundTrip(r)
 		require.NoError(t, err)
 		require.Same(t, r, response.Request)
@@ -616,8 +608,7 @@ func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
 					Body: body, Request: r,
 				}, nil
 			})}
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("request"))
-			require.NoError(t, err)
+			r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("request")))
 			c.prepare(&o, r)
 			tr := core.Must(httplimit.NewTransport(o))
 			require.PanicsWithValue(t, "boom", func() {
