@@ -76,11 +76,12 @@ func (d *document) keys(keys []engine.KeyRow) {
 		return
 	}
 	d.add(`<table>
-<tr><th>key</th><th>requests</th><th>granted</th><th>queued</th><th>rejected</th></tr>
+<tr><th>key</th><th>requests</th><th>granted</th><th>queued</th><th>rejected</th><th></th></tr>
 `)
+	most := max(keys[0].Rejected, 1) // they are sorted by it
 	for _, k := range keys {
-		d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
-			k.Name, thousands(k.Requests), thousands(k.Granted), thousands(k.Queued), thousands(k.Rejected))
+		d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td><i style=\"width: %vpx\"></i></td></tr>\n",
+			k.Name, thousands(k.Requests), thousands(k.Granted), thousands(k.Queued), thousands(k.Rejected), (240*k.Rejected+most-1)/most)
 	}
 	d.add("</table>\n")
 }

@@ -4,11 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
-
-	"github.com/go-analyze/charts"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
@@ -17,30 +14,19 @@ import (
 var style string
 
 // page returns a self-contained page with the report and charts.
-func (r *result) page(top int) ([]byte, error) {
+func (r *result) page(top int) []byte {
 	v := r.report(top)
 	s := r.main.Series.Whole(r.end)
 	width := float64(s.Width) / 1e9
-	rates, err := chart(s, "Requests per second", []line{
-		{"arrived", grey, func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
-		{"rejected", red, func(b engine.Bin) float64 { return float64(b.Rejections) / width }},
-		{"granted", green, func(b engine.Bin) float64 { return float64(b.Grants) / width }}, // above the others
-	})
-	if err != nil {
-		return nil, err
-	}
-	queue, err := chart(s, "Waiting requests", []line{{"waiting", blue, func(b engine.Bin) float64 { return float64(b.Queue) }}})
-	if err != nil {
-		return nil, err
-	}
-	bars, err := rejections(v.Keys)
-	if err != nil {
-		return nil, err
-	}
 	var d document
 	d.head(r)
 	d.summary(r, v)
-	d.add("<div>%v\n%v\n%v</div>\n", rates, queue, bars)
+	d.chart(s, "Requests per second", []line{
+		{"arrived", "#9aa0a6", func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
+		{"rejected", "#c83c32", func(b engine.Bin) float64 { return float64(b.Rejections) / width }},
+		{"granted", "#2e8b57", func(b engine.Bin) float64 { return float64(b.Grants) / width }}, // above the others
+	})
+	d.chart(s, "Waiting requests", []line{{"waiting", "#1f6fb4", func(b engine.Bin) float64 { return float64(b.Queue) }}})
 	d.keys(v.Keys)
 	d.flows(v.Flows)
 	if len(s.Bins) < len(r.main.Series.Bins) {
@@ -50,63 +36,66 @@ func (r *result) page(top int) ([]byte, error) {
 		d.add("<p class=\"note\">Note: %v.</p>\n", note)
 	}
 	d.add("<p class=\"note\">Played in virtual time by sluice simulate.</p>\n</html>\n")
-	return d.Bytes(), nil
+	return d.Bytes()
 }
-
-var (
-	grey  = charts.ColorRGB(0x9a, 0xa0, 0xa6)
-	green = charts.ColorRGB(0x2e, 0x8b, 0x57)
-	red   = charts.ColorRGB(0xc8, 0x3c, 0x32)
-	blue  = charts.ColorRGB(0x1f, 0x6f, 0xb4)
-)
 
 // line is one line of a chart.
 type line struct {
-	name  string
-	color charts.Color
-	value func(engine.Bin) float64
+	name, color string
+	value       func(engine.Bin) float64
 }
+
+// The size of a chart, and of the space to the left of its lines, where the numbers are.
+const chartWidth, chartHeight, chartLeft = 850.0, 190.0, 60.0
 
 // chart draws lines over the time since the first request, in hours, minutes and seconds.
-func chart(s *engine.Series, title string, lines []line) (markup, error) {
-	values := make([][]float64, len(lines))
-	names := make([]string, len(lines))
-	colors := make([]charts.Color, len(lines))
-	for i, l := range lines {
+func (d *document) chart(s *engine.Series, title string, lines []line) {
+	most, bins := 0.0, max(len(s.Bins)-1, 1)
+	for _, l := range lines {
 		for _, b := range s.Bins {
-			values[i] = append(values[i], l.value(b))
-		}
-		if len(s.Bins) == 0 {
-			values[i] = []float64{0}
-		}
-		names[i], colors[i] = l.name, l.color
-	}
-	step := labelEvery(len(values[0]), s.Width)
-	for i := range values { // up to the next label: the library puts labels at equal distances
-		for (len(values[i])-1)%step != 0 {
-			values[i] = append(values[i], charts.GetNullValue())
+			most = max(most, l.value(b))
 		}
 	}
-	instants := make([]string, len(values[0]))
-	for i := range instants { // the library draws some of them at equal distances, and may take the text of the bin behind
-		at := int64(i/step*step) * s.Width / int64(time.Second)
-		instants[i] = fmt.Sprintf("%d:%02d:%02d", at/3600, at/60%60, at%60)
+	step := roundStep(most / 8)
+	top := step * max(math.Ceil(most/step), 1)
+	x := func(bin int) int { return int(chartLeft + (chartWidth-chartLeft)*float64(bin)/float64(bins)) }
+	y := func(value float64) float64 { return math.Round(10*chartHeight*(1-value/top)) / 10 }
+	d.add("<figure>\n<figcaption>%v", title)
+	for _, l := range lines {
+		d.add(" <b style=\"color: %v\">— %v</b>", l.color, l.name)
 	}
-	o := charts.NewLineChartOptionWithData(values)
-	o.Theme = charts.GetTheme(charts.ThemeLight).WithSeriesColors(colors)
-	o.Title.Text, o.Legend.SeriesNames = title, names
-	o.Symbol.Shape, o.LineStrokeWidth = charts.SymbolNone, 1.2
-	o.XAxis.Labels, o.XAxis.LabelCount = instants, (len(instants)-1)/step // besides the first
-	if step == 1 {
-		o.XAxis.LabelCount = len(instants)
+	d.add("</figcaption>\n<svg viewBox=\"0 -10 880 230\">\n")
+	for i := 0.0; i*step <= top; i++ {
+		d.add("<path d=\"M%v %vH%v\"/><text x=\"%v\" y=\"%v\" text-anchor=\"end\">%v</text>\n",
+			chartLeft, y(i*step), chartWidth, chartLeft-8, y(i*step)+5, figure(i*step))
 	}
-	o.YAxis = []charts.YAxisOption{{Min: new(0.0)}}
-	o.ValueFormatter = figure
-	p := painter(300)
-	return svg(p, p.LineChart(o))
+	for bin := 0; bin <= bins; bin += labelEvery(bins+1, s.Width) {
+		at := int64(bin) * s.Width / int64(time.Second)
+		d.add("<path d=\"M%v %vv5\"/><text x=\"%v\" y=\"%v\" text-anchor=\"middle\">%v</text>\n",
+			x(bin), chartHeight, x(bin), chartHeight+22, fmt.Sprintf("%d:%02d:%02d", at/3600, at/60%60, at%60))
+	}
+	for _, l := range lines {
+		d.add("<polyline stroke=\"%v\" points=\"", l.color)
+		for i, b := range s.Bins {
+			d.add("%v,%v ", x(i), y(l.value(b)))
+		}
+		d.add("\"/>\n")
+	}
+	d.add("</svg>\n</figure>\n")
 }
 
-// figure writes a number of an axis, or of a bar.
+// roundStep returns the least of 1, 2, 5, 10, 20, 50 and so on, or of their decimal fractions, that is at least the given one.
+func roundStep(least float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(max(least, 1e-3))))
+	for _, n := range []float64{1, 2, 5} {
+		if n*unit >= least {
+			return n * unit
+		}
+	}
+	return 10 * unit
+}
+
+// figure writes a number of an axis.
 func figure(n float64) string {
 	if n != math.Trunc(n) {
 		return strconv.FormatFloat(n, 'g', 3, 64)
@@ -137,41 +126,4 @@ func labelEvery(bins int, width int64) int {
 		}
 	}
 	return max(bins-1, 1)
-}
-
-// rejections draws the keys with the most rejections; "" if there are none.
-func rejections(keys []engine.KeyRow) (markup, error) {
-	var counts []float64
-	var names []string
-	for _, k := range slices.Backward(keys) { // the first bar is at the bottom
-		if name := []rune(k.Name.String()); k.Rejected > 0 && len(name) > 0 {
-			counts, names = append(counts, float64(k.Rejected)), append(names, string(name[:min(len(name), 40)]))
-		}
-	}
-	if len(counts) == 0 {
-		return "", nil
-	}
-	o := charts.NewBarChartOptionWithData([][]float64{counts})
-	o.Theme = charts.GetTheme(charts.ThemeLight).WithSeriesColors([]charts.Color{red})
-	o.Horizontal = true
-	o.Title.Text = "Rejected, by key"
-	o.CategoryAxis.Labels = names
-	o.ValueAxis = []charts.ValueAxisOption{{Min: new(0.0)}}
-	o.SeriesList[0].Label.Show = new(true)
-	o.SeriesList[0].Label.ValueFormatter, o.ValueFormatter = figure, figure
-	p := painter(110 + 24*len(names))
-	return svg(p, p.BarChart(o))
-}
-
-func painter(height int) *charts.Painter {
-	return charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 880, Height: height})
-}
-
-// svg returns what was drawn as markup, if err is nil.
-func svg(p *charts.Painter, err error) (markup, error) {
-	if err != nil {
-		return "", err
-	}
-	b, err := p.Bytes()
-	return markup(b), err // the library escapes what it writes
 }

@@ -49,14 +49,29 @@ func TestPageOfMadeUpRequests(t *testing.T) {
 	f := flags{limit: "1/s", arrivals: "poisson:2/s,10s", html: "page.html", seed: 1}
 	r, err := f.simulate(t.Context(), nil, nil)
 	require.NoError(t, err)
-	page, err := r.page(10)
-	require.NoError(t, err)
-	assert.NotContains(t, string(page), "1970")
-	assert.NotContains(t, string(page), "UTC")
+	page := string(r.page(10))
+	assert.NotContains(t, page, "1970")
+	assert.NotContains(t, page, "UTC")
 }
 
-func TestFigure(t *testing.T) {
+func TestChart(t *testing.T) {
+	s := &engine.Series{Width: 1e9, Bins: []engine.Bin{{Queue: 0}, {Queue: 15}, {Queue: 30}}}
+	var d document
+	d.chart(s, "Waiting", []line{{"<waiting>", "blue", func(b engine.Bin) float64 { return float64(b.Queue) }}})
+	for _, part := range []string{
+		"— &lt;waiting&gt;</b>", `<polyline stroke="blue" points="60,190 455,95 850,0 "/>`,
+		`y="195" text-anchor="end">0</text>`, `y="5" text-anchor="end">30</text>`, `<text x="850" y="212" text-anchor="middle">0:00:02</text>`,
+	} {
+		assert.Contains(t, d.String(), part)
+	}
+	d.chart(&engine.Series{Width: 1e9}, "Nothing", nil) // needs no bins
+}
+
+func TestFiguresOfAnAxis(t *testing.T) {
 	for n, want := range map[float64]string{0: "0", 12: "12", 0.25: "0.25", 1234: "1,234", 1e6: "1,000,000", 2.5: "2.5"} {
 		assert.Equal(t, want, figure(n))
+	}
+	for least, want := range map[float64]float64{0: 0.001, 0.11: 0.2, 1: 1, 1.01: 2, 2.5: 5, 49: 50, 51: 100, 7e6: 1e7} {
+		assert.InEpsilon(t, want, roundStep(least), 1e-9)
 	}
 }

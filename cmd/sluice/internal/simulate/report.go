@@ -125,11 +125,7 @@ func fieldOfKey(key string) string {
 
 func (f *flags) write(r *result, w io.Writer) error {
 	if f.html != "" {
-		page, err := r.page(f.top)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(f.html, page, 0o666); err != nil {
+		if err := os.WriteFile(f.html, r.page(f.top), 0o666); err != nil {
 			return err
 		}
 	}
