@@ -373,7 +373,7 @@ func (m *naive) reorder(order core.QueueOrder) {
 
 // evictions returns who has to leave, to make room for w; full if w is rejected.
 func (m *naive) evictions(w *naiveWaiter) (evicted []*naiveWaiter, full bool) {
-	left := slices.Clone(m.queue)
+	left := slices.DeleteFunc(slices.Clone(m.queue), func(o *naiveWaiter) bool { return o.beyond })
 	load := func(f core.Flow) *big.Rat {
 		sum := new(big.Rat)
 		for _, o := range left {
@@ -383,7 +383,7 @@ func (m *naive) evictions(w *naiveWaiter) (evicted []*naiveWaiter, full bool) {
 		}
 		return sum
 	}
-	for room := m.queueLimit - m.waiting(); room < w.n; {
+	for room := m.queueLimit - m.bounded(); room < w.n; {
 		victim := left[0]
 		for _, o := range left { // at a tie the newer
 			if p := cmp.Compare(o.flow.Priority, victim.flow.Priority); p < 0 || p == 0 && load(o.flow).Cmp(load(victim.flow)) >= 0 {
@@ -476,6 +476,7 @@ type naiveWaiter struct {
 	n        int
 	flow     core.Flow
 	deadline int64 // naiveNever: none
+	beyond   bool  // QueueLimit does not bound it, and it is not evicted
 	answer   *answer
 }
 
@@ -499,6 +500,16 @@ func (m *naive) available() int { return max(m.limit-m.acct.taken(), 0) }
 func (m *naive) waiting() (permits int) {
 	for _, w := range m.queue {
 		permits += w.n
+	}
+	return permits
+}
+
+// bounded returns the permits of the waiters that QueueLimit bounds.
+func (m *naive) bounded() (permits int) {
+	for _, w := range m.queue {
+		if !w.beyond {
+			permits += w.n
+		}
 	}
 	return permits
 }
@@ -632,20 +643,22 @@ func (m *naive) tryAcquire(n int) *answer {
 	return m.reject(n, "permits exhausted")
 }
 
-func (m *naive) acquire(n int, flow core.Flow, deadline int64) *naiveWaiter {
-	w := &naiveWaiter{n: n, flow: flow, deadline: deadline}
+func (m *naive) acquire(n int, flow core.Flow, deadline int64, beyond bool) *naiveWaiter {
+	w := &naiveWaiter{n: n, flow: flow, deadline: deadline, beyond: beyond}
 	if w.answer = m.refuse(n); w.answer != nil {
 		return w
 	}
 	if w.answer = m.atOnce(n); w.answer != nil {
 		return w
 	}
-	full := m.waiting()+n > m.queueLimit
-	if m.order == core.NewestFirst {
-		full = n > m.queueLimit
-	}
 	var evicted []*naiveWaiter
-	if m.order == core.FairShare && n > 0 && n <= m.queueLimit {
+	full := m.bounded()+n > m.queueLimit
+	switch {
+	case beyond:
+		full = false
+	case m.order == core.NewestFirst:
+		full = n > m.queueLimit
+	case m.order == core.FairShare && n > 0 && n <= m.queueLimit:
 		evicted, full = m.evictions(w)
 	}
 	if n > 0 && full {
@@ -669,9 +682,10 @@ func (m *naive) acquire(n int, flow core.Flow, deadline int64) *naiveWaiter {
 	if m.order != core.FairShare {
 		w.flow = core.Flow{}
 	}
-	for m.waiting()+n > m.queueLimit {
-		old := m.queue[0]
-		m.queue = m.queue[1:]
+	for !beyond && m.bounded()+n > m.queueLimit {
+		i := slices.IndexFunc(m.queue, func(o *naiveWaiter) bool { return !o.beyond })
+		old := m.queue[i]
+		m.queue = slices.Delete(m.queue, i, i+1)
 		old.answer = m.reject(old.n, "evicted by a newer request")
 	}
 	m.arrive(w)

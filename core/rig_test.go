@@ -14,7 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
+
+var ways = backdoor.Core[core.Lease]()
 
 // everything is what all limiters of core are.
 type everything interface {
@@ -100,14 +103,14 @@ func (r *rig) operation(op, arg byte) {
 		r.say("TryAcquire(0)")
 		r.compareLease(r.real.TryAcquire(0), r.model.tryAcquire(0))
 	case 3, 4, 5:
-		r.acquire(n, flowOf(op), 0)
+		r.acquire(n, flowOf(op), 0, op%16 == 5 && arg >= 128)
 	case 6:
-		r.acquire(n, flowOf(op), time.Duration(arg/4)*2+1)
+		r.acquire(n, flowOf(op), time.Duration(arg/4)*2+1, false)
 	case 7:
 		if arg < 128 {
-			r.acquire(0, flowOf(op), 0)
+			r.acquire(0, flowOf(op), 0, false)
 		} else {
-			r.acquire(0, flowOf(op), time.Duration(arg-128)*2+1)
+			r.acquire(0, flowOf(op), time.Duration(arg-128)*2+1, false)
 		}
 	case 8:
 		r.cancel(int(arg))
@@ -142,8 +145,9 @@ func flowOf(op byte) core.Flow {
 	return f
 }
 
-func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration) {
-	r.say("Acquire(%d) of %+v within %v", n, flow, timeout)
+// acquire asks for permits; beyond: as the primitives of this module do, whatever the queue limit is.
+func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration, beyond bool) {
+	r.say("Acquire(%d) of %+v within %v, beyond the queue limit %v", n, flow, timeout, beyond)
 	ctx, cancel := context.WithCancel(core.WithFlow(r.t.Context(), flow))
 	deadline := int64(naiveNever)
 	if timeout > 0 && r.even {
@@ -157,10 +161,14 @@ func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration) {
 			ctx, cancel = context.WithDeadline(core.WithFlow(r.t.Context(), flow), r.start.Add(time.Duration(at)))
 		}
 	}
-	p := &waitingPair{cancel: cancel, model: r.model.acquire(n, flow, deadline)}
+	p := &waitingPair{cancel: cancel, model: r.model.acquire(n, flow, deadline, beyond)}
 	r.waiting = append(r.waiting, p)
 	go func() {
-		p.lease, p.err = r.real.Acquire(ctx, n)
+		if beyond {
+			p.lease, p.err = ways.AcquireWaiting(ctx, r.real, n)
+		} else {
+			p.lease, p.err = r.real.Acquire(ctx, n)
+		}
 		p.at = time.Since(r.start)
 		p.done.Store(true)
 	}()
@@ -177,7 +185,7 @@ func (r *rig) reserve(n int) {
 	if r.model.refuse(n) == nil {
 		want = r.model.due(n, nil)
 	}
-	w := r.model.acquire(n, core.Flow{}, naiveNever)
+	w := r.model.acquire(n, core.Flow{}, naiveNever, false)
 	lease := l.Reserve(n)
 	delay, ok := core.Delay.From(lease)
 	if w.answer != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
@@ -204,7 +203,7 @@ func TestSwitchPassesTheMark(t *testing.T) {
 		s := core.NewSwitch(l)
 		held := s.TryAcquire(1)
 		time.AfterFunc(time.Second, held.Release)
-		_, err := backdoor.Core[core.Lease]().AcquireWaiting(t.Context(), s, 1)
+		_, err := ways.AcquireWaiting(t.Context(), s, 1)
 		require.NoError(t, err)
 		require.Zero(t, s.Statistics().Rejected)
 	})
@@ -229,7 +228,7 @@ func TestSwitchStress(t *testing.T) {
 				if random.IntN(4) == 0 {
 					time.AfterFunc(time.Duration(random.IntN(100))*time.Microsecond, cancel)
 				}
-				l, err := backdoor.Core[core.Lease]().AcquireWaiting(ctx, s, 1+random.IntN(limit))
+				l, err := ways.AcquireWaiting(ctx, s, 1+random.IntN(limit))
 				switch {
 				case err == nil:
 					granted.Add(1)

@@ -61,27 +61,6 @@ func TestOnlyTheVeryType(t *testing.T) {
 	require.True(t, l.TryAcquire(1).Acquired())
 }
 
-func TestPlainPermitsCount(t *testing.T) {
-	l := limiter(t, 5, 0)
-	p := plain(t, l)
-	require.True(t, p.TryTake(3))
-	require.False(t, p.TryTake(3), "only two are left")
-	require.False(t, p.TryTake(6), "more than the limit")
-	require.False(t, p.TryTake(-1))
-	require.Equal(t, core.Statistics{Limit: 5, Available: 2, Granted: 1}, l.Statistics())
-
-	lease := l.TryAcquire(2)
-	require.True(t, lease.Acquired())
-	require.False(t, p.TryTake(1))
-	p.Give(3)
-	require.True(t, p.TryTake(1))
-	lease.Release()
-	p.Give(1)
-	require.Equal(t, core.Statistics{Limit: 5, Available: 5, Granted: 3}, l.Statistics())
-	_, idle := l.IdleFor()
-	require.True(t, idle)
-}
-
 // hook is a function that is a hook.
 type hook func(c backdoor.Cause, e backdoor.End)
 
@@ -114,37 +93,6 @@ func (e *ends) take() []told {
 	all := e.all
 	e.all = nil
 	return all
-}
-
-func TestWaysAllocateNothing(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	l := limiter(t, 1000, 0)
-	p := plain(t, l)
-	w := watched(t, limiter(t, 1000, 0), deaf)
-	joiner := ways.NewJoiner(2)
-	for name, f := range map[string]func(){
-		"TryTake": func() { p.TryTake(1); p.Give(1) },
-		"Take":    func() { _ = p.Take(t.Context(), 1); p.Give(1) },
-		"Lease":   func() { p.TryTake(1); ways.Lease(p, 1).Release() },
-		"End":     func() { w.End(w.TryAcquire(1), backdoor.Dropped) },
-		"Waiting": func() {
-			lease, _ := ways.AcquireWaiting(t.Context(), core.WithReason(l, "full"), 1)
-			lease.Release()
-		},
-		"Join": func() {
-			lease := join(joiner, 1, l.TryAcquire(1), w.TryAcquire(1))
-			parts, _ := joiner.Split(lease)
-			parts.Rejoin(lease, 2).Release()
-		},
-	} {
-		want := 0.0
-		if name == "Waiting" {
-			want = 1 // the view
-		}
-		require.LessOrEqual(t, testing.AllocsPerRun(1000, f), want, name)
-	}
 }
 
 // TestStressTogether plays plain permits, leases of them, leases and watched leases against
@@ -261,61 +209,6 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-var shade = core.NewMetadataKey[string]("SHADE")
-
-// join joins leases that were acquired.
-func join(j backdoor.Joiner[core.Lease], permits int, leases ...core.Lease) core.Lease {
-	parts := j.Begin()
-	for _, l := range leases {
-		parts.Add(l)
-	}
-	return parts.Join(permits)
-}
-
-// logged returns a lease whose release is written down.
-func logged(log *[]string, name string) core.Lease {
-	return core.Grant(1, func() { *log = append(*log, name) })
-}
-
-// A joined lease is that of a chain: package core tests how it ends. Here it is split by the caller.
-func TestJoinedLease(t *testing.T) {
-	var log []string
-	j := ways.NewJoiner(3)
-	l := join(j, 5, logged(&log, "a"), logged(&log, "b"), logged(&log, "c")).With(shade.With("red"))
-	parts, ok := j.Split(l)
-	require.True(t, ok)
-	l.Release()
-	_, ok = j.Split(l)
-	require.False(t, ok)
-	require.Empty(t, log)
-	require.Len(t, parts.Leases(), 3)
-
-	more := parts.Rejoin(l, 8)
-	require.Equal(t, 8, more.Permits())
-	red, _ := shade.From(more)
-	require.Equal(t, "red", red)
-	more.Release()
-	require.Equal(t, []string{"c", "b", "a"}, log)
-	_, ok = j.Split(more)
-	require.False(t, ok)
-
-	l = join(j, 5, logged(&log, "a")).With(shade.With("red"))
-	parts, _ = j.Split(l)
-	none := parts.Rejoin(l, 0)
-	require.True(t, none.Acquired())
-	require.Zero(t, none.Permits())
-
-	for _, other := range []core.Lease{
-		join(ways.NewJoiner(1), 1, core.Grant(1, nil)), core.Must(core.Chain(core.Unlimited())).TryAcquire(1),
-		limiter(t, 1, 0).TryAcquire(1), core.Grant(1, func() {}),
-		{},
-		core.Reject(), none,
-	} {
-		_, ok := j.Split(other)
-		require.False(t, ok)
-	}
-}
-
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // observed is a limiter that is watched.
@@ -428,84 +321,6 @@ func inFlight(ends []told) (all []int) {
 		all = append(all, e.InFlight)
 	}
 	return all
-}
-
-// closable is what all four limiters of core are.
-type closable interface {
-	core.Limiter
-	core.Reporter
-	core.Idler
-	core.Refunder
-	Close() error
-}
-
-func made[L any](l *L, err error) *L {
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
-
-// fours are core's limiters, of four permits each; permits of a rate limiter come back within
-// so long, except of the manual ones.
-func fours(back time.Duration) map[string]func() closable {
-	return map[string]func() closable{
-		"concurrency": func() closable {
-			return made(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 100}))
-		},
-		"bucket": func() closable {
-			return made(core.NewTokenBucket(core.TokenBucketOptions{
-				TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: back / 4, QueueLimit: 100,
-			}))
-		},
-		"manual": func() closable {
-			return made(core.NewTokenBucket(core.TokenBucketOptions{
-				TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: back / 4, ManualReplenishment: true,
-			}))
-		},
-		"fixed": func() closable {
-			return made(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 4, Window: back, QueueLimit: 100}))
-		},
-		"sliding": func() closable {
-			return made(core.NewSlidingWindow(core.SlidingWindowOptions{
-				PermitLimit: 4, Window: back, SegmentsPerWindow: 2, QueueLimit: 100,
-			}))
-		},
-	}
-}
-
-// A limiter is retired if it has been idle for so long by its own IdleFor. It grants nothing more.
-func TestRetire(t *testing.T) {
-	for name, limiter := range fours(time.Second) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := limiter()
-				time.Sleep(time.Minute)
-				require.False(t, ways.Retire(l, time.Minute+1))
-				lease := l.TryAcquire(3)
-				require.True(t, lease.Acquired(), "it was not retired")
-				require.False(t, ways.Retire(l, 0), "permits are taken")
-				l.Refund(lease)
-				_, idle := l.IdleFor()
-				require.True(t, idle)
-				require.False(t, ways.Retire(l, 1))
-				time.Sleep(time.Second - 1)
-				require.False(t, ways.Retire(l, time.Second))
-				time.Sleep(1)
-				require.True(t, ways.Retire(l, time.Second))
-
-				require.Equal(t, core.ErrClosed, l.TryAcquire(1).Err())
-				_, err := l.Acquire(t.Context(), 1)
-				require.Equal(t, core.ErrClosed, err)
-				lease.Release()
-				l.Refund(lease)
-				require.Equal(t, core.Statistics{Limit: 4, Available: 4, Granted: 1}, l.Statistics())
-				require.True(t, ways.Retire(l, time.Second), "it is as idle as before")
-				require.NoError(t, l.Close())
-				require.True(t, ways.Retire(l, 0))
-			})
-		})
-	}
 }
 
 // known is a watched lease with its expected end.
@@ -675,56 +490,6 @@ func waits(t *testing.T, ask func(context.Context, int) (core.Lease, error), ctx
 
 func waiting(l core.Limiter) func(context.Context, int) (core.Lease, error) {
 	return func(ctx context.Context, n int) (core.Lease, error) { return ways.AcquireWaiting(ctx, l, n) }
-}
-
-func limiterOf(t *testing.T, order core.QueueOrder, permits, queue int) *core.ConcurrencyLimiter {
-	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue, QueueOrder: order})
-	require.NoError(t, err)
-	return l
-}
-
-func TestWaitingIgnoresTheQueueLimit(t *testing.T) {
-	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst, core.FairShare} {
-		testkit.Bubble(t, order.String(), func(t *testing.T) {
-			l := limiterOf(t, order, 2, 3)
-			all := l.TryAcquire(2)
-			first := waits(t, waiting(l), t.Context(), 2)
-			second := waits(t, waiting(l), t.Context(), 2)
-			require.Equal(t, 4, l.Statistics().Queued)
-			// The others have all of their room.
-			other := waits(t, l.Acquire, t.Context(), 2)
-			last := waits(t, l.Acquire, t.Context(), 1)
-			require.Equal(t, 7, l.Statistics().Queued)
-			_, err := l.Acquire(t.Context(), 4) // more than the limit
-			require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
-			_, err = ways.AcquireWaiting(t.Context(), l, 4)
-			require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
-			require.Zero(t, l.Statistics().Rejected)
-			// A newcomer evicts, newest first, the others alone.
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err = l.Acquire(ctx, 2)
-			if order == core.NewestFirst {
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, (<-other).err, core.ErrRejected)
-			} else {
-				require.ErrorIs(t, err, core.ErrRejected)
-			}
-			all.Release()
-			for synctest.Wait(); l.Statistics().Queued > 0; synctest.Wait() {
-				for _, c := range []<-chan answer{first, second, other, last} {
-					select {
-					case a := <-c:
-						require.NoError(t, a.err)
-						a.lease.Release()
-					default:
-					}
-				}
-			}
-			require.Equal(t, uint64(1), l.Statistics().Rejected)
-		})
-	}
 }
 
 // foreign is a limiter of another package over one of core's.
