@@ -39,8 +39,9 @@ func concurrency(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	return l
 }
 
-// waiters are limiters that grant no permit in time, core's and a user's.
-func waiters(tb testing.TB) map[string]core.Limiter {
+// waiters are limiters that grant no permit in time, core's and a user's. Those that grant one too late take it from
+// spare.
+func waiters(tb testing.TB, spare core.Limiter) map[string]core.Limiter {
 	tb.Helper()
 	held := concurrency(tb, 1, 10)
 	held.TryAcquire(1)
@@ -62,11 +63,11 @@ func waiters(tb testing.TB) map[string]core.Limiter {
 		}},
 		"late": limiter{held, func(ctx context.Context, n int) (core.Lease, error) {
 			<-ctx.Done() // and ignores it
-			return core.Grant(n, nil), nil
+			return spare.TryAcquire(n), nil
 		}},
 		"lying": limiter{held, func(ctx context.Context, n int) (core.Lease, error) {
 			<-ctx.Done()
-			return core.Grant(n, nil), ctx.Err()
+			return spare.TryAcquire(n), ctx.Err()
 		}},
 	}
 }
@@ -83,7 +84,8 @@ func TestErrorsOfAWait(t *testing.T) {
 		{"source", func(_ *testkit.Context, s *wait.Source) { s.End(errClosed) }, errClosed},
 		{"both", func(ctx *testkit.Context, s *wait.Source) { ctx.End(context.DeadlineExceeded); s.End(errClosed) }, context.DeadlineExceeded},
 	} {
-		for name, l := range waiters(t) {
+		spare := concurrency(t, 1, 0)
+		for name, l := range waiters(t, spare) {
 			t.Run(test.name+"/"+name, func(t *testing.T) {
 				if name == "user's, wrapping" && (test.want == errOwn || test.want == context.DeadlineExceeded) { //nolint:errorlint // that very error
 					t.Skip("the limiter's own error stands")
@@ -94,63 +96,13 @@ func TestErrorsOfAWait(t *testing.T) {
 				lease, err := hold.Acquire(ctx, &s, l, 1)
 				require.Equal(t, test.want, err)
 				require.False(t, lease.Acquired())
+				require.Equal(t, 1, spare.Available())
 				if name != "lying" {
 					require.Equal(t, test.want, lease.Err())
 				}
 			})
 		}
 	}
-}
-
-// A late grant goes back, to a user's limiter too.
-func TestALimiterThatIgnoresItsContext(t *testing.T) {
-	inner := concurrency(t, 1, 0)
-	var s wait.Source
-	ctx, cancel := context.WithCancel(t.Context())
-	late := limiter{inner, func(ctx context.Context, n int) (core.Lease, error) {
-		cancel()
-		<-ctx.Done()
-		return inner.TryAcquire(n), nil
-	}}
-	_, err := hold.Acquire(ctx, &s, late, 1)
-	require.Equal(t, context.Canceled, err)
-	require.Equal(t, 1, inner.Available())
-
-	closing := limiter{inner, func(_ context.Context, n int) (core.Lease, error) {
-		s.End(errClosed)
-		return inner.TryAcquire(n), nil
-	}}
-	_, err = hold.Acquire(t.Context(), &s, closing, 1)
-	require.Equal(t, errClosed, err)
-	require.Equal(t, 1, inner.Available())
-}
-
-// What a limiter answers comes back: a lease, a refusal with its metadata, or the error of
-// one that gives neither.
-func TestAnswers(t *testing.T) {
-	var s wait.Source
-	l := concurrency(t, 2, 0)
-	lease, err := hold.Acquire(t.Context(), &s, l, 2)
-	require.NoError(t, err)
-	require.Equal(t, 2, lease.Permits())
-	refused, err := hold.Acquire(t.Context(), &s, l, 1)
-	require.ErrorIs(t, err, core.ErrRejected)
-	require.Same(t, err, refused.Err())
-	left, ok := core.Remaining.From(refused)
-	require.True(t, ok)
-	require.Zero(t, left)
-	_, err = hold.Acquire(t.Context(), &s, l, 3)
-	require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
-	lease.Release()
-	require.Equal(t, core.Statistics{Limit: 2, Available: 2, Granted: 1, Rejected: 1}, l.Statistics())
-
-	nothing := limiter{l, func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }}
-	refused, err = hold.Acquire(t.Context(), &s, nothing, 1)
-	require.ErrorIs(t, err, core.ErrRejected)
-	require.False(t, refused.Acquired())
-	own := limiter{l, func(context.Context, int) (core.Lease, error) { return core.Fail(errOwn), errOwn }}
-	_, err = hold.Acquire(t.Context(), &s, own, 1)
-	require.Equal(t, errOwn, err)
 }
 
 // After a panic the source has no call left, and can be used.
@@ -168,30 +120,6 @@ func TestALimiterThatPanics(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, s.End(errClosed))
 	})
-}
-
-// A wait costs a context, and no more.
-func TestAllocations(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	var s wait.Source
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	grant := core.Grant(1, nil)
-	var l core.Limiter = &limiter{concurrency(t, 1, 0), func(ctx context.Context, _ int) (core.Lease, error) {
-		ctx.Done()
-		return grant, nil
-	}}
-	own := testing.AllocsPerRun(1000, func() { _, _ = l.Acquire(ctx, 1) })
-	all := testing.AllocsPerRun(1000, func() { _, _ = hold.Acquire(ctx, &s, l, 1) })
-	require.LessOrEqual(t, all-own, 4.0)
-
-	free := concurrency(t, 1, 0)
-	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		lease, _ := hold.Acquire(ctx, &s, free, 1)
-		lease.Release()
-	}), "no wait, no context")
 }
 
 // Grants, cancellations and the end of the source race: each call ends with a lease or with

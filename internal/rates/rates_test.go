@@ -15,29 +15,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-func TestAtMostAndNearest(t *testing.T) {
-	for _, c := range []struct {
-		tokens, n       int
-		per             time.Duration
-		atMost, nearest time.Duration
-	}{
-		{1, 1, time.Second, time.Second, time.Second},
-		{1, 3, time.Second, 333_333_334, 333_333_333},
-		{2, 3, time.Second, 666_666_667, 666_666_667},
-		{1, 2, 1, 1, 1}, // a half is rounded up
-		{1, 3, 1, 1, 1}, // no period is shorter
-		{math.MaxInt, math.MaxInt, math.MaxInt64, math.MaxInt64, math.MaxInt64},
-		{1, math.MaxInt, math.MaxInt64, math.MaxInt64 / math.MaxInt, math.MaxInt64 / math.MaxInt},
-		{math.MaxInt, 1, time.Hour, math.MaxInt64, math.MaxInt64}, // lowered
-	} {
-		if math.MaxInt < math.MaxInt64 && c.tokens == 1 && c.n == math.MaxInt {
-			continue // these are not whole on 32 bits
-		}
-		require.Equal(t, rates.Rate{Tokens: c.tokens, Period: c.atMost}, rates.AtMost(c.tokens, c.n, c.per), c)
-		require.Equal(t, rates.Rate{Tokens: c.tokens, Period: c.nearest}, rates.Nearest(c.tokens, c.n, c.per), c)
-	}
-}
-
 func TestExact(t *testing.T) {
 	const second, milli, micro = time.Second, time.Millisecond, time.Microsecond
 	for _, c := range []struct {
@@ -62,18 +39,15 @@ func TestExact(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
-	require.Equal(t, 333, rates.Within(1000, 3*time.Second, time.Second))
-	require.Zero(t, rates.Within(0, 1, math.MaxInt64))
-	require.Zero(t, rates.Within(math.MaxInt, 1, 0))
-	require.Equal(t, math.MaxInt, rates.Within(math.MaxInt, 1, 1))
-	require.Equal(t, math.MaxInt, rates.Within(math.MaxInt, 1, math.MaxInt64), "lowered")
-	require.Equal(t, math.MaxInt, rates.Within(math.MaxInt, math.MaxInt64, math.MaxInt64))
-}
-
 // FuzzRate compares all results with those of package big.
 func FuzzRate(f *testing.F) {
 	f.Add(1, 3, int64(time.Second), int64(time.Second))
+	f.Add(2, 3, int64(time.Second), int64(0))
+	f.Add(1, 2, int64(1), int64(1))                               // a half is rounded up
+	f.Add(1, 3, int64(1), int64(math.MaxInt64))                   // no period is shorter
+	f.Add(math.MaxInt, 1, int64(time.Hour), int64(math.MaxInt64)) // lowered
+	f.Add(math.MaxInt, math.MaxInt, int64(math.MaxInt64), int64(math.MaxInt64))
+	f.Add(1, 1000, int64(3*time.Second), int64(time.Second))
 	f.Add(math.MaxInt, math.MaxInt-1, int64(math.MaxInt64-1), int64(math.MaxInt64))
 	f.Add(1000, 1_048_576, int64(time.Second), int64(time.Millisecond))
 	f.Fuzz(func(t *testing.T, tokens, n int, per, d int64) {

@@ -107,20 +107,6 @@ func TestAWaiterIsUsedAgain(t *testing.T) {
 	})
 }
 
-// A call that waits again and again makes nothing.
-func TestAllocationsOfAWait(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	var mu sync.Mutex
-	var l wait.List[[4]int]
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		w := l.Push(t.Context().Done(), [4]int{})
-		l.Decide(wait.Granted).Wake()
-		_, _ = w.Wait(&mu)
-	}))
-}
-
 // Calls wait for tokens that others bring, and are canceled at random: no token is lost or given twice.
 func TestStressList(t *testing.T) {
 	const workers, rounds = 8, 2000

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,90 +51,61 @@ var parents = map[string]struct {
 
 var errWrapped = errors.Join(errOwn, context.Canceled)
 
-// eachParent runs a test with a caller's context of each kind, in a bubble of its own.
-func eachParent(t *testing.T, test func(t *testing.T, parent context.Context, end func(), err error)) {
-	t.Helper()
+// A call ends with the caller's own error, unchanged, or with the source's cause. If both have ended, in whatever
+// order, even before the call starts, the caller's own error is told.
+func TestHowACallEnds(t *testing.T) {
 	for name, p := range parents {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+		for _, ends := range []string{"caller", "source", "source, caller", "caller, source", "source, call, caller"} {
+			testkit.Bubble(t, name+"/"+ends, func(t *testing.T) {
+				var s wait.Source
 				parent, end := p.make()
-				test(t, parent, end, p.err)
+				before, after, early := strings.Cut(ends, ", call, ")
+				want := p.err
+				run := func(ends string) {
+					for who := range strings.SplitSeq(ends, ", ") {
+						if who == "caller" {
+							end()
+							continue
+						}
+						require.True(t, s.End(errClosed))
+						require.False(t, s.End(errOwn), "only the first decides")
+						require.Equal(t, errClosed, s.Cause())
+					}
+				}
+				if early {
+					run(before)
+					before = after
+				}
+				c := s.Begin(parent)
+				if early {
+					require.Equal(t, errClosed, c.Explain(c.Err()))
+				} else {
+					require.NoError(t, c.Err())
+					require.NoError(t, c.Ended())
+				}
+				run(before)
+				<-c.Done()
+				if ends == "source" {
+					want = errClosed
+					require.Equal(t, context.Canceled, c.Err())
+					require.Equal(t, errClosed, context.Cause(c.Context)) //nolint:contextcheck // the call is a context
+				}
+				require.Equal(t, want, c.Ended())
+				require.Equal(t, want, c.Explain(c.Err()))
+				require.Equal(t, want, c.Explain(context.Canceled))
+				c.End()
+				require.Equal(t, want, c.Ended(), "after End too")
+				again := s.Begin(parent)
+				defer again.End()
+				synctest.Wait()
+				require.Error(t, again.Err())
+				require.Equal(t, want, again.Ended())
+				if ends == "source" {
+					end() // frees what its context has
+				}
 			})
-		})
+		}
 	}
-}
-
-func TestTheCallersErrorComesUnchanged(t *testing.T) {
-	eachParent(t, func(t *testing.T, parent context.Context, end func(), want error) {
-		var s wait.Source
-		c := s.Begin(parent)
-		defer c.End()
-		require.NoError(t, c.Err())
-		require.NoError(t, c.Ended())
-		end()
-		<-c.Done()
-		require.Equal(t, want, c.Err())
-		require.Equal(t, want, c.Ended())
-		require.Equal(t, want, c.Explain(c.Err()))
-		require.NoError(t, s.Cause())
-	})
-}
-
-func TestTheSourcesCause(t *testing.T) {
-	eachParent(t, func(t *testing.T, parent context.Context, end func(), _ error) {
-		var s wait.Source
-		c := s.Begin(parent)
-		require.True(t, s.End(errClosed))
-		<-c.Done()
-		require.Equal(t, context.Canceled, c.Err())
-		require.Equal(t, errClosed, context.Cause(c.Context)) //nolint:contextcheck // the call is a context
-		require.Equal(t, errClosed, c.Ended())
-		require.Equal(t, errClosed, c.Explain(c.Err()))
-		require.Equal(t, errClosed, s.Cause())
-		require.False(t, s.End(errOwn), "only the first decides")
-		require.Equal(t, errClosed, s.Cause())
-		c.End()
-		require.Equal(t, errClosed, c.Ended(), "after End too")
-		end()
-	})
-}
-
-// If both have ended, in whatever order, the caller's own error is told.
-func TestBothAtOnce(t *testing.T) {
-	for _, sourceFirst := range []bool{false, true} {
-		eachParent(t, func(t *testing.T, parent context.Context, end func(), want error) {
-			var s wait.Source
-			c := s.Begin(parent)
-			defer c.End()
-			if sourceFirst {
-				s.End(errClosed)
-			}
-			end()
-			s.End(errClosed)
-			<-c.Done()
-			require.Equal(t, want, c.Ended())
-			require.Equal(t, want, c.Explain(context.Canceled))
-		})
-	}
-}
-
-func TestEndBeforeBegin(t *testing.T) {
-	eachParent(t, func(t *testing.T, parent context.Context, end func(), want error) {
-		var s wait.Source
-		s.End(errClosed)
-		c := s.Begin(parent)
-		defer c.End()
-		require.Equal(t, context.Canceled, c.Err())
-		require.Equal(t, errClosed, c.Explain(c.Err()))
-		end()
-		require.Equal(t, want, c.Explain(c.Err()))
-
-		again := s.Begin(parent) // of a context that is done
-		defer again.End()
-		synctest.Wait()
-		require.Error(t, again.Err())
-		require.Equal(t, want, again.Ended())
-	})
 }
 
 // An error that is not a context's is the limiter's own, whatever else has ended; and so is

@@ -11,17 +11,6 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-func TestOneAtATime(t *testing.T) {
-	var of wait.Turn
-	require.True(t, of.TryTake())
-	require.False(t, of.TryTake())
-	of.Leave()
-	require.NoError(t, of.Take(t.Context()))
-	require.False(t, of.TryTake())
-	of.Leave()
-	require.True(t, of.TryTake())
-}
-
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var of wait.Turn
@@ -63,4 +52,5 @@ func TestStressTurn(t *testing.T) {
 	all.Wait()
 	require.GreaterOrEqual(t, count, 12*500)
 	require.True(t, of.TryTake())
+	require.False(t, of.TryTake())
 }

@@ -11,39 +11,6 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-// wish is what a flow wants, and its weight.
-type wish struct{ wants, weight float64 }
-
-// maxMin returns each flow's share of the permits: a flow that wants less than its share by weight
-// gets what it wants, and the others share what it leaves.
-func maxMin(there float64, wishes []wish) []float64 {
-	shares, open := make([]float64, len(wishes)), map[int]bool{}
-	for i := range wishes {
-		open[i] = true
-	}
-	for len(open) > 0 {
-		weights, modest := 0.0, -1
-		for i := range open {
-			weights += wishes[i].weight
-		}
-		for i := range open {
-			if wishes[i].wants <= there*wishes[i].weight/weights {
-				modest = i
-			}
-		}
-		if modest < 0 {
-			for i := range open {
-				shares[i] = there * wishes[i].weight / weights
-			}
-			return shares
-		}
-		shares[modest] = wishes[modest].wants
-		there -= shares[modest]
-		delete(open, modest)
-	}
-	return shares
-}
-
 // tenant is a flow of a test that measures shares.
 type tenant struct {
 	fair.Flow
@@ -55,44 +22,6 @@ type tenant struct {
 func (k *tenant) weight() float64    { return float64(max(k.Weight, 1)) }
 func (k *tenant) by() float64        { return float64(k.granted) / k.weight() }
 func (k *tenant) largestBy() float64 { return float64(k.largest) / k.weight() }
-
-// Of requests of 1 to 50 permits, and weights 2 and 5 and others, each flow is served its max-min
-// share, as near as its own and the others' largest requests let it.
-func TestSharesAreMaxMin(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	weights := []int{2, 5, 1, 3, 17, 1 << 20}
-	for range 500 {
-		var q fair.Queue[*tenant]
-		tenants := make([]*tenant, 2+random.IntN(8))
-		wishes := make([]wish, len(tenants))
-		waiting := 0
-		for i := range tenants {
-			k := &tenant{Flow: fair.Flow{Key: string(rune('a' + i)), Weight: weights[min(i, random.IntN(len(weights)))]}}
-			tenants[i] = k
-			for range random.IntN(200) {
-				n := 1 + random.IntN(1+random.IntN(50))
-				q.Push(&fair.Item[*tenant]{N: n, Value: k}, k.Flow)
-				k.largest = max(k.largest, n)
-				wishes[i].wants += float64(n)
-				waiting++
-			}
-			wishes[i].weight = k.weight()
-		}
-		there, bound := 0.0, 0.0
-		for range random.IntN(waiting + 1) {
-			it := q.Next()
-			q.Take(it)
-			it.Value.granted += it.N
-			there += float64(it.N)
-		}
-		for _, k := range tenants {
-			bound = max(bound, 2*k.largestBy())
-		}
-		for i, share := range maxMin(there, wishes) {
-			require.InDelta(t, share/wishes[i].weight, tenants[i].by(), bound+1e-6)
-		}
-	}
-}
 
 // between is two tenants that both wait.
 type between struct{ least, most float64 }
@@ -225,15 +154,4 @@ func TestMemory(t *testing.T) {
 		q.Take(q.Next())
 	}
 	require.Equal(t, 0, q.Remembered())
-}
-
-func TestInRange(t *testing.T) {
-	for _, c := range []struct{ of, want fair.Flow }{
-		{fair.Flow{}, fair.Flow{}},
-		{fair.Flow{Key: "a", Weight: 3, Priority: -7}, fair.Flow{Key: "a", Weight: 3, Priority: -7}},
-		{fair.Flow{Weight: -1, Priority: -101}, fair.Flow{Weight: 1, Priority: -100}},
-		{fair.Flow{Weight: math.MaxInt, Priority: math.MaxInt}, fair.Flow{Weight: 1 << 20, Priority: 100}},
-	} {
-		require.Equal(t, c.want, c.of.InRange())
-	}
 }
