@@ -69,24 +69,37 @@ func TestRoomIsFoundAmongSixteen(t *testing.T) {
 func TestOverflow(t *testing.T) {
 	overflow := semaphore("overflow", 2)
 	k := newKeyed(t, options{MaxPartitions: 1, Overflow: overflow})
-	a := takes(t, k, "a", 1)
-	b := takes(t, k, "b", 1)
-	name, _ := core.LimiterName.From(b)
+	takes(t, k, "a", 1)
+	name, _ := core.LimiterName.From(takes(t, k, "b", 1))
 	require.Equal(t, "overflow", name)
 	_, err := k.Acquire(t.Context(), "c", 1)
 	require.NoError(t, err)
 	refused(t, k, "d", 1, core.ErrRejected)
 	require.Equal(t, partition.Counts{Live: 1, Created: 1, Overflowed: 3}, k.Counts())
+}
 
-	// A lease of Overflow is refunded there, even if its key has a partition by then.
-	k.Refund("b", b)
-	require.Equal(t, 1, overflow.Available())
-	b = takes(t, k, "b", 1)
-	a.Release()
-	takes(t, k, "b", 1)
-	k.Refund("b", b)
-	require.Equal(t, 1, overflow.Available())
-	refused(t, k, "b", 1, core.ErrRejected)
+// A lease of Overflow is settled and refunded by Overflow, even if its key has a partition by then. Without Settle and
+// Refund it is released.
+func TestOverflowKeepsItsLeases(t *testing.T) {
+	for _, settles := range []bool{true, false} {
+		overflow := semaphore("overflow", 5)
+		k := newKeyed(t, options{MaxPartitions: 1, Overflow: overflow})
+		if !settles {
+			k = newKeyed(t, options{MaxPartitions: 1, Overflow: bare{overflow}})
+		}
+		a := takes(t, k, "a", 1)
+		b, again := takes(t, k, "b", 3), takes(t, k, "b", 1)
+		a.Release()
+		own := takes(t, k, "b", 1)
+		b = k.Settle("b", b, 4)
+		require.Equal(t, settles, overflow.Available() == 0)
+		k.Refund("b", b)
+		again.Release()
+		require.Equal(t, 5, overflow.Available())
+		refused(t, k, "b", 1, core.ErrRejected) // the partition's own lease is still out
+		k.Refund("b", own)
+		takes(t, k, "b", 1)
+	}
 }
 
 // A partition that is being created counts for MaxPartitions, but is not live.
@@ -225,29 +238,4 @@ func TestCloseWhileNewRuns(t *testing.T) {
 		require.Equal(t, int32(1), f.closed.Load())
 		require.Equal(t, partition.Counts{}, k.Counts())
 	})
-}
-
-// A lease of Overflow is released if Overflow has no Refund, even if its key has a partition by then whose
-// limiter has one.
-func TestRefundToOverflowWithoutRefund(t *testing.T) {
-	overflow := semaphore("overflow", 1)
-	k := newKeyed(t, options{MaxPartitions: 1, Overflow: bare{overflow}})
-	a := takes(t, k, "a", 1)
-	b := takes(t, k, "b", 1)
-	require.Zero(t, overflow.Available())
-	a.Release()
-	own := takes(t, k, "b", 1)
-
-	k.Refund("b", b)
-	require.Equal(t, 1, overflow.Available())
-	require.Zero(t, mustGet(t, k, "b").Available(), "the partition's own lease is still out")
-	k.Refund("b", own)
-	require.Equal(t, 1, mustGet(t, k, "b").Available())
-}
-
-func mustGet(t *testing.T, k *keyed, key string) core.Limiter {
-	t.Helper()
-	l, ok := k.Get(key)
-	require.True(t, ok, "key %q", key)
-	return l
 }

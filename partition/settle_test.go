@@ -46,29 +46,6 @@ func (m *meter) Settle(l core.Lease, permits int) core.Lease {
 
 func (m *meter) Refund(l core.Lease) { m.Settle(l, 0) }
 
-// A lease of Overflow is settled by Overflow, even if its key has a partition by then.
-func TestSettleInOverflow(t *testing.T) {
-	own, overflow := &meter{name: "own"}, &meter{name: "overflow"}
-	busy := true
-	k := newKeyed(t, options{MaxPartitions: 1, Overflow: overflow, New: func(string) (core.Limiter, error) {
-		if busy {
-			return semaphore("", 1), nil
-		}
-		return own, nil
-	}})
-	a := takes(t, k, "a", 1)
-	b := takes(t, k, "b", 1)
-	b = k.Settle("b", b, 4)
-	require.Equal(t, 4, overflow.out)
-	a.Release()
-	busy = false
-	takes(t, k, "b", 1)
-	b = k.Settle("b", b, 2)
-	require.Equal(t, []int{1, 2}, []int{own.out, overflow.out})
-	b.Release()
-	require.Equal(t, []int{1, 0}, []int{own.out, overflow.out})
-}
-
 // Settle does nothing for a partition that is gone, and creates none.
 func TestSettleAfterTheDrop(t *testing.T) {
 	m := &meter{name: "m"}

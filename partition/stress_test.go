@@ -16,55 +16,6 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Leases of a chain are joined, released, refunded and settled by many goroutines at the same time, for
-// many keys, and no permit is lost or returned twice.
-func TestStressChain(t *testing.T) {
-	const permits, keys, workers, rounds = 3, 4, 8, 2000
-	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return semaphore(key, permits), nil }})
-	all := semaphore("all", permits*keys)
-	chain, err := partition.Chain[string](k, partition.Shared[string](all))
-	require.NoError(t, err)
-	var out [keys]atomic.Int64
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(w), 5))
-			for range rounds {
-				key := r.IntN(keys)
-				name, n := strconv.Itoa(key), 1+r.IntN(permits)
-				lease := chain.TryAcquire(name, n)
-				if !lease.Acquired() {
-					continue
-				}
-				if held := out[key].Add(int64(n)); held > permits {
-					t.Errorf("%d permits of key %d are out", held, key)
-				}
-				runtime.Gosched()
-				out[key].Add(int64(-n))
-				other := lease
-				switch r.IntN(4) {
-				case 0:
-					lease.Release()
-				case 3:
-					lease = chain.(partition.Settler[string]).Settle(name, lease, 1)
-					lease.Release()
-				case 1:
-					chain.(partition.Refunder[string]).Refund(name, lease)
-				case 2:
-					lease = chain.(partition.Settler[string]).Settle(name, lease, 0)
-					lease.Release()
-				}
-				other.Release() // it is spent
-			}
-		})
-	}
-	wg.Wait()
-	require.Equal(t, permits*keys, all.Available())
-	for _, l := range k.All() {
-		require.Equal(t, permits, l.Available())
-	}
-}
-
 // family has the limiters of one key.
 type family struct {
 	mu       sync.Mutex

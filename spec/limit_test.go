@@ -258,15 +258,3 @@ func TestUpdateOfAnotherKind(t *testing.T) {
 	require.NoError(t, b.Close())
 	require.ErrorIs(t, parse(t, "1/s burst 9").Update(b), core.ErrClosed)
 }
-
-// Windows start when the limiter is created.
-func TestWindowsStartAtCreation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		<-time.NewTimer(1234567).C
-		l, err := parse(t, "fixed 1/min").New("")
-		require.NoError(t, err)
-		require.True(t, l.TryAcquire(1).Acquired())
-		after, _ := core.RetryAfter.From(l.TryAcquire(1))
-		require.Equal(t, time.Minute, after)
-	})
-}

@@ -3,7 +3,6 @@ package rates_test
 import (
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -74,48 +73,6 @@ func FuzzRate(f *testing.F) {
 		require.LessOrEqual(t, r.Period, d1)
 		require.Zero(t, big.NewRat(int64(r.Tokens), int64(r.Period)).Cmp(big.NewRat(nn, per)))
 	})
-}
-
-// The fraction with the fewest tokens is what a search finds, and PerSecond reads it back.
-func TestOfIsTheSmoothest(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6))
-	for i := range 4_000 {
-		most := 1 + random.IntN(5_000)
-		x := math.Pow(10, random.Float64()*10-1)
-		if i%2 == 0 { // close to a fraction
-			p := 1 + random.IntN(most*10)
-			x = float64(1+random.IntN(most)) / float64(p) * 1e9 * (1 + 2.4e-9*(random.Float64()-0.5))
-		}
-		got, ok := rates.Of(x, most)
-		require.True(t, ok)
-		exact := float64(got.Tokens) / float64(got.Period) * 1e9
-		off := math.Abs(exact/x - 1)
-		if x > 1e9 { // more than one each nanosecond
-			require.LessOrEqual(t, off, 1.0, "%v, at most %d", x, most)
-			continue
-		}
-		best, readable, closest := 0, false, math.Inf(1)
-		for k := 1; k <= most && best == 0; k++ {
-			off := math.Abs(float64(k)/max(math.Round(float64(k)*1e9/x), 1)*1e9/x - 1)
-			closest = min(closest, off)
-			readable = readable || k <= most/2 && off <= rates.Tolerance
-			if off <= rates.Tolerance/2 {
-				best = k
-			}
-		}
-		switch {
-		case best > 0:
-			require.LessOrEqual(t, off, rates.Tolerance*1.001)
-			require.LessOrEqual(t, got.Tokens, 2*best, "%v, at most %d", x, most)
-		case closest <= rates.Tolerance:
-			require.LessOrEqual(t, off, rates.Tolerance*1.001, "%v, at most %d", x, most)
-		default:
-			require.InDelta(t, closest, off, 1e-14, "%v, at most %d", x, most)
-		}
-		if readable {
-			require.InEpsilon(t, x, got.PerSecond(), rates.Tolerance*1.001, "%v, at most %d", x, most)
-		}
-	}
 }
 
 func TestPerSecond(t *testing.T) {
