@@ -28,13 +28,6 @@ func limiter(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	return l
 }
 
-func plain(tb testing.TB, l *core.ConcurrencyLimiter) backdoor.Permits {
-	tb.Helper()
-	p, ok := ways.Permits(l)
-	require.True(tb, ok)
-	return p
-}
-
 type embedding struct{ *core.ConcurrencyLimiter }
 
 func TestOnlyTheVeryType(t *testing.T) {

@@ -88,7 +88,7 @@ func TestHowACallEnds(t *testing.T) {
 				if ends == "source" {
 					want = errClosed
 					require.Equal(t, context.Canceled, c.Err())
-					require.Equal(t, errClosed, context.Cause(c.Context)) //nolint:contextcheck // the call is a context
+					require.Equal(t, errClosed, context.Cause(c.Context))
 				}
 				require.Equal(t, want, c.Ended())
 				require.Equal(t, want, c.Explain(c.Err()))
