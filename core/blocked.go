@@ -2,10 +2,11 @@ package core
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // Blocked returns a limiter that rejects every request, the opposite of [Unlimited]. Its Limit is 0. Acquire
@@ -24,9 +25,11 @@ func Blocked() Limiter {
 type blocked struct {
 	unlimited unlimited // for its clock
 	rejected  atomic.Uint64
-	queued    atomic.Int64
 	closing   sync.Once
 	done      chan struct{} // closed by Close
+
+	mu     sync.Mutex // guards what follows
+	queued machine.Total
 }
 
 func (b *blocked) isClosed() bool {
@@ -55,14 +58,21 @@ func (b *blocked) Acquire(ctx context.Context, permits int) (Lease, error) {
 
 // wait waits until ctx is done or the limiter is closed.
 func (b *blocked) wait(ctx context.Context, permits int) (Lease, error) {
-	b.queued.Add(int64(permits))
-	defer b.queued.Add(-int64(permits))
+	b.queue(permits)
+	defer b.queue(-permits)
 	select {
 	case <-ctx.Done():
 		return Fail(ctx.Err()), ctx.Err()
 	case <-b.done:
 		return Lease{bits: uint64(closed)}, ErrClosed
 	}
+}
+
+// queue adds permits to those that wait.
+func (b *blocked) queue(permits int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queued.Add(permits)
 }
 
 // Reserve rejects: there will be no permits.
@@ -72,7 +82,9 @@ func (b *blocked) TryQuietly(int) (Lease, bool) { return Lease{}, false }
 func (b *blocked) Available() int               { return 0 }
 
 func (b *blocked) Statistics() Statistics {
-	return Statistics{Queued: int(min(b.queued.Load(), math.MaxInt)), Rejected: b.rejected.Load()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Statistics{Queued: b.queued.Int(), Rejected: b.rejected.Load()}
 }
 
 // IdleFor returns the time since the limiter was made: nothing can be taken from it.

@@ -55,6 +55,17 @@ func TestSwitchBlocked(t *testing.T) {
 		require.Equal(t, 2, <-granted)
 		require.Equal(t, core.Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: 3, Rejected: 2}, s.Statistics())
 	})
+	testkit.Bubble(t, "the sum of what waits does not overflow", func(t *testing.T) {
+		s := core.NewSwitch(core.Blocked())
+		for range 3 {
+			go func() { _, _ = s.Acquire(t.Context(), math.MaxInt) }()
+		}
+		synctest.Wait()
+		require.Equal(t, math.MaxInt, s.Statistics().Queued)
+		require.NoError(t, s.Close())
+		synctest.Wait()
+		require.Zero(t, s.Statistics().Queued)
+	})
 }
 
 // Waiters that move keep their order, however deep the limiter is in which they wait, and come before all others.

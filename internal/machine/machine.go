@@ -319,7 +319,7 @@ func (m *Machine[Value]) Queued() int {
 	if m.queue == nil {
 		return 0
 	}
-	return m.queue.permits.int()
+	return m.queue.permits.Int()
 }
 
 // bounded returns the number of permits that take room in the queue.

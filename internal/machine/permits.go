@@ -4,17 +4,17 @@ import "math"
 
 // Permits is the account of a concurrency limiter. It does not depend on time.
 type Permits struct {
-	held total // settled leases may hold more in all than a word can count
+	held Total // settled leases may hold more in all than a word can count
 }
 
-// total is a sum of permits of any size.
-type total struct {
+// Total is a sum of permits of any size.
+type Total struct {
 	n        uint64 // modulo 2^64
 	overflow uint64 // times 2^64
 }
 
-// add adds n, which may be below 0 if the sum stays at least 0.
-func (s *total) add(n int) {
+// Add adds n, which may be below 0 if the sum stays at least 0.
+func (s *Total) Add(n int) {
 	before := s.n
 	s.n += uint64(n)
 	switch {
@@ -25,8 +25,8 @@ func (s *total) add(n int) {
 	}
 }
 
-// int returns the sum, at most math.MaxInt.
-func (s *total) int() int {
+// Int returns the sum, at most math.MaxInt.
+func (s *Total) Int() int {
 	if s.overflow > 0 || s.n > math.MaxInt {
 		return math.MaxInt
 	}
@@ -44,12 +44,12 @@ func (p *Permits) Try(t *Terms, _ int64, n int) (left int, fullAt, readyAt int64
 }
 
 // Give returns n permits.
-func (p *Permits) Give(n int) { p.held.add(-n) }
+func (p *Permits) Give(n int) { p.held.Add(-n) }
 
 // Free returns how many permits are not held; it is below 0 if more than the limit are.
-func (p *Permits) Free(t *Terms) int { return t.Limit - p.held.int() }
+func (p *Permits) Free(t *Terms) int { return t.Limit - p.held.Int() }
 
-func (p *Permits) take(_ *Terms, _ int64, n int) { p.held.add(n) }
+func (p *Permits) take(_ *Terms, _ int64, n int) { p.held.Add(n) }
 
 func (p *Permits) available(t *Terms) int                 { return max(p.Free(t), 0) }
 func (p *Permits) idle(t *Terms) (int64, bool)            { return 0, p.Free(t) == t.Limit }

@@ -6,7 +6,7 @@ import "github.com/sluice-go/sluice/internal/fair"
 // returned by Decided.
 type queue[Value any] struct {
 	oldest, newest *Waiter[Value] // waiters for permits
-	permits        total          // the sum of their permits
+	permits        Total          // the sum of their permits
 	bounded        int            // the permits of the waiters that QueueLimit bounds
 	evictable      *Waiter[Value] // the oldest waiter that QueueLimit bounds
 	len            int            // the number of waiters for permits
@@ -77,7 +77,7 @@ func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
 // that now fit.
 func (m *Machine[Value]) Resize(now int64, w *Waiter[Value], n int) {
 	q := m.queue
-	q.permits.add(n - w.N)
+	q.permits.Add(n - w.N)
 	if !w.Beyond {
 		q.bounded += n - w.N
 	}
@@ -141,7 +141,7 @@ func (q *queue[Value]) push(w *Waiter[Value]) {
 		w.prev.next = w
 	}
 	q.newest = w
-	q.permits.add(w.N)
+	q.permits.Add(w.N)
 	if !w.Beyond {
 		q.bounded += w.N
 		if q.evictable == nil {
@@ -185,7 +185,7 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	w.prev, w.next = nil, nil
 	w.queued = false
 	if w.N > 0 {
-		q.permits.add(-w.N)
+		q.permits.Add(-w.N)
 		q.len--
 		if w.Reserved {
 			q.reserved--
@@ -283,16 +283,16 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		return Never
 	case q == nil || q.oldest == nil || q.fair != nil:
 		return m.account.readyAt(m.t, now, need(n))
-	case n == 0 && q.permits.int() == q.len: // one each
+	case n == 0 && q.permits.Int() == q.len: // one each
 		return m.account.servedAt(m.t, now, q.len, 1)
 	case n == 0 && q.len > m.mostPlayed():
-		return m.account.servedAt(m.t, now, q.permits.int(), 1)
+		return m.account.servedAt(m.t, now, q.permits.Int(), 1)
 	case n == 0:
 		return m.spareAt(now)
 	case m.t.NewestFirst():
 		return m.account.readyAt(m.t, now, n)
 	case q.largest <= q.uniform || q.forecast == nil && q.len > m.mostPlayed():
-		return m.account.servedAt(m.t, now, q.permits.int(), n)
+		return m.account.servedAt(m.t, now, q.permits.Int(), n)
 	case q.forecast == nil:
 		q.forecast, q.forecastAt = m.account.clone(), now
 		for w := q.oldest; w != nil; w = w.next {
