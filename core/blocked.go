@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Blocked returns a limiter that rejects every request, the opposite of [Unlimited]. Its Limit is 0. Acquire
@@ -17,7 +18,7 @@ import (
 // To make callers wait, set a [Switch] to Blocked: Acquire of the Switch waits until Set replaces the
 // limiter, and TryAcquire of the Switch is rejected.
 func Blocked() Limiter {
-	b := &blocked{done: make(chan struct{})}
+	b := new(blocked)
 	b.unlimited.clock.Start()
 	return b
 }
@@ -25,27 +26,17 @@ func Blocked() Limiter {
 type blocked struct {
 	unlimited unlimited // for its clock
 	rejected  atomic.Uint64
-	closing   sync.Once
-	done      chan struct{} // closed by Close
+	closing   wait.Source // ended by Close; not a channel, which would belong to one synctest bubble
 
 	mu     sync.Mutex // guards what follows
 	queued machine.Total
-}
-
-func (b *blocked) isClosed() bool {
-	select {
-	case <-b.done:
-		return true
-	default:
-		return false
-	}
 }
 
 func (b *blocked) TryAcquire(permits int) Lease {
 	switch {
 	case permits < 0:
 		return Lease{bits: uint64(negative)}
-	case b.isClosed():
+	case b.closing.Cause() != nil:
 		return Lease{bits: uint64(closed)}
 	}
 	b.rejected.Add(1)
@@ -60,12 +51,13 @@ func (b *blocked) Acquire(ctx context.Context, permits int) (Lease, error) {
 func (b *blocked) wait(ctx context.Context, permits int) (Lease, error) {
 	b.queue(permits)
 	defer b.queue(-permits)
-	select {
-	case <-ctx.Done():
-		return Fail(ctx.Err()), ctx.Err()
-	case <-b.done:
-		return Lease{bits: uint64(closed)}, ErrClosed
+	call := b.closing.Begin(ctx)
+	defer call.End()
+	<-call.Done()
+	if err := ctx.Err(); err != nil {
+		return Fail(err), err
 	}
+	return Lease{bits: uint64(closed)}, ErrClosed
 }
 
 // queue adds permits to those that wait.
@@ -96,6 +88,6 @@ func (b *blocked) String() string              { return "blocked: " + b.Statisti
 func (b *blocked) itself() Limiter             { return b }
 
 func (b *blocked) Close() error {
-	b.closing.Do(func() { close(b.done) })
+	b.closing.End(ErrClosed)
 	return nil
 }

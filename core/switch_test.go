@@ -68,6 +68,22 @@ func TestSwitchBlocked(t *testing.T) {
 	})
 }
 
+// A Blocked from outside a bubble does not stop the bubble's clock, and one from a bubble works outside.
+func TestBlockedOfAnotherBubble(t *testing.T) {
+	use := func(t *testing.T, s *core.Switch) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := s.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+	}
+	s := core.NewSwitch(core.Blocked())
+	testkit.Bubble(t, "", func(t *testing.T) { use(t, s) })
+	testkit.Bubble(t, "", func(*testing.T) { s = core.NewSwitch(core.Blocked()) })
+	use(t, s)
+	require.NoError(t, s.Close())
+}
+
 // Waiters that move keep their order, however deep the limiter is in which they wait, and come before all others.
 func TestSwitchMovesItsWaiters(t *testing.T) {
 	for name, over := range map[string]func(core.Limiter) core.Limiter{
