@@ -39,6 +39,8 @@ func TestMadeOutsideOfTheBubble(t *testing.T) {
 			cancel()
 			synctest.Wait()
 			require.Zero(t, c.Len())
+			time.AfterFunc(time.Second, func() { _ = c.Close() })
+			<-c.Done()
 		})
 	}
 }

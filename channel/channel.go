@@ -63,9 +63,9 @@ type LimitedChannel[T any] struct {
 	senders   wait.List[handoff[T]] // wait for room
 	receivers wait.List[handoff[T]] // wait for an item
 
-	open atomic.Bool // set under mu; read without it to return ErrClosed early
-	err  error       // the error given to CloseWithError
-	done chan struct{}
+	open atomic.Bool   // set under mu; read without it to return ErrClosed early
+	err  error         // the error given to CloseWithError
+	done chan struct{} // nil until Done is called, so that it belongs to the synctest bubble that uses the channel
 }
 
 // handoff is what a waiting call has or is given: the item that a sender wants to queue, or the item that a
@@ -92,7 +92,7 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if c.plain && o.Permits == nil {
 		c.holds = hold.Fixed(1)
 	}
-	c.start()
+	c.open.Store(true)
 	return c, nil
 }
 
@@ -104,13 +104,8 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
 	c := &LimitedChannel[T]{capacity: capacity, plain: true, holds: hold.Fixed(0)}
-	c.start()
-	return c, nil
-}
-
-func (c *LimitedChannel[T]) start() {
-	c.done = make(chan struct{})
 	c.open.Store(true)
+	return c, nil
 }
 
 // bounded reports whether c was made by Bounded: it has no limiter, capacity alone limits the senders, and
@@ -123,7 +118,7 @@ func (c *LimitedChannel[T]) String() string {
 	n, closed := c.lenLocked(), !c.open.Load()
 	c.mu.Unlock()
 	s := strconv.Itoa(n) + " queued"
-	if c.capacity < math.MaxInt && c.done != nil {
+	if c.capacity > 0 && c.capacity < math.MaxInt { // 0 in the zero value
 		s = fmt.Sprintf("%d of %d queued", n, c.capacity)
 	}
 	if closed {

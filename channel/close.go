@@ -39,22 +39,28 @@ func (c *LimitedChannel[T]) CloseWithError(err error) error {
 
 // endLocked ends a closed channel if it is empty.
 func (c *LimitedChannel[T]) endLocked(d *deferredWork[T]) {
-	if !c.overLocked() && c.lenLocked() == 0 {
+	if !c.overLocked() {
+		return
+	}
+	c.receivers.DecideAll(wait.Ended, &d.woken)
+	if c.done != nil && !isDone(c.done) {
 		close(c.done)
-		c.receivers.DecideAll(wait.Ended, &d.woken)
 	}
 }
 
-// overLocked reports whether the channel is closed and empty.
-func (c *LimitedChannel[T]) overLocked() bool { return c.done == nil || isDone(c.done) } // nil: the zero value
+// overLocked reports whether the channel is closed and empty, as the zero value is.
+func (c *LimitedChannel[T]) overLocked() bool { return !c.open.Load() && c.lenLocked() == 0 }
 
 // Done returns a Go channel that is closed when c is closed and empty, so that nothing more will be
 // received. Leases returned by ReceiveLease may still be held.
 func (c *LimitedChannel[T]) Done() <-chan struct{} {
-	if c.done == nil { // the zero value
-		over := make(chan struct{})
-		close(over)
-		return over
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.overLocked() {
+			close(c.done)
+		}
 	}
 	return c.done
 }
