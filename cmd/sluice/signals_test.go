@@ -120,6 +120,7 @@ func TestThrottleInterrupted(t *testing.T) {
 		{"-L 1MB/s -s 100", syscall.SIGINT, 130, "interrupted after 6 of 100 bytes\n6 bytes in "},
 		{"-L 1MB/s -s 100", syscall.SIGTERM, 143, "interrupted after 6 of 100 bytes\n6 bytes in "},
 		{"-L 1MB/s -s 100 -n -i 1h", syscall.SIGTERM, 143, "6\n"},
+		{"-L 1MB/s -s 100 --progress json", syscall.SIGTERM, 143, `"done":false}`},
 		{"-l -L 1/h", syscall.SIGINT, 130, "interrupted after 1 lines"},
 		{"-l -L 1/h", syscall.SIGQUIT, 131, "interrupted after 1 lines"},
 	} {

@@ -232,7 +232,7 @@ func (j *job) conclude(stopped os.Signal, err error) error {
 	if stopped == nil && errors.Is(err, syscall.EPIPE) {
 		return cli.Exit(cli.BrokenPipe, nil) // without a message, as if the signal had ended the program
 	}
-	j.last(stopped != nil, err == nil)
+	j.last(stopped != nil, stopped == nil && err == nil)
 	switch {
 	case stopped != nil:
 		return cli.Exit(cli.StatusOf(stopped), nil)
