@@ -354,3 +354,46 @@ routes: {/: strict, /open: open}
 		}
 	}
 }
+
+// TestPermissions: with the ACL line of docs/proxy.md, proxy and wait do what they promise.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	url, _ := redisServer(t)
+	page, err := os.ReadFile("../../docs/proxy.md")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(page), "ACL SETUSER ")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "```")
+	words := []any{"ACL", "SETUSER"}
+	for _, word := range append(strings.Fields(text), "~{job}:*", "&{job}:*") {
+		words = append(words, word)
+	}
+	require.NoError(t, clientOf(t, url).Do(t.Context(), words...).Err())
+	url = strings.Replace(url, "unix://", "unix://limiter:secret@", 1)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+helloServer(t).URL+"\nredis: "+url+`
+redis-budget: 1m
+policies:
+  each: {key: "header:X-Client", limits: [10/1000d, fixed 10/1000d, sliding 10/1000d, fixed 10/year, concurrency 2], download: 10MiB/s}
+routes: {/: each}
+`), 0o600))
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	address, admin := s.addressAfter("sluice proxy: listening on "), s.addressAfter("sluice proxy: admin on ")
+	assert.Equal(t, http.StatusOK, statusOf(t, "http://"+address+"/", "a"))
+	for _, query := range []string{"", "?key=a"} {
+		a, err := http.Post("http://"+admin+"/limits/each/reset"+query, "", nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, a.StatusCode, bodyOf(t, a))
+	}
+	wait := func(key string, args ...string) (int, string, string) {
+		return start(t, programs(t), "sluice", append([]string{"wait", "--redis", url, "--key", key}, args...)...).ends()
+	}
+	status, _, errs := wait("job", "concurrency 1", "--", "true")
+	assert.Zero(t, status, errs)
+	status, _, errs = wait("job", "concurrency 2")
+	assert.Zero(t, status)
+	assert.Equal(t, "sluice wait: key job: using limit \"concurrency 2\", but \"concurrency 1\" was used last\n", errs)
+	status, _, errs = wait("another", "concurrency 1")
+	assert.Equal(t, 1, status)
+	assert.Regexp(t, "^sluice wait: redis refused: NOPERM ", errs)
+}

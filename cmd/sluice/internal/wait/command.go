@@ -234,9 +234,6 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *lin
 	}
 	if o.try {
 		lease := l.limiter.TryAcquire(1)
-		if errors.Is(lease.Err(), redislimit.ErrStore) {
-			return lease, errors.New(shared.Reason(lease.Err()))
-		}
 		return lease, o.explain(lease.Err())
 	}
 	type answer struct {
@@ -259,10 +256,13 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *lin
 	}
 }
 
-// explain returns the error of the command when the limiter has returned err. Without --try, the limiter rejects if a
+// explain returns the error of the command when the server or the limiter has returned err. Without --try, the limiter rejects if a
 // permit would come too late for --max-wait, or never.
 func (o *options) explain(err error) error {
-	if !errors.Is(err, core.ErrRejected) {
+	switch {
+	case shared.IsStore(err):
+		return errors.New(shared.Reason(err))
+	case !errors.Is(err, core.ErrRejected):
 		return err
 	}
 	if r, ok := errors.AsType[*core.RejectedError](err); ok && r.RetryAfter > 0 {
@@ -289,7 +289,7 @@ func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease,
 	}()
 	leave, err := l.store.Line(ctx, o.key, shared.Waiter{Waiting: l.watch.waiting, State: l.watch.state})
 	if err != nil {
-		return core.Lease{}, err
+		return core.Lease{}, o.explain(err)
 	}
 	defer leave()
 	l.watch.waiting(0)
