@@ -33,37 +33,25 @@ type Result struct {
 	Go      string   `json:"go,omitempty"`
 	YAML    string   `json:"yaml,omitempty"`
 	Command string   `json:"command,omitempty"`
-
-	Decisions []Decision `json:"decisions,omitempty"` // if they were asked for
-}
-
-// Decision is the decision on a request. Instants are nanoseconds since the first request.
-type Decision struct {
-	Granted bool  `json:"granted"`
-	At      int64 `json:"at"`
-	Arrived int64 `json:"arrived"`
-	Key     int   `json:"key"`
 }
 
 // playing is one limit while it is played. It observes the player.
 type playing struct {
 	engine.Stats
 
-	fault     *Fault
-	limit     spec.Limit
-	player    *engine.Player
-	end       int64
-	permits   int
-	record    bool
-	decisions []Decision
-	notes     []string
+	fault   *Fault
+	limit   spec.Limit
+	player  *engine.Player
+	end     int64
+	permits int
+	notes   []string
 }
 
 const lookEvery = 1 << 12 // requests
 
 // play plays the traffic through a limit.
-func play(ctx context.Context, text string, t *traffic, in Input) *playing {
-	p := &playing{record: in.Decisions}
+func play(ctx context.Context, text string, t *traffic) *playing {
+	p := new(playing)
 	var err error
 	if p.limit, err = spec.Parse(text); err != nil {
 		p.fault = newFault(text, err)
@@ -116,20 +104,13 @@ func (p *playing) leave(now int64, left int) {
 // Grant observes a grant.
 func (p *playing) Grant(now int64, q *engine.Request, queued bool) {
 	p.Stats.Grant(now, q, queued)
-	p.decided(true, now, q)
+	p.leave(now, p.player.Available(&q.Steps[0]))
 }
 
 // Reject observes a rejection.
 func (p *playing) Reject(now int64, q *engine.Request, s *engine.Step) {
 	p.Stats.Reject(now, q, s)
-	p.decided(false, now, q)
-}
-
-func (p *playing) decided(granted bool, now int64, q *engine.Request) {
 	p.leave(now, p.player.Available(&q.Steps[0]))
-	if p.record {
-		p.decisions = append(p.decisions, Decision{granted, now, q.At, q.Steps[0].ID})
-	}
 }
 
 const (
@@ -149,7 +130,7 @@ func (p *playing) result(in Input, plan *engine.Plan) Result {
 	}
 	r := Result{
 		Counts: p.Counts, Limit: p.limit.String(), Wait: p.Waits.Waits(), End: seconds(p.end), Permits: p.permits,
-		Keys: p.rejectedKeys(plan), Flows: p.TopFlows(plan, maxFlows), Notes: p.notes, Decisions: p.decisions,
+		Keys: p.rejectedKeys(plan), Flows: p.TopFlows(plan, maxFlows), Notes: p.notes,
 		Grants:     column(p.Series, func(b engine.Bin) int { return b.Grants }),
 		Rejections: column(p.Series, func(b engine.Bin) int { return b.Rejections }),
 		Waiting:    column(p.Series, func(b engine.Bin) int { return b.Queue }),

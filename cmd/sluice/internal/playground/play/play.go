@@ -25,16 +25,15 @@ type Page struct {
 
 // Input is a question of a page.
 type Input struct {
-	Limits    []string `json:"limits"`
-	Key       string   `json:"key"`      // as simulate --key
-	Flow      string   `json:"flow"`     // as simulate --flow; for limits in another order it only tells waits apart
-	Arrivals  string   `json:"arrivals"` // as simulate --arrivals; "" means the log
-	Takes     string   `json:"takes"`    // as simulate --takes, of requests that arrivals make
-	Seed      uint64   `json:"seed"`
-	Fields    string   `json:"fields"` // as simulate --fields
-	Exact     bool     `json:"exact"`  // as simulate --exact
-	Log       string   `json:"log"`    // its name, for the command
-	Decisions bool     `json:"decisions"`
+	Limits   []string `json:"limits"`
+	Key      string   `json:"key"`      // as simulate --key
+	Flow     string   `json:"flow"`     // as simulate --flow; for limits in another order it only tells waits apart
+	Arrivals string   `json:"arrivals"` // as simulate --arrivals; "" means the log
+	Takes    string   `json:"takes"`    // as simulate --takes, of requests that arrivals make
+	Seed     uint64   `json:"seed"`
+	Fields   string   `json:"fields"` // as simulate --fields
+	Exact    bool     `json:"exact"`  // as simulate --exact
+	Log      string   `json:"log"`    // its name, for the command
 }
 
 // Output is the answer, which the page shows. Times are seconds.
@@ -65,7 +64,7 @@ func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
 	out.Results = make([]Result, len(in.Limits))
 	var all sync.WaitGroup
 	for i, text := range in.Limits {
-		all.Go(func() { out.Results[i] = play(ctx, text, t, in).result(in, t.plan) })
+		all.Go(func() { out.Results[i] = play(ctx, text, t).result(in, t.plan) })
 	}
 	all.Wait()
 	out.Width, out.Arrivals, out.Peaks = t.width().Seconds(), t.arrivals(), t.peaks()
