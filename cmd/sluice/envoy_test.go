@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -52,9 +51,7 @@ func startEnvoy(t *testing.T, service string, changes ...string) *gateway {
 			t.Skip("NOT TESTED: envoy is not installed; make envoy gets it")
 		}
 	}
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	t.Cleanup(backend.Close)
-	to, err := url.Parse(backend.URL)
+	to, err := url.Parse(helloServer(t).URL)
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(service)
 	require.NoError(t, err)
@@ -65,9 +62,7 @@ func startEnvoy(t *testing.T, service string, changes ...string) *gateway {
 		require.Contains(t, config, changes[i])
 		config = strings.ReplaceAll(config, changes[i], changes[i+1])
 	}
-	dir := t.TempDir()
-	file, admin := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
-	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	file, admin := fileOf(t, "envoy.yaml", config), filepath.Join(t.TempDir(), "admin")
 	c := exec.CommandContext(context.WithoutCancel(t.Context()), program, "-c", file, "--admin-address-path", admin, "--concurrency", "1",
 		"--use-dynamic-base-id", "--log-level", "warning")
 	log := new(strings.Builder)
@@ -147,9 +142,8 @@ func (g *gateway) ready() {
 
 func rules(t *testing.T) (file, text string) {
 	t.Helper()
-	file, text = filepath.Join(t.TempDir(), "shop.yaml"), page(t, "rules")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	return file, text
+	text = page(t, "rules")
+	return fileOf(t, "shop.yaml", text), text
 }
 
 // TestEnvoy: a real Envoy limits requests by header and address, all or nothing.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,9 +31,7 @@ func TestProxyNotifies(t *testing.T) {
 		return string(text[:n])
 	}
 
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	text := "listen: 127.0.0.1:0\nto: http://127.0.0.1:1\n"
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	file := fileOf(t, "limits.yaml", "listen: 127.0.0.1:0\nto: http://127.0.0.1:1\n")
 	s := startWith(t, []string{"NOTIFY_SOCKET=" + name}, programs(t), "sluice", "proxy", "--config", file)
 	require.Equal(t, "READY=1", next())
 	address := s.addressAfter("sluice proxy: listening on ")

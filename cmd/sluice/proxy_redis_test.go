@@ -3,12 +3,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,30 +23,22 @@ import (
 func TestProxiesShareALimit(t *testing.T) {
 	t.Parallel()
 	url, redis := redisServer(t)
-	backend := helloServer(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
+	proxies := twoProxies(t, configOf(helloServer(t).URL, "redis: "+url+`
 redis-budget: 1m
 policies:
   each: {key: "header:X-Client", limit: fixed 4/1000d, download: 10MiB/s}
   open: {limit: fixed 4/1000d, fail-open: true}
 routes: {/: each, /open: open}
-`), 0o600))
-	dir := programs(t)
-	var addresses []string
-	for range 2 {
-		addresses = append(addresses, start(t, dir, "sluice", "proxy", "--config", file).addressAfter("sluice proxy: listening on "))
-	}
-	asks := func(i int, path, client string) int { return statusOf(t, "http://"+addresses[i%2]+path, client) }
+`))
 	statuses := make(map[int]int)
 	for i := range 10 {
-		statuses[asks(i, "/", "a {curly}")]++
+		statuses[proxies[i%2].asks("/", "a {curly}")]++
 	}
 	assert.Equal(t, map[int]int{200: 4, 429: 6}, statuses)
 	require.NoError(t, redis.Kill())
 	for i := range 4 {
-		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
-		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
+		assert.Equal(t, http.StatusServiceUnavailable, proxies[i%2].asks("/", "another"))
+		assert.Equal(t, http.StatusOK, proxies[i%2].asks("/open", "another"))
 	}
 }
 
@@ -56,35 +48,27 @@ func TestProxyWatchesRedis(t *testing.T) {
 	t.Parallel()
 	redis := newRedisServer(t)
 	redis.end()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+helloServer(t).URL+"\nredis: "+redis.url+`
+	s := startProxy(t, configOf(helloServer(t).URL, "redis: "+redis.url+`
 redis-budget: 1m
 policies:
   each: {key: "header:X-Client", limit: fixed 4/1000d}
   open: {limit: fixed 4/1000d, fail-open: true}
 routes: {/: each, /open: open}
-`), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, admin := s.addressAfter("sluice proxy: listening on "), s.addressAfter("sluice proxy: admin on ")
-	gets := func(path string) (int, string) {
-		a, err := http.Get("http://" + admin + path)
-		require.NoError(t, err)
-		return a.StatusCode, bodyOf(t, a)
-	}
+`))
 	const unreachable = "^sluice proxy: redis is unreachable: .*; requests get 503, or pass where fail-open is true, until it decides again; retrying$"
 	assert.Regexp(t, unreachable, s.line(s.errs))
-	assert.Equal(t, 503, statusOf(t, "http://"+address+"/", "a"))
-	assert.Equal(t, 200, statusOf(t, "http://"+address+"/open", "a"))
-	_, metrics := gets("/metrics")
+	assert.Equal(t, 503, s.asks("/", "a"))
+	assert.Equal(t, 200, s.asks("/open", "a"))
+	_, metrics := s.admins("GET", "/metrics")
 	assert.Contains(t, metrics, "sluice_proxy_redis_up 0\n")
-	status, body := gets("/limits/each?key=a")
+	status, body := s.admins("GET", "/limits/each?key=a")
 	assert.Equal(t, 503, status)
 	assert.Contains(t, body, "redis is unreachable: ")
 	redis.start()
 	assert.Equal(t, "sluice proxy: redis is reachable again; it decides", s.line(s.errs))
-	_, metrics = gets("/metrics")
+	_, metrics = s.admins("GET", "/metrics")
 	assert.Contains(t, metrics, "sluice_proxy_redis_up 1\n")
-	status, body = gets("/limits/each?key=a")
+	status, body = s.admins("GET", "/limits/each?key=a")
 	assert.Equal(t, 200, status, body)
 	redis.end()
 	assert.Regexp(t, unreachable, s.line(s.errs))
@@ -102,21 +86,15 @@ func TestResetOnRedis(t *testing.T) {
 		_, _ = io.WriteString(w, "hello")
 	}))
 	defer backend.Close()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
+	proxies := twoProxies(t, configOf(backend.URL, "redis: "+url+`
 redis-budget: 1m
 policies:
   each: {key: ["header:X-Client", path:1], limit: fixed 1/1000d, settle: X-Cost, overrides: {vip: 2/h burst 2}}
   eachother: {key: "header:X-Client", limit: fixed 1/1000d}
 routes: {/: each, /other: eachother}
-`), 0o600))
-	addresses, admins := twoProxies(t, file)
-	asks := func(i int, path, client string) int { return statusOf(t, "http://"+addresses[i]+path, client) }
-	resets := func(i int, query string) (int, string) {
-		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil)
-		require.NoError(t, err)
-		return a.StatusCode, bodyOf(t, a)
-	}
+`))
+	asks := func(i int, path, client string) int { return proxies[i].asks(path, client) }
+	resets := func(i int, query string) (int, string) { return proxies[i].admins("POST", "/limits/each/reset"+query) }
 	locked := func(i int, path, client string) {
 		require.Equal(t, 200, asks(i, path, client), client)
 		for asks(i, path, client) == 200 { // an override has two
@@ -178,13 +156,11 @@ func TestResetsWithoutPermission(t *testing.T) {
 	url, _ := redisServer(t)
 	c := clientOf(t, url)
 	require.NoError(t, c.Do(t.Context(), "acl", "setuser", "default", "resetchannels").Err())
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+helloServer(t).URL+"\nredis: "+url+`
+	s := start(t, programs(t), "sluice", "proxy", "--config", fileOf(t, "limits.yaml", configOf(helloServer(t).URL, "redis: "+url+`
 redis-budget: 1m
 policies: {each: {key: "header:X-Client", limit: fixed 1/1000d}}
 routes: {/: each}
-`), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+`)))
 	assert.Regexp(t, "cannot subscribe to sluice/reset: redis refused: NOPERM .*; resets by other proxies do not reach this one; retrying$", s.line(s.errs))
 	address, admin := s.addressAfter("sluice proxy: listening on "), s.addressAfter("sluice proxy: admin on ")
 	require.Equal(t, 200, statusOf(t, "http://"+address+"/", "a"))
@@ -203,39 +179,31 @@ routes: {/: each}
 	assert.Equal(t, 200, status)
 }
 
-// twoProxies starts two proxies of a file, and returns where they listen for clients and for administrators.
-func twoProxies(t *testing.T, file string) (addresses, admins []string) {
+// twoProxies starts two proxies of a configuration.
+func twoProxies(t *testing.T, config string) (proxies [2]*proxy) {
 	t.Helper()
-	for range 2 {
-		s := start(t, programs(t), "sluice", "proxy", "--config", file)
-		address := s.addressAfter("sluice proxy: listening on ")
-		admin := s.addressAfter("sluice proxy: admin on ")
-		addresses, admins = append(addresses, address), append(admins, admin)
+	for i := range proxies {
+		proxies[i] = startProxy(t, config)
 	}
-	return addresses, admins
+	return proxies
 }
 
 // TestResetOfAGroupOnRedis: a proxy has no room for a key, and another one, which never had the key, resets it.
 func TestResetOfAGroupOnRedis(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
-	backend := helloServer(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
+	proxies := twoProxies(t, configOf(helloServer(t).URL, "redis: "+url+`
 redis-budget: 1m
 keys: 1
 policies: {a: {key: "header:X-Client", limit: fixed 1/1000d}}
 routes: {/: a}
-`), 0o600))
-	addresses, admins := twoProxies(t, file)
-	asks := func(client string) int { return statusOf(t, "http://"+addresses[0], client) }
+`))
+	asks := func(client string) int { return proxies[0].asks("", client) }
 	require.Equal(t, 200, asks("first"))
 	require.Equal(t, 200, asks("second"))
 	require.Equal(t, 429, asks("second"))
-	a, err := http.Post("http://"+admins[1]+"/limits/a/reset?key=second", "", nil)
-	require.NoError(t, err)
-	require.NoError(t, a.Body.Close())
-	require.Equal(t, 200, a.StatusCode)
+	status, body := proxies[1].admins("POST", "/limits/a/reset?key=second")
+	require.Equal(t, 200, status, body)
 	require.Eventually(t, func() bool { return asks("second") == 200 }, time.Minute, time.Millisecond)
 }
 
@@ -261,30 +229,21 @@ func clientOf(t *testing.T, url string) *redis.Client {
 func TestReloadOnRedis(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
-	backend := helloServer(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
+	config := configOf(helloServer(t).URL, "redis: "+url+"\nredis-budget: 1m\nglobal: {%s}\n")
+	first := startProxy(t, fmt.Sprintf(config, "limit: fixed 3/1000d"))
 	becomes := func(limits string) {
-		replace(t, file, "listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+"\nredis-budget: 1m\nglobal: {"+limits+"}\n")
+		replace(t, first.file, fmt.Sprintf(config, limits))
+		require.Contains(t, first.line(first.errs), "reloaded ")
 	}
 	var got []int
-	asks := func(address string) { got = append(got, statusOf(t, "http://"+address, "a")) }
-	dir := programs(t)
-	starts := func() (*started, string) {
-		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address := s.addressAfter("sluice proxy: listening on ")
-		return s, address
-	}
-	becomes("limit: fixed 3/1000d")
-	old, first := starts()
+	asks := func(p *proxy) { got = append(got, p.asks("", "a")) }
 	asks(first)
 	becomes("limits: [fixed 3/1000d, concurrency 5]")
-	require.Contains(t, old.line(old.errs), "reloaded ")
-	_, second := starts()
-	for _, address := range []string{second, first, second, first} {
-		asks(address)
+	second := startProxyOf(t, first.file)
+	for _, p := range []*proxy{second, first, second, first} {
+		asks(p)
 	}
 	becomes("limit: sliding 1/1000d")
-	require.Contains(t, old.line(old.errs), "reloaded ")
 	asks(first)
 	asks(first)
 	assert.Equal(t, []int{200, 200, 200, 429, 429, 200, 429}, got)
@@ -309,24 +268,18 @@ func TestProxyIsWarm(t *testing.T) {
 		return number("cmdstat_eval:calls=") + number("cmdstat_script|load:calls="), number("total_connections_received:"), number("cmdstat_evalsha:calls=")
 	}
 	_, others, _ := seen()
-	backend := helloServer(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	becomes := func(limits string) {
-		replace(t, file, "listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+"\nredis-budget: 1m\nglobal: {"+limits+"}\n")
-	}
-	becomes("limit: 100/s burst 100, key: ip")
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address := s.addressAfter("sluice proxy: listening on ")
+	config := configOf(helloServer(t).URL, "redis: "+url+"\nredis-budget: 1m\nglobal: {%s}\n")
+	s := startProxy(t, fmt.Sprintf(config, "limit: 100/s burst 100, key: ip"))
 	for _, next := range []string{"limits: [fixed 10/h, concurrency 5]", "limits: [sliding 10/h, 100/s]"} {
 		scripts, connections, asked := seen()
 		require.Positive(t, scripts)
 		require.Greater(t, connections, others)
-		require.Equal(t, http.StatusOK, statusOf(t, "http://"+address, "a"))
+		require.Equal(t, http.StatusOK, s.asks("", "a"))
 		scriptsThen, connectionsThen, askedThen := seen()
 		assert.Greater(t, askedThen, asked, "the request asks")
 		assert.Equal(t, scripts, scriptsThen)
 		assert.Equal(t, connections, connectionsThen)
-		becomes(next)
+		replace(t, s.file, fmt.Sprintf(config, next))
 		assert.Contains(t, s.line(s.errs), "reloaded ")
 	}
 }
@@ -342,15 +295,12 @@ func TestRedisIsAway(t *testing.T) {
 	require.NoError(t, closed.Close())
 	backend := helloServer(t)
 	for _, l := range []net.Listener{silent, closed} {
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: redis://"+l.Addr().String()+`
+		s := startProxy(t, configOf(backend.URL, "redis: redis://"+l.Addr().String()+`
 policies: {strict: {limit: 100/s}, open: {limit: 100/s, fail-open: true}}
 routes: {/: strict, /open: open}
-`), 0o600))
-		s := start(t, programs(t), "sluice", "proxy", "--config", file)
-		address := s.addressAfter("sluice proxy: listening on ")
+`))
 		for path, want := range map[string]int{"/": 503, "/open": 200} {
-			assert.Equal(t, want, statusOf(t, "http://"+address+path, "a"), path)
+			assert.Equal(t, want, s.asks(path, "a"), path)
 		}
 	}
 }

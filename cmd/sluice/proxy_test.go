@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +35,48 @@ func (s *started) addressAfter(text string) string {
 	address, ok := strings.CutPrefix(line, text)
 	require.True(s.t, ok, line)
 	return address
+}
+
+// proxy is a sluice proxy that runs.
+type proxy struct {
+	*started
+
+	file, address, url, admin string
+}
+
+// configOf returns a configuration that limits what goes to a backend.
+func configOf(backend, text string) string {
+	return "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: " + backend + "\n" + text
+}
+
+// startProxy starts a proxy of a configuration.
+func startProxy(t *testing.T, config string, flags ...string) *proxy {
+	t.Helper()
+	return startProxyOf(t, fileOf(t, "limits.yaml", config), flags...)
+}
+
+// startProxyOf starts a proxy of a file.
+func startProxyOf(t *testing.T, file string, flags ...string) *proxy {
+	t.Helper()
+	s := start(t, programs(t), "sluice", append([]string{"proxy", "--config", file}, flags...)...)
+	address := s.addressAfter("sluice proxy: listening on ")
+	return &proxy{started: s, file: file, address: address, url: "http://" + address, admin: "http://" + s.addressAfter("sluice proxy: admin on ")}
+}
+
+// asks sends a request as a client, and returns the status of the response.
+func (p *proxy) asks(path, client string) int {
+	p.t.Helper()
+	return statusOf(p.t, p.url+path, client)
+}
+
+// admins asks the admin server.
+func (p *proxy) admins(method, path string) (status int, body string) {
+	p.t.Helper()
+	q, err := http.NewRequestWithContext(p.t.Context(), method, p.admin+path, nil)
+	require.NoError(p.t, err)
+	a, err := http.DefaultClient.Do(q)
+	require.NoError(p.t, err)
+	return a.StatusCode, bodyOf(p.t, a)
 }
 
 // statusOf sends a request as a client and returns the status of the response.
@@ -66,12 +107,9 @@ func TestProxySignals(t *testing.T) {
 	backend, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = backend.Close() }()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	text := "listen: 127.0.0.1:0\nto: http://" + backend.Addr().String() + "\nglobal: {limit: concurrency %d}\n"
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 1), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address := s.addressAfter("sluice proxy: listening on ")
-	c, err := net.Dial("tcp", address)
+	text := configOf("http://"+backend.Addr().String(), "global: {limit: concurrency %d}\n")
+	s := startProxy(t, fmt.Sprintf(text, 1))
+	c, err := net.Dial("tcp", s.address)
 	require.NoError(t, err)
 	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	require.NoError(t, err)
@@ -87,9 +125,9 @@ func TestProxySignals(t *testing.T) {
 	_ = a.Body.Close()
 	require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
 
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 2), 0o600))
-	assert.Contains(t, s.line(s.errs), "reloaded "+file)
-	replace(t, file, "listen: [")
+	require.NoError(t, os.WriteFile(s.file, fmt.Appendf(nil, text, 2), 0o600))
+	assert.Contains(t, s.line(s.errs), "reloaded "+s.file)
+	replace(t, s.file, "listen: [")
 	assert.Contains(t, s.line(s.errs), "limits.yaml:1:9: ")
 	assert.Contains(t, s.line(s.errs), "reload failed; keeping the previous configuration")
 	s.signal(syscall.SIGHUP)
@@ -123,25 +161,19 @@ func TestProxyDrains(t *testing.T) {
 		}
 	}))
 	defer backend.Close()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 5}\n"), 0o600))
 	for _, twice := range []bool{false, true} {
-		s := start(t, programs(t), "sluice", "proxy", "--config", file)
-		address := s.addressAfter("sluice proxy: listening on ")
-		admin := s.addressAfter("sluice proxy: admin on ")
-		c, err := net.Dial("tcp", address)
+		s := startProxy(t, configOf(backend.URL, "global: {limit: concurrency 5}\n"))
+		c, err := net.Dial("tcp", s.address)
 		require.NoError(t, err)
 		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		require.NoError(t, err)
 		<-came
 		s.signal(syscall.SIGTERM)
 		assert.Contains(t, s.line(s.errs), "shutting down")
-		health, err := http.Get("http://" + admin + "/healthz")
-		require.NoError(t, err)
-		_ = health.Body.Close()
-		assert.Equal(t, http.StatusServiceUnavailable, health.StatusCode)
+		health, _ := s.admins("GET", "/healthz")
+		assert.Equal(t, http.StatusServiceUnavailable, health)
 		require.Eventually(t, func() bool {
-			more, err := net.Dial("tcp", address)
+			more, err := net.Dial("tcp", s.address)
 			if err == nil {
 				_ = more.Close()
 			}
@@ -155,10 +187,7 @@ func TestProxyDrains(t *testing.T) {
 			hold <- struct{}{}
 			a, err := http.ReadResponse(bufio.NewReader(c), nil)
 			require.NoError(t, err)
-			body, err := io.ReadAll(a.Body)
-			require.NoError(t, err)
-			_ = a.Body.Close()
-			assert.Equal(t, "late", string(body))
+			assert.Equal(t, "late", bodyOf(t, a))
 		}
 		status, _, _ := s.ends()
 		assert.Equal(t, want, status)
@@ -178,14 +207,10 @@ func TestManyConnections(t *testing.T) {
 		n = allowed
 	}
 	require.Positive(t, n)
-	backend := helloServer(t)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 1 queue 10000, max-wait: 10m}\n"), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address := s.addressAfter("sluice proxy: listening on ")
+	s := startProxy(t, configOf(helloServer(t).URL, "global: {limit: concurrency 1 queue 10000, max-wait: 10m}\n"))
 	conns := make([]net.Conn, n)
 	for i := range conns {
-		c, err := net.Dial("tcp", address)
+		c, err := net.Dial("tcp", s.address)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		conns[i] = c
@@ -198,9 +223,7 @@ func TestManyConnections(t *testing.T) {
 		for i, c := range conns {
 			a, err := http.ReadResponse(bufio.NewReader(c), nil)
 			require.NoError(t, err, "connection %d", i)
-			body, err := io.ReadAll(a.Body)
-			require.NoError(t, err)
-			require.Equal(t, "hello", string(body))
+			require.Equal(t, "hello", bodyOf(t, a))
 		}
 	}
 	t.Logf("%d connections were held open", n)
@@ -226,17 +249,13 @@ func TestKeysOfAForeignServer(t *testing.T) {
 	}()
 	port, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `listen: 127.0.0.1:0
-to: http://127.0.0.1:%s
+	s := startProxy(t, configOf("http://127.0.0.1:"+strings.TrimSpace(port), `
 policies:
   query:  {key: "query:user_id", limit: fixed 2/1h}
   cookie: {key: "cookie:user_id", limit: fixed 2/1h}
   token:  {key: "header:Authorization", limit: fixed 2/1h}
 routes: {/query: query, /cookie: cookie, /token: token}
-`, strings.TrimSpace(port)), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address := s.addressAfter("sluice proxy: listening on ")
+`))
 	for _, test := range []struct {
 		path, header string
 		spellings    []string // the server knows the client abc by each of them, at least without the proxy
@@ -253,7 +272,7 @@ routes: {/query: query, /cookie: cookie, /token: token}
 		passed := 0
 		for i, spelling := range test.spellings {
 			for j := range 3 {
-				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+test.path, nil)
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+test.path, nil)
 				require.NoError(t, err)
 				text := strings.ReplaceAll(spelling, "r%d", fmt.Sprintf("r%d", 10*i+j))
 				text = strings.ReplaceAll(text, "x%d", fmt.Sprintf("x%d", 10*i+j))
@@ -282,16 +301,12 @@ routes: {/query: query, /cookie: cookie, /token: token}
 func TestAccessLogThatStalls(t *testing.T) {
 	t.Parallel()
 	backend := helloServer(t)
-	serves := func(t *testing.T, log string) (s *started, asks func(n int)) {
-		file := filepath.Join(t.TempDir(), "limits.yaml")
-		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\naccess-log: " + log + "\nglobal: {limit: 1000000/s}\n"
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		s = start(t, programs(t), "sluice", "proxy", "--config", file, "--grace", "1s")
-		address := s.addressAfter("sluice proxy: listening on ")
+	serves := func(t *testing.T, log string) (s *proxy, asks func(n int)) {
+		s = startProxy(t, configOf(backend.URL, "access-log: "+log+"\nglobal: {limit: 1000000/s}\n"), "--grace", "1s")
 		return s, func(n int) {
 			t.Helper()
 			for range n {
-				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, nil)
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, nil)
 				require.NoError(t, err)
 				q.Header.Set("User-Agent", strings.Repeat("u", 3000))
 				a, err := http.DefaultClient.Do(q)
@@ -301,7 +316,7 @@ func TestAccessLogThatStalls(t *testing.T) {
 			}
 		}
 	}
-	ends := func(s *started) {
+	ends := func(s *proxy) {
 		s.t.Helper()
 		s.signal(syscall.SIGHUP)
 		s.signal(syscall.SIGTERM)

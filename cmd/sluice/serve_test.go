@@ -17,7 +17,6 @@ import (
 
 	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -95,8 +94,7 @@ const (
 // TestServe: calls are answered; the rules are watched, changed and reset; the server tells how it is.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "shop.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
+	file := fileOf(t, "shop.yaml", shopRules)
 	s := startServing(t, "--config", file, "--headers", "--grace", "5s")
 	for i := range 5 {
 		want := passes
@@ -204,8 +202,7 @@ func TestServe(t *testing.T) {
 // A rule whose name another one has, here that for the limits that requests bring, is reported together with it.
 func TestServeOneName(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "shop.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- {key: override, limit: 2/day}\n- {key: plan, value: free, limit: 5/day}\n"), 0o600))
+	file := fileOf(t, "shop.yaml", "domain: shop\ndescriptors:\n- {key: override, limit: 2/day}\n- {key: plan, value: free, limit: 5/day}\n")
 	s := startServing(t, "--config", file, "--grace", "1ms")
 	for _, want := range []ratelimit.RateLimitResponse_Code{passes, passes, over} {
 		assert.Equal(t, want, s.ask("override", "x"))
@@ -258,10 +255,7 @@ func TestServeDirectory(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for !enough.Load() {
-				a, err := s.client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
-					Domain:      "shop",
-					Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}},
-				})
+				a, err := s.client.ShouldRateLimit(t.Context(), call("shop", "user", "ann"))
 				if !assert.NoError(t, err) || !assert.NotNil(t, a.GetStatuses()[0].GetCurrentLimit()) {
 					return
 				}
@@ -283,10 +277,8 @@ func TestServeDirectory(t *testing.T) {
 func TestServeRedis(t *testing.T) {
 	t.Parallel()
 	url, redis := redisServer(t)
-	file := filepath.Join(t.TempDir(), "shop.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(shopRules+"- {key: closed, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100}}\n"), 0o600))
-	closed := filepath.Join(t.TempDir(), "closed.yaml")
-	require.NoError(t, os.WriteFile(closed, []byte("domain: closed\nfail-open: false\ndescriptors:\n- {key: k, limit: 5/day}\n"), 0o600))
+	file := fileOf(t, "shop.yaml", shopRules+"- {key: closed, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100}}\n")
+	closed := fileOf(t, "closed.yaml", "domain: closed\nfail-open: false\ndescriptors:\n- {key: k, limit: 5/day}\n")
 	servers := []*serving{
 		startServing(t, "--config", file, "--config", closed, "--redis", url),
 		startServing(t, "--config", file, "--config", closed, "--redis", url),
@@ -349,13 +341,8 @@ func TestServeRedis(t *testing.T) {
 func TestServeRedisPassword(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
-	o, err := redis.ParseURL(url)
-	require.NoError(t, err)
-	c := redis.NewClient(o)
-	require.NoError(t, c.ConfigSet(t.Context(), "requirepass", "right").Err())
-	require.NoError(t, c.Close())
-	file := filepath.Join(t.TempDir(), "shop.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
+	require.NoError(t, clientOf(t, url).ConfigSet(t.Context(), "requirepass", "right").Err())
+	file := fileOf(t, "shop.yaml", shopRules)
 	start := time.Now()
 	s := startServing(t, "--config", file, "--redis", strings.Replace(url, "unix://", "unix://:wrong@", 1))
 	assert.Regexp(t, `redis refused; fail-open of each domain decides: error="WRONGPASS .*"$`, s.line(s.errs))

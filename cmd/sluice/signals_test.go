@@ -35,6 +35,14 @@ func programs(t *testing.T) string {
 	return dir
 }
 
+// fileOf returns the path of a file with a text.
+func fileOf(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
 // started is a program that runs.
 type started struct {
 	*exec.Cmd

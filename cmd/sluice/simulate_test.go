@@ -5,10 +5,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -24,47 +22,35 @@ import (
 func TestSimulateAgreesWithTheProxy(t *testing.T) {
 	t.Parallel()
 	backend := helloServer(t)
-	dir := t.TempDir()
-	file, log := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "access.log")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntrusted: [127.0.0.0/8]\naccess-log: "+log+"\nto: "+backend.URL+`
+	log := filepath.Join(t.TempDir(), "access.log")
+	s := startProxy(t, configOf(backend.URL, "trusted: [127.0.0.0/8]\naccess-log: "+log+`
 policies:
   parts:  {key: [ip, path:1], limits: [fixed 40/1h, 12/h burst 12], cost: 3, shadow: true,
            overrides: {10.0.0.0/8: unlimited, 192.0.2.1: {free: unlimited, big: [fixed 30/1h]}}}
   all:    {limit: fixed 50/1h, shadow: true}
   agent:  {key: "header:User-Agent", limit: fixed 60/1h, cost: 2, overrides: {robot: fixed 4/1h}}
 routes: {/: [parts, all, agent]}
-`), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address := s.addressAfter("sluice proxy: listening on ")
-	admin := s.addressAfter("sluice proxy: admin on ")
-	gets := func(url string, set func(http.Header)) (int, string) {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		require.NoError(t, err)
-		set(q.Header)
-		a, err := http.DefaultClient.Do(q)
-		require.NoError(t, err)
-		defer func() { _ = a.Body.Close() }()
-		body, err := io.ReadAll(a.Body)
-		require.NoError(t, err)
-		return a.StatusCode, string(body)
-	}
+`))
 	r := rand.New(rand.NewPCG(1, 1))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	const n = 400
 	refused := 0
 	for range n {
 		path := pick("/", "/free", "/free/%61", "/%66ree/x", "/big", "/big/x", "/other?big", "/free;x")
-		status, _ := gets("http://"+address+path, func(h http.Header) {
-			h.Set("X-Forwarded-For", pick("10.1.2.3", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"))
-			h.Set("User-Agent", pick("robot", "curl", "browser"))
-		})
-		if status == http.StatusTooManyRequests {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
+		require.NoError(t, err)
+		q.Header.Set("X-Forwarded-For", pick("10.1.2.3", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"))
+		q.Header.Set("User-Agent", pick("robot", "curl", "browser"))
+		a, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		_ = bodyOf(t, a)
+		if a.StatusCode == http.StatusTooManyRequests {
 			refused++
 		}
 	}
 	require.Positive(t, refused)
-	_, metrics := gets("http://"+admin+"/metrics", func(http.Header) {})
-	out, err := exec.CommandContext(t.Context(), filepath.Join(programs(t), "sluice"), "simulate", "--config", file, "--json", log).Output()
+	_, metrics := s.admins("GET", "/metrics")
+	out, err := exec.CommandContext(t.Context(), filepath.Join(programs(t), "sluice"), "simulate", "--config", s.file, "--json", log).Output()
 	require.NoError(t, err)
 	var told struct {
 		Requests, Rejected int

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,8 +31,8 @@ func redisServer(t *testing.T) (string, *os.Process) {
 type server struct {
 	*exec.Cmd
 
-	t           *testing.T
-	url, socket string
+	t                     *testing.T
+	url, socket, programs string
 }
 
 // newRedisServer starts a server on a socket of its own.
@@ -47,7 +46,7 @@ func newRedisServer(t *testing.T) *server {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "redis.sock")
-	s := &server{t: t, url: "unix://" + socket, socket: socket}
+	s := &server{t: t, url: "unix://" + socket, socket: socket, programs: programs(t)}
 	s.Cmd = exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
 	s.start()
 	t.Cleanup(s.end)
@@ -75,24 +74,44 @@ func (s *server) end() {
 	_ = s.Wait()
 }
 
+// waiter starts a sluice wait for a permit of the key k.
+func (s *server) waiter(args ...string) *started {
+	s.t.Helper()
+	return start(s.t, s.programs, "sluice", append([]string{"wait", "--redis", s.url, "--key", "k"}, args...)...)
+}
+
+// holder starts a process that has the only permit, until its stdin ends.
+func (s *server) holder() *started {
+	s.t.Helper()
+	h := s.waiter("concurrency 1", "--", "sh", "-c", "echo run; read line")
+	require.Equal(s.t, "run", h.line(h.out))
+	return h
+}
+
+// inLine returns when so many processes are in line.
+func (s *server) inLine(want int64) {
+	s.t.Helper()
+	c := clientOf(s.t, s.url)
+	require.Eventually(s.t, func() bool {
+		n, err := c.ZCard(s.t.Context(), "{k}:line").Result()
+		return err == nil && n == want
+	}, time.Minute, 2*time.Millisecond)
+}
+
 // TestWaitOneAtATime: of several processes that share a permit, one runs its command at a time.
 func TestWaitOneAtATime(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	dir := programs(t)
+	s := newRedisServer(t)
 	log := filepath.Join(t.TempDir(), "log")
-	var w sync.WaitGroup
-	for i := range 6 {
-		w.Go(func() {
-			c := exec.Command(filepath.Join(dir, "sluice"), "wait", "--redis", url, "--key", "deploy", "concurrency 1", "--",
-				"sh", "-c", fmt.Sprintf("echo start %d >> %s; sleep 0.02; echo end %d >> %s; exit %d", i, log, i, log, i))
-			out, err := c.CombinedOutput()
-			if assert.NotNil(t, c.ProcessState, "%v", err) {
-				assert.Equal(t, i, c.ProcessState.ExitCode(), "%s", out)
-			}
-		})
+	var all [6]*started
+	for i := range all {
+		all[i] = s.waiter("concurrency 1", "--",
+			"sh", "-c", fmt.Sprintf("echo start %d >> %s; sleep 0.02; echo end %d >> %s; exit %d", i, log, i, log, i))
 	}
-	w.Wait()
+	for i, w := range all {
+		status, _, errs := w.ends()
+		assert.Equal(t, i, status, errs)
+	}
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
 	words := strings.Fields(string(text))
@@ -127,17 +146,15 @@ func TestWaitRateAndTry(t *testing.T) {
 
 func TestWaitInterrupted(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	dir := programs(t)
-	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", `trap 'echo asked; exit 7' TERM; echo run; while :; do sleep 0.02; done`)
+	redis := newRedisServer(t)
+	holder := redis.waiter("concurrency 1", "--", "sh", "-c", `trap 'echo asked; exit 7' TERM; echo run; while :; do sleep 0.02; done`)
 	require.Equal(t, "run", holder.line(holder.out))
 	for _, test := range []struct {
 		sig    syscall.Signal
 		status int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
-		s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "echo", "never")
-		busy := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--try", "concurrency 1")
-		status, _, _ := busy.ends()
+		s := redis.waiter("concurrency 1", "--", "echo", "never")
+		status, _, _ := redis.waiter("--try", "concurrency 1").ends()
 		require.Equal(t, 75, status)
 		s.signal(test.sig)
 		status, out, _ := s.ends()
@@ -154,53 +171,35 @@ func TestWaitInterrupted(t *testing.T) {
 // TestWaitLosesItsPermit: when Redis goes away in the middle the command is ended with all that it has started.
 func TestWaitLosesItsPermit(t *testing.T) {
 	t.Parallel()
-	url, redis := redisServer(t)
-	dir := programs(t)
-	s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--ttl", "500ms", "concurrency 1", "--",
+	redis := newRedisServer(t)
+	s := redis.waiter("--ttl", "500ms", "concurrency 1", "--",
 		"sh", "-c", `job child=sleep=1h sleep=1h & echo $$; wait`)
-	line := s.line(s.out)
-	group, err := strconv.Atoi(line)
+	group, err := strconv.Atoi(s.line(s.out))
 	for err != nil { // the child's own line
 		group, err = strconv.Atoi(s.line(s.out))
 	}
-	require.NoError(t, redis.Signal(syscall.SIGSTOP))
+	require.NoError(t, redis.Process.Signal(syscall.SIGSTOP))
 	status, _, errs := s.ends()
 	assert.Equal(t, 1, status)
 	assert.Contains(t, errs, "the permit was lost")
 	assert.True(t, gone(t, group))
 }
 
-// inLine returns when so many processes are in line.
-func inLine(t *testing.T, url string, want int64) {
-	t.Helper()
-	o, err := redis.ParseURL(url)
-	require.NoError(t, err)
-	c := redis.NewClient(o)
-	defer func() { _ = c.Close() }()
-	require.Eventually(t, func() bool {
-		n, err := c.ZCard(t.Context(), "{k}:line").Result()
-		return err == nil && n == want
-	}, time.Minute, 2*time.Millisecond)
-}
-
 // TestWaitInOrder: processes get the permit in the order in which they came, and one that is killed holds up no other.
 func TestWaitInOrder(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	dir := programs(t)
+	redis := newRedisServer(t)
 	log := filepath.Join(t.TempDir(), "log")
-	c := clientOf(t, url)
+	c := clientOf(t, redis.url)
 	published := c.Subscribe(t.Context(), "{k}:line")
 	defer func() { _ = published.Close() }()
 	_, err := published.Receive(t.Context())
 	require.NoError(t, err)
-	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
-	require.Equal(t, "run", holder.line(holder.out))
+	holder := redis.holder()
 	var waiting []*started
 	for i := range 10 {
-		waiting = append(waiting, start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--",
-			"sh", "-c", fmt.Sprintf("echo %d >>%s", i, log)))
-		inLine(t, url, int64(i+1))
+		waiting = append(waiting, redis.waiter("concurrency 1", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, log)))
+		redis.inLine(int64(i + 1))
 	}
 	for _, i := range []int{0, 4} {
 		waiting[i].signal(syscall.SIGKILL)
@@ -214,7 +213,7 @@ func TestWaitInOrder(t *testing.T) {
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
 	assert.Equal(t, strings.Fields("1 2 3 5 6 7 8 9"), strings.Fields(string(text)))
-	inLine(t, url, 0)
+	redis.inLine(0)
 	require.NoError(t, c.Publish(t.Context(), "{k}:line", "end").Err())
 	notified := make(map[string]int)
 	for m := range published.Channel() {
@@ -232,13 +231,13 @@ func TestWaitInOrder(t *testing.T) {
 // TestWaitClockGoesBack: a process that comes later is behind another one, although the server's clock has been set back.
 func TestWaitClockGoesBack(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	c := clientOf(t, url)
+	server := newRedisServer(t)
+	c := clientOf(t, server.url)
 	const future = 9e15 // in microseconds
 	for _, key := range []string{"{k}:line", "{k}:line:seen"} {
 		require.NoError(t, c.ZAdd(t.Context(), key, redis.Z{Score: future, Member: "another"}).Err())
 	}
-	s := start(t, programs(t), "sluice", "wait", "--redis", url, "--key", "k", "-v", "concurrency 1")
+	s := server.waiter("-v", "concurrency 1")
 	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line", s.line(s.errs))
 	require.NoError(t, c.ZRem(t.Context(), "{k}:line", "another").Err())
 	status, _, errs := s.ends()
@@ -248,18 +247,16 @@ func TestWaitClockGoesBack(t *testing.T) {
 // TestWaitLeavesLine: an interrupted process leaves the line immediately.
 func TestWaitLeavesLine(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	dir := programs(t)
-	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
-	require.Equal(t, "run", holder.line(holder.out))
+	redis := newRedisServer(t)
+	redis.holder()
 	for n := range int64(2) { // the first in line, and one behind it
-		s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1")
-		inLine(t, url, 1+n)
+		s := redis.waiter("concurrency 1")
+		redis.inLine(1 + n)
 		if n == 1 {
 			s.signal(syscall.SIGTERM)
 			status, _, _ := s.ends()
 			assert.Equal(t, 143, status)
-			inLine(t, url, 1)
+			redis.inLine(1)
 		}
 	}
 }
@@ -270,35 +267,31 @@ func TestWaitKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("NOT TESTED: only Linux can do that")
 	}
-	url, _ := redisServer(t)
-	dir := programs(t)
-	s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--ttl", "500ms", "concurrency 1", "--", "sh", "-c", "echo $$; exec sleep 1h")
+	redis := newRedisServer(t)
+	s := redis.waiter("--ttl", "500ms", "concurrency 1", "--", "sh", "-c", "echo $$; exec sleep 1h")
 	group, err := strconv.Atoi(s.line(s.out))
 	require.NoError(t, err)
 	s.signal(syscall.SIGKILL)
 	require.Eventually(t, func() bool { return gone(t, group) }, time.Minute, 2*time.Millisecond)
-	next := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1")
-	status, _, errs := next.ends()
+	status, _, errs := redis.waiter("concurrency 1").ends()
 	assert.Equal(t, 0, status, "%s", errs)
 }
 
 // TestWaitWhileRedisGoes: a wait continues when the server is gone for a time, first in line or not.
 func TestWaitWhileRedisGoes(t *testing.T) {
 	t.Parallel()
-	s := newRedisServer(t)
-	dir := programs(t)
-	holder := start(t, dir, "sluice", "wait", "--redis", s.url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
-	require.Equal(t, "run", holder.line(holder.out))
+	redis := newRedisServer(t)
+	holder := redis.holder()
 	var waiting []*started
 	for i := range 2 {
-		waiting = append(waiting, start(t, dir, "sluice", "wait", "--redis", s.url, "--key", "k", "concurrency 1", "--", "echo", "late"))
-		inLine(t, s.url, int64(i+1))
+		waiting = append(waiting, redis.waiter("concurrency 1", "--", "echo", "late"))
+		redis.inLine(int64(i + 1))
 	}
-	s.end()
+	redis.end()
 	for _, w := range waiting {
 		assert.Regexp(t, "^sluice wait: redis is unreachable: .*; waiting until it is back$", w.line(w.errs))
 	}
-	s.start()
+	redis.start()
 	require.NoError(t, holder.in.Close())
 	for _, w := range waiting {
 		status, out, errs := w.ends()
@@ -311,22 +304,19 @@ func TestWaitWhileRedisGoes(t *testing.T) {
 // TestWaitAtMost: a wait ends with status 75 after --max-wait, and says meanwhile that it waits.
 func TestWaitAtMost(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	dir := programs(t)
-	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
-	require.Equal(t, "run", holder.line(holder.out))
-	first := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "-v", "concurrency 1")
-	inLine(t, url, 1)
-	file := filepath.Join(t.TempDir(), "redis")
-	require.NoError(t, os.WriteFile(file, []byte(url+"\n"), 0o600))
-	second := start(t, dir, "sluice", "wait", "--redis-file", file, "--key", "k", "-v", "--max-wait", "1200ms", "concurrency 1", "--", "echo", "never")
+	redis := newRedisServer(t)
+	redis.holder()
+	first := redis.waiter("-v", "concurrency 1")
+	redis.inLine(1)
+	file := fileOf(t, "redis", redis.url+"\n")
+	second := start(t, redis.programs, "sluice", "wait", "--redis-file", file, "--key", "k", "-v", "--max-wait", "1200ms", "concurrency 1", "--", "echo", "never")
 	status, out, errs := second.ends()
 	assert.Equal(t, 75, status)
 	assert.Empty(t, out)
 	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line\nsluice wait: no permit of k came free within 1.2s\n", errs)
-	inLine(t, url, 1)
+	redis.inLine(1)
 	assert.Equal(t, "sluice wait: waiting for a permit of k", first.line(first.errs))
-	status, _, errs = startWith(t, []string{"SLUICE_REDIS=" + url}, dir, "sluice", "wait", "--key", "k", "--try", "concurrency 1").ends()
+	status, _, errs = startWith(t, []string{"SLUICE_REDIS=" + redis.url}, redis.programs, "sluice", "wait", "--key", "k", "--try", "concurrency 1").ends()
 	assert.Equal(t, 75, status)
 	assert.Equal(t, "sluice wait: no permit of k is free now\n", errs)
 }
@@ -334,12 +324,10 @@ func TestWaitAtMost(t *testing.T) {
 // TestWaitWithAnotherLimit: who uses another limit than the last one is told so.
 func TestWaitWithAnotherLimit(t *testing.T) {
 	t.Parallel()
-	url, _ := redisServer(t)
-	dir := programs(t)
-	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
-	require.Equal(t, "run", holder.line(holder.out))
+	redis := newRedisServer(t)
+	redis.holder()
 	for _, want := range []string{"sluice wait: key k: using limit \"concurrency 2\", but \"concurrency 1\" was used last\n", ""} {
-		status, _, errs := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--try", "concurrency 2").ends()
+		status, _, errs := redis.waiter("--try", "concurrency 2").ends()
 		assert.Equal(t, 0, status)
 		assert.Equal(t, want, errs)
 	}
