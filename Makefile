@@ -147,7 +147,7 @@ tidy-check:
 verify:
 	@$(call each,$(ALL),go mod verify)
 
-## release-check: make a release in a temporary copy, and build with it as users will, without a network
+## release-check: make a release of the last commit in a temporary clone, and build with it as users will, without a network
 release-check:
 	@go -C tools run ./release check
 

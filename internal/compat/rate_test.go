@@ -1,12 +1,7 @@
 package compat_test
 
 import (
-	"maps"
 	"math/rand/v2"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,39 +11,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 )
-
-// Why tests of x/time/rate fail with a core.TokenBucket.
-const (
-	backwards = "an instant before the last one: time that has passed does not pass again, so no token comes for it"
-	movesUp   = "a canceled reservation: the waiters behind it move up, while x/time/rate returns only tokens that were not reserved since"
-)
-
-// rateDifferences are the tests of x/time/rate that fail with ours, and why.
-var rateDifferences = map[string]string{
-	"TestLimiterJumpBackwards": backwards,
-	"TestReserveJumpBack":      backwards,
-	"TestCancel0Tokens":        movesUp,
-	"TestCancel1Token":         movesUp,
-	"TestCancelMulti":          movesUp,
-}
-
-// x/time/rate's own tests pass with a core.TokenBucket, but for the differences above.
-func TestRate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compiles and runs another test binary")
-	}
-	dir := newCopy(t)
-	copySource(t, "testdata/rate", filepath.Join(dir, "rate"), strings.NewReplacer())
-	test := regexp.MustCompile(`func Test(\w+)\(t \*testing\.T\) \{`)
-	source := filepath.Join(moduleDir(t, "golang.org/x/time"), "rate", "rate_test.go")
-	copyFile(t, source, filepath.Join(dir, "rate", "rate_test.go"), func(text string) string {
-		return test.ReplaceAllString(text, "func Test$1(t *testing.T) { InBubble(t, test$1) }\n\nfunc test$1(t *testing.T) {")
-	})
-
-	failed, passed, out := testCopy(t, dir, "./rate")
-	require.Equal(t, slices.Sorted(maps.Keys(rateDifferences)), failed, "%s", out)
-	require.Equal(t, 24, passed, "%s", out)
-}
 
 // story is one limiter of each kind, and the reservations that can still be cancelled, the latest last. Both
 // define only these: when others have reserved since, x/time/rate leaves them in place and ours move up.

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"go/build"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,50 +24,51 @@ type repository struct {
 
 // module is a directory with a go.mod.
 type module struct {
-	path string
-	dir  string // relative to the repository's, with slashes; "." for the root
-	file *modfile.File
+	path      string
+	dir       string // relative to the repository's, with slashes; "." for the root
+	file      *modfile.File
+	libraries []string // packages that users import
+	program   bool     // the module is a program that users install
 }
 
 // modulesFile lists the modules of a repository.
 const modulesFile = "tools/release/modules.yaml"
 
 // openRepository reads modules.yaml and each go.mod. It fails unless modules.yaml lists each module once.
-func openRepository(dir string) (*repository, error) {
+func openRepository(ctx context.Context, dir string) (*repository, error) {
 	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(modulesFile)))
 	if err != nil {
 		return nil, err
 	}
-	var versions struct {
+	var list struct {
 		Modules  []string          `yaml:"modules"`
 		Excluded map[string]string `yaml:"excluded"`
 	}
-	if err := yaml.Unmarshal(text, &versions); err != nil {
+	if err := yaml.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("%s: %w", modulesFile, err)
 	}
-	found, err := modulesIn(dir)
+	found, err := modulesIn(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{dir: dir}
-	for _, p := range versions.Modules {
-		if found[p] == nil {
-			err = errors.Join(err, fmt.Errorf("%s: module %s is listed twice, or is not in the repository", modulesFile, p))
-			continue
-		}
-		r.released = append(r.released, found[p])
+	take := func(p string) []*module {
+		m := found[p]
 		delete(found, p)
+		if m == nil {
+			err = errors.Join(err, fmt.Errorf("%s: module %s is listed twice, or is not in the repository", modulesFile, p))
+			return nil
+		}
+		return []*module{m}
 	}
-	for p, reason := range versions.Excluded {
-		switch {
-		case found[p] == nil:
-			err = errors.Join(err, fmt.Errorf("%s: excluded module %s is not in the repository, or is released", modulesFile, p))
-			continue
-		case reason == "":
+	r := &repository{dir: dir}
+	for _, p := range list.Modules {
+		r.released = append(r.released, take(p)...)
+	}
+	for p, reason := range list.Excluded {
+		r.excluded = append(r.excluded, take(p)...)
+		if reason == "" {
 			err = errors.Join(err, fmt.Errorf("%s: excluded module %s has no reason", modulesFile, p))
 		}
-		r.excluded = append(r.excluded, found[p])
-		delete(found, p)
 	}
 	for p := range found {
 		err = errors.Join(err, fmt.Errorf("%s does not name %s", modulesFile, p))
@@ -75,33 +77,64 @@ func openRepository(dir string) (*repository, error) {
 }
 
 // modulesIn finds the modules by their paths.
-func modulesIn(dir string) (map[string]*module, error) {
+func modulesIn(ctx context.Context, dir string) (map[string]*module, error) {
+	files, err := git(ctx, dir, "ls-files", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return nil, err
+	}
 	found := make(map[string]*module)
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	byDir := make(map[string]*module)
+	packages := make(map[string]bool)
+	for name := range strings.Lines(files) {
+		name = strings.TrimSpace(name)
 		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != dir && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
-			return filepath.SkipDir
-		case d.Name() != "go.mod":
-			return nil
+		case strings.Contains("/"+name, "/testdata/") || strings.Contains("/"+name, "/."):
+		case path.Base(name) == "go.mod":
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				return nil, err
+			}
+			file, err := modfile.Parse(name, text, nil)
+			if err != nil {
+				return nil, err
+			}
+			m := &module{path: file.Module.Mod.Path, dir: path.Dir(name), file: file}
+			found[m.path], byDir[m.dir] = m, m
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			packages[path.Dir(name)] = true
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+	}
+	for p := range packages {
+		m := p
+		for byDir[m] == nil && m != "." {
+			m = path.Dir(m)
 		}
-		file, err := modfile.Parse(name, text, nil)
-		if err != nil {
-			return err
+		if err := byDir[m].add(dir, p); err != nil {
+			return nil, err
 		}
-		rel, err := filepath.Rel(dir, filepath.Dir(name))
-		if err != nil {
-			return err
-		}
-		found[file.Module.Mod.Path] = &module{path: file.Module.Mod.Path, dir: filepath.ToSlash(rel), file: file}
+	}
+	return found, nil
+}
+
+// add adds a package, unless users cannot import it.
+func (m *module) add(root, dir string) error {
+	if strings.Contains("/"+dir+"/", "/internal/") || strings.Contains("/"+dir+"/", "/examples/") {
 		return nil
-	})
-	return found, err
+	}
+	p, err := build.ImportDir(filepath.Join(root, dir), 0)
+	if _, none := errors.AsType[*build.NoGoError](err); none {
+		return nil // it is for another system
+	}
+	if err != nil {
+		return err
+	}
+	if p.Name == "main" {
+		m.program = m.program || dir == m.dir
+		return nil
+	}
+	m.libraries = append(m.libraries, path.Join(m.path, strings.TrimPrefix(strings.TrimPrefix(dir, m.dir), "/")))
+	slices.Sort(m.libraries)
+	return nil
 }
 
 // isReleased reports whether the path is a released module's.
@@ -110,11 +143,6 @@ func (r *repository) isReleased(path string) bool { return r.place(path) >= 0 }
 // place returns where in the order of releases the module is, -1 if it is not released.
 func (r *repository) place(path string) int {
 	return slices.IndexFunc(r.released, func(m *module) bool { return m.path == path })
-}
-
-// own reports whether the path is a module of the repository.
-func (r *repository) own(path string) bool {
-	return r.isReleased(path) || slices.ContainsFunc(r.excluded, func(m *module) bool { return m.path == path })
 }
 
 // dirOf returns where the module is on disk.
