@@ -7,7 +7,6 @@ tool (
 	golang.org/x/exp/cmd/gorelease
 	golang.org/x/perf/cmd/benchstat
 	golang.org/x/vuln/cmd/govulncheck
-	mvdan.cc/gofumpt
 )
 
 require (
