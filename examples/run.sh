@@ -104,10 +104,8 @@ example_fleet() {
 
 example_llm() {
 	exits 0 "$1" -for 3s
-	says '^ +limits in memory, one gateway '
-	says '^ +limits on Redis, two gateways '
-	says '^ +estimate and settle +[1-9][0-9]* +'
-	says '^ +the estimate alone +[1-9][0-9]* +[0-9]+ +'
+	says '^100 clients of 10 accounts for 3s: [1-9][0-9]* requests let through, '
+	says '^[1-9][0-9]* tokens at most '
 	exits 2 "$1" -for 2m
 	says 'at most a minute'
 	exits 2 "$1" -redis nowhere

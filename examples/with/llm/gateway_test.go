@@ -31,7 +31,7 @@ type site struct {
 // newSite returns one whose accounts have that many times the usual limits.
 func newSite(t *testing.T, times int, model http.HandlerFunc) *site {
 	t.Helper()
-	s := new(site)
+	s := &site{used: ledger{used: make(map[string]int)}}
 	var err error
 	s.limits, err = newLimits(func(per period, name, account string, n int) (core.Limiter, error) {
 		return inMemory(per, name, account, n*times)
@@ -116,8 +116,7 @@ func TestStressStreams(t *testing.T) {
 			require.Equal(t, n, requests)
 			require.Equal(t, min(s.used.used[accountName(i)], times*tokensPerMinute), tokens)
 		}
-		_, most := s.used.sums()
-		require.LessOrEqual(t, most, times*tokensPerMinute+visitors/accounts*maxAnswer/2)
+		require.LessOrEqual(t, s.used.most(), times*tokensPerMinute+visitors/accounts*maxAnswer/2)
 		time.Sleep(3 * time.Minute)
 		require.Equal(t, accounts, s.limits.requests.Sweep()+s.limits.tokens.Sweep(), "the budgets are in use")
 		time.Sleep(31 * 24 * time.Hour)
@@ -221,8 +220,7 @@ func TestInvalidRequests(t *testing.T) {
 		w, _ := s.ask(t, t.Context(), c.key, c.body)
 		require.Equal(t, c.status, w.Code, "%.80s", c.body)
 	}
-	all, _ := s.used.sums()
-	require.Zero(t, all)
+	require.Zero(t, s.used.most())
 }
 
 // No account has more clients than the bound that a part checks allows for, and those of an account
@@ -239,7 +237,7 @@ func TestClientsOfAnAccount(t *testing.T) {
 			of[account][gateway]++
 		}
 		for _, by := range of {
-			require.LessOrEqual(t, (by["a"]+by["b"])*maxAnswer/2, part{clients: clients}.inFlight())
+			require.LessOrEqual(t, (by["a"]+by["b"])*maxAnswer/2, (&load{clients: clients}).inFlight())
 			require.LessOrEqual(t, by["b"], by["a"])
 			require.LessOrEqual(t, by["a"], by["b"]+1)
 		}

@@ -74,7 +74,6 @@ type load struct {
 	clients  int
 	time     time.Duration
 	gateways []string // URLs
-	rivals   []*rival // they see the same requests
 }
 
 // run returns how many requests were permitted and how many were rejected.
@@ -88,7 +87,7 @@ func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 			next := time.Now().Add(time.Duration(random.Int64N(int64(pause))))
 			for ; next.Before(stop) && sleep(ctx, next) == nil; next = next.Add(pause) {
 				account, gateway := l.uses(n)
-				ok, failed := l.one(ctx, gateway, newVisit(account, random))
+				ok, failed := newVisit(account, random).pay(ctx, gateway)
 				mu.Lock()
 				err = errors.Join(err, failed)
 				if ok {
@@ -112,21 +111,10 @@ func (l *load) uses(n int) (account int, gateway string) {
 	return n % accounts, l.gateways[n/accounts%len(l.gateways)]
 }
 
-// one makes a visit to the gateway, and the rivals decide about it as well.
-func (l *load) one(ctx context.Context, gateway string, v visit) (passed bool, err error) {
-	start := time.Now()
-	ends := make([]func(), len(l.rivals))
-	for i, r := range l.rivals {
-		ends[i] = r.arrive(v)
-	}
-	if passed, err = v.pay(ctx, gateway); err != nil {
-		return passed, err
-	}
-	err = sleep(ctx, start.Add(v.took())) // a rival may have permitted it
-	for _, end := range ends {
-		end()
-	}
-	return passed, err
+// inFlight returns how much the concurrent requests of an account can cost beyond their estimates.
+func (l *load) inFlight() int {
+	clients := (l.clients + accounts - 1) / accounts
+	return clients * (maxAnswer - estimate(0, maxAnswer))
 }
 
 // pay makes the visit and reports whether it was permitted.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -22,20 +23,18 @@ const text = `llm is a gateway before a language model: each account has request
 
 usage: llm [flags]
 
-    go run ./llm                                  both parts, twenty seconds
+    go run ./llm                                  with a Redis server in memory
     go run ./llm -redis redis://localhost:6379
 
 The cost of a request is known only after it was answered. The gateway takes an estimate, settles the
-actual cost, and refunds what a client that hung up did not use. Its clients make the same requests
-twice: with limits in memory, and with two gateways that share limits on Redis, the one of the URL
-or else one in memory. Each part prints what two other ways to limit would have done with them.`
+actual cost, and refunds what a client that hung up did not use. Two gateways share the limits on Redis.`
 
 func main() { program.Main(text, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
-	took := flags.Duration("for", 10*time.Second, "how long each part takes, a minute at most")
+	took := flags.Duration("for", 10*time.Second, "how long the clients ask, a minute at most")
 	clients := flags.Int("clients", 100, "clients, at least 1")
-	url := flags.String("redis", "", "the Redis of the second part, as redis://localhost:6379; \"\": one of its own")
+	url := flags.String("redis", "", "a Redis server, as redis://localhost:6379; \"\": one in memory")
 	return func(ctx context.Context, args []string) error {
 		if err := program.NoArguments(args); err != nil {
 			return err
@@ -51,17 +50,29 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 			return err
 		}
 		defer stop()
-		_, _ = fmt.Fprintf(s.Out, "%d clients of %d accounts for %v. An account has %d requests and %d tokens a minute.\n",
-			*clients, accounts, *took, requestsPerMinute, tokensPerMinute)
-		p := part{clients: *clients, time: *took, out: s.Out}
-		if err := p.play(ctx, "limits in memory, one gateway", inMemory, 1); err != nil {
+		prefix := "llm" + strconv.FormatInt(time.Now().UnixNano(), 36) // each run has its own limits
+		used := ledger{used: make(map[string]int)}
+		urls, stopped, err := start(onStore(goredis.New(client), prefix, gateways), &used)
+		if err != nil {
 			return err
 		}
-		prefix := "llm" + strconv.FormatInt(time.Now().UnixNano(), 36) // each run has its own limits
-		const gateways = 2
-		return p.play(ctx, "limits on Redis, two gateways", onStore(goredis.New(client), prefix, gateways), gateways)
+		l := load{clients: *clients, time: *took, gateways: urls}
+		passed, rejected, err := l.run(ctx)
+		if err := errors.Join(err, stopped()); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(s.Out, "%d clients of %d accounts for %v: %d requests let through, %d rejected\n", *clients, accounts, *took, passed, rejected)
+		most := used.most()
+		_, _ = fmt.Fprintf(s.Out, "%d tokens at most for an account that may have %d in a minute\n", most, tokensPerMinute)
+		if bound := tokensPerMinute + l.inFlight(); most > bound {
+			return fmt.Errorf("an account used %d tokens, want at most %d", most, bound)
+		}
+		return nil
 	}
 }
+
+// gateways is how many share the limits.
+const gateways = 2
 
 // open returns a client of the Redis server at the URL, or of an in-memory one.
 func open(url string) (client *redis.Client, stop func(), err error) {
@@ -85,7 +96,7 @@ func open(url string) (client *redis.Client, stop func(), err error) {
 }
 
 // start starts the gateways in front of the model and returns their URLs.
-func start(limiter newLimiter, gateways int, used *ledger) (urls []string, stop func() error, err error) {
+func start(limiter newLimiter, used *ledger) (urls []string, stop func() error, err error) {
 	backend := httptest.NewServer(http.HandlerFunc(model))
 	stop = func() error { backend.Close(); return nil }
 	keys := make(map[string]string, accounts)
@@ -104,4 +115,26 @@ func start(limiter newLimiter, gateways int, used *ledger) (urls []string, stop 
 		stop = func() error { server.Close(); return errors.Join(limits.close(), before()) }
 	}
 	return urls, stop, nil
+}
+
+// ledger counts the tokens that each account has used.
+type ledger struct {
+	mu   sync.Mutex
+	used map[string]int
+}
+
+func (l *ledger) add(account string, tokens int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used[account] += tokens
+}
+
+// most returns the tokens of the account that used most.
+func (l *ledger) most() (most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.used {
+		most = max(most, n)
+	}
+	return most
 }
