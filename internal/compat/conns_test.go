@@ -14,6 +14,7 @@ import (
 
 // The connections of pipe, and throttled ones of package net, pass nettest's suite for connections.
 func TestConns(t *testing.T) {
+	t.Parallel()
 	for limits, limiter := range map[string]func(t *testing.T) core.Limiter{
 		"unlimited": func(*testing.T) core.Limiter { return nil },
 		"bucket":    fastBucket,

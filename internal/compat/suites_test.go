@@ -30,6 +30,7 @@ func TestSuites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles and runs other test programs")
 	}
+	t.Parallel()
 	const ours = "github.com/sluice-go/sluice/internal/compat/"
 	inBubble := regexp.MustCompile(`func Test(\w+)\(t \*testing\.T\) \{`)
 	for name, suite := range map[string]struct {
