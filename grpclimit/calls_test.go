@@ -69,29 +69,6 @@ func TestLeasesAreHeldUntilTheHandlerEnds(t *testing.T) {
 	}
 }
 
-func TestWaiting(t *testing.T) {
-	for name, c := range map[string]struct {
-		maxWait, freed, took time.Duration
-		want                 codes.Code
-	}{
-		"until MaxWait": {time.Second, time.Hour, time.Second, codes.Unavailable},
-		"granted":       {-1, time.Minute, time.Minute, codes.OK},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			conc := concurrency(t, 1, 10)
-			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: c.maxWait}))
-			time.AfterFunc(c.freed, conc.TryAcquire(1).Release)
-			start := time.Now()
-			_, err := serve(t, new(service), l.ServerOptions()).UnaryCall(t.Context(), &pb.SimpleRequest{})
-			code(t, c.want, err)
-			require.Equal(t, c.took, time.Since(start))
-			require.Zero(t, conc.Statistics().Queued)
-			time.Sleep(c.freed)
-			require.Equal(t, 1, conc.Available())
-		})
-	}
-}
-
 func TestRefundAndSettle(t *testing.T) {
 	bubble(t, "a client that leaves counts", func(t *testing.T) {
 		b := bucket(t, 1, 2)

@@ -221,25 +221,6 @@ func TestOptions(t *testing.T) {
 
 type nilLimiter struct{ broken }
 
-func TestUpdate(t *testing.T) {
-	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{
-		{Name: "p", Limiter: all(perMinute(t, 1))},
-		{Name: "q", Limiter: all(perMinute(t, 1))},
-	}})
-	h := l.Policy("p")(ok)
-	require.Equal(t, 200, get(h, "/").Code)
-	require.Equal(t, 429, get(h, "/").Code)
-
-	err := l.Update(httplimit.Options{Policies: []httplimit.Policy{{Name: "q", Limiter: all(perMinute(t, 1))}, {Name: "q"}}})
-	require.ErrorContains(t, err, `Options.Policies has no "p"`)
-	require.ErrorContains(t, err, `Options.Policies[1].Name`)
-	require.Equal(t, 429, get(h, "/").Code)
-
-	require.NoError(t, l.Update(httplimit.Options{Policies: []httplimit.Policy{{Name: "p", Status: 503, Limiter: all(perMinute(t, 1))}}}))
-	require.Equal(t, 200, get(h, "/").Code)
-	require.Equal(t, 503, get(h, "/").Code)
-}
-
 // A wrapper uses one snapshot of the options, from the request's arrival to its end.
 func TestOneSnapshotForAWrapper(t *testing.T) {
 	j := new(journal)

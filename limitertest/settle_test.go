@@ -56,8 +56,8 @@ func TestLedgersConform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.claim.New = ledgers(c.back, ledgerFaults{})
 			c.claim.Skip = slices.Concat(c.claim.Skip, []string{
-				"a hopeless deadline is rejected immediately", // a ledger lets all requests wait
-				"counts only grow",                            // and takes back the count of a grant that came too late
+				// A ledger lets all requests wait, and takes back the count of a grant that came too late.
+				"a hopeless deadline is rejected immediately", "counts only grow",
 			})
 			limitertest.Run(t, c.claim)
 		})
