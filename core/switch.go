@@ -169,14 +169,15 @@ func (r *switchRequest) revokeLocked() {
 	}
 }
 
-// limiterFor returns the limiter that r is to ask now that it has its turn; nil if the turn was taken back.
-func (s *Switch) limiterFor(r *switchRequest) *switched {
+// limiterFor returns the limiter that r is to ask now that it has its turn, and whether r waited in an old one;
+// nil if the turn was taken back.
+func (s *Switch) limiterFor(r *switchRequest) (st *switched, moved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !r.given {
-		return nil
+		return nil, false
 	}
-	return s.now.Load()
+	return s.now.Load(), r.moved
 }
 
 // nextLocked gives the first of the line its turn.
@@ -349,7 +350,10 @@ func (s *Switch) acquireSlow(ctx context.Context, permits int, q queueing) (Leas
 		for st == nil {
 			select {
 			case <-r.turn:
-				st = s.limiterFor(r)
+				var moved bool
+				if st, moved = s.limiterFor(r); moved {
+					q = beyond
+				}
 			case <-ctx.Done():
 				return Fail(ctx.Err()), ctx.Err()
 			}
@@ -384,7 +388,7 @@ func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permit
 	if b, ok := st.Limiter.(*blocked); ok {
 		return b.wait(asked, permits) //nolint:contextcheck // it is ctx, until the exchange
 	}
-	if q == beyond || r.moved {
+	if q == beyond {
 		return acquireWaiting(asked, st.Limiter, permits) //nolint:contextcheck // it is ctx, until the exchange
 	}
 	k, err := st.Limiter.Acquire(asked, permits) //nolint:contextcheck // it is ctx, until the exchange

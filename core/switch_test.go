@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -246,7 +247,7 @@ func TestSwitchStress(t *testing.T) {
 	}
 	s := core.NewSwitch(all[0])
 	var working sync.WaitGroup
-	var granted, out atomic.Int64
+	var granted, rejected, out atomic.Int64
 	for w := range workers {
 		working.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 1))
@@ -255,8 +256,14 @@ func TestSwitchStress(t *testing.T) {
 				if random.IntN(4) == 0 {
 					time.AfterFunc(time.Duration(random.IntN(100))*time.Microsecond, cancel)
 				}
-				l, err := ways.AcquireWaiting(ctx, s, 1+random.IntN(limit))
+				acquire := s.Acquire
+				if random.IntN(2) == 0 {
+					acquire = func(ctx context.Context, n int) (core.Lease, error) { return ways.AcquireWaiting(ctx, s, n) }
+				}
+				l, err := acquire(ctx, 1+random.IntN(limit))
 				switch {
+				case errors.Is(err, core.ErrRejected): // half of the limiters have no queue
+					rejected.Add(1)
 				case err == nil:
 					granted.Add(1)
 					out.Add(int64(l.Permits()))
@@ -300,6 +307,7 @@ func TestSwitchStress(t *testing.T) {
 		require.Zero(t, l.Statistics().Queued)
 	}
 	require.Equal(t, uint64(granted.Load()), s.Statistics().Granted)
+	require.Equal(t, uint64(rejected.Load()), s.Statistics().Rejected)
 }
 
 func TestSwitchReserves(t *testing.T) {
