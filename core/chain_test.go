@@ -163,23 +163,18 @@ func TestMetadataOfAChainIsTheUnion(t *testing.T) {
 	})
 }
 
+// A chain's Close ends its own waits. Its limiters, and what they granted, stay.
 func TestCloseOfAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots := concurrency(t, 3, 3)
-		rate := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 2})
+		slots, rate := concurrency(t, 3, 3), bucket(t, core.Every(time.Second, 1))
 		l := chain(t, slots, rate)
 		lease := takes(t, l, 1)
 		a, b := queues(t, l, 1), queues(t, l, 1)
-		for range 3 {
-			require.NoError(t, l.Close())
-		}
+		require.NoError(t, l.Close())
 		a.fails(t, core.ErrClosed)
 		b.fails(t, core.ErrClosed)
-		available(t, slots, 2)
+		counts(t, slots, 3, 2, 0, 3, 0)
 		require.Zero(t, rate.Statistics().Queued)
-		refused(t, l, 1, core.ErrClosed)
-		refused(t, l, 0, core.ErrClosed)
-		acquires(t, l, 1).fails(t, core.ErrClosed)
 		lease.Release()
 		available(t, slots, 3)
 		time.Sleep(time.Second)

@@ -115,53 +115,52 @@ func TestWindowsLieOnTheGridOfTheirAnchor(t *testing.T) {
 	}
 }
 
-// The current options are those that were given, to New or to the latest Update that was good.
+// reports finds that the options are those that were given last, to New or to an Update that was good, also after Close.
+func reports[O any](t *testing.T, l interface {
+	Options() O
+	Update(o O) error
+	Close() error
+}, all ...O,
+) {
+	t.Helper()
+	for i, o := range all {
+		if i > 0 {
+			require.NoError(t, l.Update(o))
+		}
+		require.Equal(t, o, l.Options())
+		var bad O
+		require.Error(t, l.Update(bad))
+		require.Equal(t, o, l.Options())
+	}
+	require.NoError(t, l.Close())
+	require.Equal(t, all[len(all)-1], l.Options())
+}
+
 func TestOptionsAreTheCurrentOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.FixedZone("here", 3600))
 		c := core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: 3, QueueLimit: 4, QueueOrder: core.NewestFirst}
-		slots, err := core.NewConcurrencyLimiter(c)
-		require.NoError(t, err)
-		require.Equal(t, c, slots.Options())
-		c = core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt, QueueLimit: math.MaxInt}
-		require.NoError(t, slots.Update(c))
-		require.Error(t, slots.Update(core.ConcurrencyLimiterOptions{}))
-		require.Equal(t, c, slots.Options())
-		require.NoError(t, slots.Close())
-		require.Equal(t, c, slots.Options(), "after Close")
+		reports(t, core.Must(core.NewConcurrencyLimiter(c)), c, core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt, QueueLimit: math.MaxInt})
 
 		b := core.TokenBucketOptions{
 			Name: "b", TokenLimit: math.MaxInt, TokensPerPeriod: 7, ReplenishmentPeriod: 13,
 			QueueLimit: 9, QueueOrder: core.NewestFirst, ManualReplenishment: true,
 		}
-		tokens := bucket(t, b)
-		require.Equal(t, b, tokens.Options())
-		b = core.PerSecond(20, 1)
-		require.NoError(t, tokens.Update(b))
-		require.Equal(t, b, tokens.Options())
+		reports(t, bucket(t, b), b, core.PerSecond(20, 1))
 
 		f := core.FixedWindowOptions{
 			Name: "f", PermitLimit: 3, Window: time.Hour, Anchor: midnight,
 			QueueLimit: 9, QueueOrder: core.NewestFirst, ManualReplenishment: true,
 		}
-		hours := fixed(t, f)
-		require.Equal(t, f, hours.Options())
-		f.Anchor = time.Now() // with a monotonic reading
-		require.NoError(t, hours.Update(f))
-		require.Equal(t, f, hours.Options())
-		f.Anchor = time.Time{}
-		require.NoError(t, hours.Update(f))
-		require.Equal(t, f, hours.Options())
+		now, none := f, f
+		now.Anchor, none.Anchor = time.Now(), time.Time{} // now: with a monotonic reading
+		reports(t, fixed(t, f), f, now, none)
 
 		s := core.SlidingWindowOptions{
 			Name: "s", PermitLimit: 3, Window: time.Hour, SegmentsPerWindow: 60, Anchor: midnight,
 			QueueLimit: 9, QueueOrder: core.NewestFirst, ManualReplenishment: true,
 		}
-		sliding := sliding(t, s)
-		require.Equal(t, s, sliding.Options())
-		s = core.SlidingWindowOptions{PermitLimit: 4, Window: time.Minute, SegmentsPerWindow: 1}
-		require.NoError(t, sliding.Update(s))
-		require.Equal(t, s, sliding.Options())
+		reports(t, sliding(t, s), s, core.SlidingWindowOptions{PermitLimit: 4, Window: time.Minute, SegmentsPerWindow: 1})
 	})
 }
 

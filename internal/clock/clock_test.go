@@ -106,9 +106,3 @@ func TestClockInAndOut(t *testing.T) {
 		last = now
 	}
 }
-
-func TestClockAllocatesNothing(t *testing.T) {
-	var c clock.Clock
-	c.Start()
-	require.Zero(t, testing.AllocsPerRun(100, func() { at(&c) }))
-}
