@@ -2,7 +2,6 @@ package hold_test
 
 import (
 	"context"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,71 +26,6 @@ func eachKind(t *testing.T, permits, queue int, test func(t *testing.T, l hold.L
 	})
 	testkit.Bubble(t, "leases", func(t *testing.T) {
 		test(t, hold.Of(wrapped{concurrency(t, permits, queue)}), false)
-	})
-}
-
-func TestHolds(t *testing.T) {
-	eachKind(t, 5, 0, func(t *testing.T, l hold.Limiter, plain bool) {
-		require.Equal(t, plain, l.Plain(1))
-		require.False(t, l.Plain(0))
-		require.False(t, l.Plain(-1))
-		h, err := l.Try(2)
-		require.NoError(t, err)
-		require.Equal(t, !plain, h.Lease.Acquired())
-		other, err := l.Take(t.Context(), nil, 2)
-		require.NoError(t, err)
-		require.Equal(t, 1, l.Available())
-		l.Release(h)
-		require.Equal(t, 3, l.Available())
-		l.Refund(other)
-		require.Equal(t, 5, l.Available())
-		l.Refund(hold.Hold{}) // nothing
-		l.Release(hold.Hold{})
-		require.Equal(t, 5, l.Available())
-
-		h, err = l.Try(5)
-		require.NoError(t, err)
-		lease := l.Lease(h)
-		require.True(t, lease.Acquired())
-		require.Equal(t, 5, lease.Permits())
-		require.Zero(t, l.Available())
-		lease.Release()
-		lease.Release()
-		require.Equal(t, 5, l.Available())
-	})
-}
-
-// A quiet try leaves no trace when it fails; Try counts a rejection and gives the limiter's reason.
-func TestTries(t *testing.T) {
-	eachKind(t, 1, 0, func(t *testing.T, l hold.Limiter, plain bool) {
-		statistics := l.Limiter.(core.Reporter).Statistics
-		if h, ok := l.TryQuietly(1); ok {
-			require.True(t, plain, "a user's limiter has no quiet try")
-			l.Release(h)
-		}
-		all, err := l.Try(1)
-		require.NoError(t, err)
-		require.False(t, l.TryPlain(1))
-		_, ok := l.TryQuietly(1)
-		require.False(t, ok)
-		_, ok = l.TryQuietly(0)
-		require.False(t, ok)
-		require.Zero(t, statistics().Rejected)
-		_, err = l.Try(1)
-		require.ErrorIs(t, err, core.ErrRejected)
-		require.EqualValues(t, 1, statistics().Rejected)
-		_, err = l.Try(2)
-		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
-		_, err = l.Try(-1)
-		require.ErrorIs(t, err, core.ErrNegativePermits)
-		_, err = l.Take(t.Context(), nil, -1)
-		require.ErrorIs(t, err, core.ErrNegativePermits)
-		l.Release(all)
-
-		nothing, err := l.Take(t.Context(), nil, 0)
-		require.NoError(t, err)
-		require.Equal(t, 1, l.Available())
-		l.Release(nothing)
 	})
 }
 
@@ -153,10 +87,4 @@ func TestCheckedKeepsMetadata(t *testing.T) {
 	require.Equal(t, errOwn, lease.Err())
 	_, ok = core.Remaining.From(lease)
 	require.False(t, ok, "another error than a rejection has no metadata")
-}
-
-func TestLimit(t *testing.T) {
-	require.Equal(t, 7, hold.Limit(concurrency(t, 7, 0)))
-	require.Equal(t, math.MaxInt, hold.Limit(core.Unlimited()))
-	require.Equal(t, math.MaxInt, hold.Limit(limiter{}), "it reports none")
 }

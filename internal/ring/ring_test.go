@@ -50,15 +50,6 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-func TestAtIsAnElementInPlace(t *testing.T) {
-	var r ring.Ring[int]
-	r.Push(1)
-	r.Push(2)
-	*r.At(1) = 3
-	require.Equal(t, 1, r.Pop())
-	require.Equal(t, 3, r.Pop())
-}
-
 // A large ring that has emptied keeps little memory, and none of it is the elements'.
 func TestMemory(t *testing.T) {
 	before := heap()
@@ -80,13 +71,4 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-func BenchmarkRing(b *testing.B) {
-	var r ring.Ring[int]
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Push(1)
-		r.Pop()
-	}
 }

@@ -85,28 +85,6 @@ func TestList(t *testing.T) {
 // outcome is that of a Wait whose value does not matter.
 func outcome[T any](_ T, o wait.Outcome) wait.Outcome { return o }
 
-// A waiter serves one call after another, and keeps nothing of the one before. A Wake that comes after its
-// call has left does not reach the next.
-func TestAWaiterIsUsedAgain(t *testing.T) {
-	testkit.Bubble(t, "a late wake", func(t *testing.T) {
-		var mu sync.Mutex
-		var l wait.List[int]
-		for range 100 { // select picks either case
-			ctx, cancel := context.WithCancel(t.Context())
-			w := l.Push(ctx.Done(), 1)
-			require.Same(t, w, l.Decide(wait.Granted))
-			cancel()
-			require.Equal(t, wait.Granted, outcome(w.Wait(&mu)))
-			next := l.Push(nil, 2)
-			require.NotSame(t, w, next)
-			w.Wake()
-			require.Same(t, next, l.Decide(wait.Ended))
-			next.Wake()
-			require.Equal(t, wait.Ended, outcome(next.Wait(&mu)))
-		}
-	})
-}
-
 // Calls wait for tokens that others bring, and are canceled at random: no token is lost or given twice.
 func TestStressList(t *testing.T) {
 	const workers, rounds = 8, 2000

@@ -4,30 +4,11 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/internal/wait"
 )
-
-func TestAWaitEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var of wait.Turn
-		require.True(t, of.TryTake())
-		ctx, cancel := context.WithCancel(t.Context())
-		canceled, granted := make(chan error, 1), make(chan error, 1)
-		go func() { canceled <- of.Take(ctx) }()
-		go func() { granted <- of.Take(t.Context()) }()
-		synctest.Wait()
-		cancel()
-		require.Equal(t, context.Canceled, <-canceled)
-		synctest.Wait()
-		require.Empty(t, granted)
-		of.Leave()
-		require.NoError(t, <-granted)
-	})
-}
 
 // TestStressTurn has many goroutines take turns; a lost wake-up hangs it.
 func TestStressTurn(t *testing.T) {

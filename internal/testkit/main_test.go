@@ -1,9 +1,0 @@
-package testkit_test
-
-import (
-	"testing"
-
-	"github.com/sluice-go/sluice/internal/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.Main(m) }
