@@ -21,32 +21,32 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect returns a client of a Redis in memory, whose clock is the bubble's.
-func connect(t *testing.T) (*redis.Client, *miniredis.Miniredis) {
+// compare runs a test with both on one Redis in memory, whose clock is the bubble's.
+func compare(t *testing.T, test func(t *testing.T, was *before.Limits, is *after.Limits, server *miniredis.Miniredis)) {
 	t.Helper()
-	server := miniredis.NewMiniRedis()
-	server.ClockTTL(true)
-	client := redis.NewClient(&redis.Options{
-		Addr:                     "memory",
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-		DisableIdentity:          true,
-		Protocol:                 2,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		server.ClockTTL(true)
+		defer server.Close()
+		client := redis.NewClient(&redis.Options{
+			Addr:                     "memory",
+			Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+			DisableIdentity:          true,
+			Protocol:                 2,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		defer func() { _ = client.Close() }()
+		is, err := after.NewLimits(client)
+		require.NoError(t, err)
+		defer is.Close()
+		test(t, before.NewLimits(client), is, server)
 	})
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { _ = client.Close() })
-	return client, server
 }
 
 // The same calls are granted. Only the instants are whole milliseconds, as redis_rate counts in
 // floating-point numbers.
 func TestSameCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, _ := connect(t)
-		was := before.NewLimits(client)
-		is, err := after.NewLimits(client)
-		require.NoError(t, err)
-		defer is.Close()
+	compare(t, func(t *testing.T, was *before.Limits, is *after.Limits, _ *miniredis.Miniredis) {
 		gaps := arrivals.Random(1000, 5*time.Second)
 		for i := range gaps {
 			gaps[i] = gaps[i].Truncate(time.Millisecond) + 123*time.Microsecond
@@ -60,12 +60,7 @@ func TestSameCalls(t *testing.T) {
 
 // Both say when to ask again.
 func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, _ := connect(t)
-		was := before.NewLimits(client)
-		is, err := after.NewLimits(client)
-		require.NoError(t, err)
-		defer is.Close()
+	compare(t, func(t *testing.T, was *before.Limits, is *after.Limits, _ *miniredis.Miniredis) {
 		for range 10 {
 			_, ok, err := was.Try(t.Context(), "ann")
 			require.NoError(t, err)
@@ -88,14 +83,9 @@ func TestRetryAfter(t *testing.T) {
 
 // Without the server, before is an error, and after what Shared.Unavailable says: by default, an error too.
 func TestServerAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, server := connect(t)
-		was := before.NewLimits(client)
-		is, err := after.NewLimits(client)
-		require.NoError(t, err)
-		defer is.Close()
+	compare(t, func(t *testing.T, was *before.Limits, is *after.Limits, server *miniredis.Miniredis) {
 		server.SetError("LOADING")
-		_, _, err = was.Try(t.Context(), "ann")
+		_, _, err := was.Try(t.Context(), "ann")
 		require.Error(t, err)
 		_, _, err = is.Try("ann")
 		require.ErrorIs(t, err, redislimit.ErrStore)

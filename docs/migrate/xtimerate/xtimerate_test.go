@@ -19,11 +19,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTry(t *testing.T) {
+// compare runs a test with a limiter of before and one of after, in a bubble.
+func compare(t *testing.T, test func(t *testing.T, was *rate.Limiter, is *core.TokenBucket)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
 		is, err := after.NewLimiter()
 		require.NoError(t, err)
+		test(t, before.NewLimiter(), is)
+	})
+}
+
+func TestTry(t *testing.T) {
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		arrivals.Compare(t, arrivals.Random(10_000, 40*time.Millisecond),
 			func() bool { _, ok := before.Try(was); return ok },
 			func() bool { _, ok := after.Try(is); return ok },
@@ -33,10 +40,7 @@ func TestTry(t *testing.T) {
 
 // Both say when to ask again, x/time/rate to the nanosecond or so.
 func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		for range 5 {
 			before.Try(was)
 			after.Try(is)
@@ -55,10 +59,7 @@ func TestRetryAfter(t *testing.T) {
 
 // Calls that wait start at the same instants.
 func TestWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		starts := func(wait func() error) []time.Duration {
 			start := time.Now()
 			var at []time.Duration
@@ -76,16 +77,13 @@ func TestWait(t *testing.T) {
 
 // A deadline before the call's turn ends both waits immediately. Only one says so to errors.Is.
 func TestDeadlineTooSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		err = before.Wait(ctx, was)
+		err := before.Wait(ctx, was)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		err = after.Wait(ctx, is)
@@ -97,10 +95,7 @@ func TestDeadlineTooSoon(t *testing.T) {
 
 // A waiting call that is cancelled leaves its turn to the calls behind it only here.
 func TestCancelledCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		waited := func(wait func(context.Context) error) time.Duration {
@@ -123,10 +118,7 @@ func TestCancelledCall(t *testing.T) {
 
 // A changed rate applies to the calls that are waiting only here.
 func TestSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		start := time.Now()
@@ -147,10 +139,7 @@ func TestSlow(t *testing.T) {
 
 // Calls that are planned start at the same instants, also after the latest one was canceled.
 func TestLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		starts := func(later func(func()) func()) []time.Duration {
 			start := time.Now()
 			at := make(chan time.Duration)
@@ -176,10 +165,7 @@ func TestLater(t *testing.T) {
 
 // If a call in the middle is canceled, only here the next one to be planned starts sooner.
 func TestLaterCanceledInTheMiddle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		was := before.NewLimiter()
-		is, err := after.NewLimiter()
-		require.NoError(t, err)
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		last := func(later func(func()) func()) time.Duration {
