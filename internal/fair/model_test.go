@@ -168,7 +168,6 @@ func (p *pair) check() {
 	if got == nil || got.Value != want {
 		require.Equal(p.t, want, got.Value)
 	}
-	fair.Check(p.t, p.q)
 }
 
 // The queue serves, evicts and forgets as the rules say, in a million random operations.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -172,65 +171,6 @@ func TestEndRunsOthersCodeWithoutTheLock(t *testing.T) {
 		first.End()
 		second.End()
 	})
-}
-
-// Calls start and end, parents end and the source ends, together: each call that is done
-// has a reason, the caller's own if there is one, and no call outlasts the source.
-func TestStress(t *testing.T) {
-	const workers, rounds = 8, 300
-	for range 20 {
-		var s wait.Source
-		var group sync.WaitGroup
-		var ended atomic.Bool
-		for w := range workers {
-			group.Go(func() {
-				random := rand.New(rand.NewPCG(uint64(w), 3))
-				for range rounds {
-					parent, cancel := context.WithCancel(t.Context())
-					over := ended.Load()
-					c := s.Begin(parent)
-					if over && c.Err() == nil {
-						t.Error("start after End, and not done")
-					}
-					caller := random.IntN(2) == 0
-					if caller {
-						go cancel()
-						<-c.Done()
-					}
-					if err := c.Err(); err != nil {
-						explained := c.Explain(err)
-						if parent.Err() == nil && explained != errClosed { //nolint:errorlint // that very error
-							t.Errorf("explained by %v", explained)
-						}
-						if caller && explained != context.Canceled && explained != errClosed { //nolint:errorlint // that very error
-							t.Errorf("explained by %v", explained)
-						}
-					}
-					c.End()
-					cancel()
-				}
-			})
-		}
-		waiting := s.Begin(t.Context())
-		group.Go(func() {
-			<-waiting.Done()
-			if err := waiting.Explain(waiting.Err()); err != errClosed { //nolint:errorlint // that very error
-				t.Error(err)
-			}
-			waiting.End()
-		})
-		wins := atomic.Int64{}
-		for range 2 {
-			group.Go(func() {
-				if s.End(errClosed) {
-					wins.Add(1)
-				}
-				ended.Store(true)
-			})
-		}
-		group.Wait()
-		require.EqualValues(t, 1, wins.Load())
-	}
 }
 
 // A nil source never ends, and its calls end with their caller's context.
