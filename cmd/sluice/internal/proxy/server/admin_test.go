@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -11,8 +10,7 @@ import (
 
 // TestAdmin: limits are shown and changed, and what cannot be is said. A mistake changes and resets nothing.
 func TestAdmin(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 global: {limit: fixed 100/1h}
 policies:
   api: {key: ip, limit: fixed 1/1h}
@@ -68,6 +66,11 @@ routes: {/: api, /two/: two, /parts/: parts}
 		assert.Equal(t, test.status, status, "%s %s %s: %s", test.method, test.path, test.body, text)
 		assert.Contains(t, text, test.text, "%s %s %s", test.method, test.path, test.body)
 	}
+	for _, request := range []string{"GET /limits", "GET /limits/api", "PUT /limits/api", "POST /limits/api/reset"} {
+		method, path, _ := strings.Cut(request, " ")
+		status, text := p.asksAdmin(method, path, `{"limit": "fixed 9/1h"}`, "Origin", "http://localhost:9090")
+		assert.Equal(t, http.StatusForbidden, status, "%s of a page in a browser: %s", request, text)
+	}
 	for _, want := range []int{200, 429} { // one of two is taken already
 		status, _ := p.asks("GET", "/")
 		assert.Equal(t, want, status)
@@ -75,35 +78,4 @@ routes: {/: api, /two/: two, /parts/: parts}
 	p.draining.Store(true)
 	status, _ := p.asksAdmin("GET", "/healthz", "")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
-}
-
-// TestAdminAndBrowsers: a page in a browser neither sees nor changes limits, under whatever name it reaches the proxy.
-func TestAdminAndBrowsers(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nadmin: proxy.internal:9090\nglobal: {limit: fixed 100/1h}\n")
-	for _, test := range []struct {
-		method, path, host, header string
-		status                     int
-	}{
-		{"PUT", "/limits/global", "127.0.0.1:9090", "", 200},
-		{"PUT", "/limits/global", "localhost:9090", "", 200},
-		{"PUT", "/limits/global", "proxy.internal", "", 200},
-		{"PUT", "/limits/global", "evil.example:9090", "", 403}, // which leads to 127.0.0.1 by now
-		{"GET", "/limits/global", "evil.example:9090", "", 403},
-		{"GET", "/limits", "127.0.0.1.evil.example", "", 403},
-		{"POST", "/limits/global/reset", "127.0.0.1:9090", "Origin", 403},
-		{"PUT", "/limits/global", "127.0.0.1:9090", "Origin", 403},
-		{"PUT", "/limits/global", "localhost:9090", "Sec-Fetch-Site", 403},
-		{"GET", "/metrics", "proxies:9090", "", 200},
-		{"GET", "/healthz", "proxies:9090", "", 200},
-	} {
-		r := httptest.NewRequestWithContext(t.Context(), test.method, test.path, strings.NewReader(`{"limit": "fixed 100/1h"}`))
-		r.Host = test.host
-		if test.header != "" {
-			r.Header.Set(test.header, "http://localhost:9090")
-		}
-		w := httptest.NewRecorder()
-		p.admin().ServeHTTP(w, r)
-		assert.Equal(t, test.status, w.Code, "%v", test)
-	}
 }

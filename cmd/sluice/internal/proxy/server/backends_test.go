@@ -20,7 +20,7 @@ func TestBackendComesBack(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintf(w, "second:%s", b)
 	})
-	p := serves(t, "to: ["+first.URL+", "+second.URL+"]\nglobal: {limit: concurrency 1}\n")
+	p := serves(t, nil, "to: ["+first.URL+", "+second.URL+"]\nglobal: {limit: concurrency 1}\n")
 	answers := make(map[string]int)
 	for range 10 {
 		_, body := p.asks("GET", "/")
@@ -40,7 +40,7 @@ func TestBackendComesBack(t *testing.T) {
 		}
 	}
 	posts(p, 6)
-	posts(serves(t, "to: [http://127.0.0.1:1, "+second.URL+"]\n"), 2) // the first one refuses at least one of them
+	posts(serves(t, nil, "to: [http://127.0.0.1:1, "+second.URL+"]\n"), 2) // the first one refuses at least one of them
 	assert.Contains(t, p.said.String(), "backend "+first.URL+" is unreachable")
 	second.Close()
 	for range 3 {

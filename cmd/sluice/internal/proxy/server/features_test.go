@@ -21,7 +21,7 @@ import (
 func TestConnections(t *testing.T) {
 	b := backendOf(t, hello)
 	to := "to: " + b.URL
-	p := serves(t, to+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
+	p := serves(t, nil, to+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
 	served := func(c net.Conn) bool {
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -101,8 +101,7 @@ func echoes(t *testing.T, c net.Conn, in *bufio.Reader, line string) {
 
 // TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route, but not in shadow.
 func TestUpgradesArePaidFor(t *testing.T) {
-	b := backendOf(t, upgraded(""))
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, upgraded(""), `
 global: {upload: 1000/h burst 1000}
 policies:
   a: {key: ip, download: 1000/h burst 1000}
@@ -133,7 +132,7 @@ func TestAccessLog(t *testing.T) {
 		_, _ = io.WriteString(w, "hello")
 	})
 	file := filepath.Join(t.TempDir(), "access.log")
-	p := serves(t, "to: "+b.URL+"\naccess-log: "+file+"\ntrusted: [127.0.0.0/8]\npolicies: {b: {limit: fixed 1/1h}}\nroutes: {/: [], /b: b}\n")
+	p := serves(t, nil, "to: "+b.URL+"\naccess-log: "+file+"\ntrusted: [127.0.0.0/8]\npolicies: {b: {limit: fixed 1/1h}}\nroutes: {/: [], /b: b}\n")
 	for _, request := range []string{
 		"GET /a%20b?c=\"d HTTP/1.0\r\nHost: h\r\nReferer: http://r/\"\r\nUser-Agent: me\\\t1\r\nX-Forwarded-For: 2001:db8::1:2\r\nAuthorization: Basic YSBiOnB3",
 		"GET /b HTTP/1.0\r\nHost: h",
@@ -173,8 +172,7 @@ func TestLostLines(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("NOT TESTED: there is no /dev/full")
 	}
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\naccess-log: /dev/full\nglobal: {limit: 100/s}\n")
+	p := serves(t, hello, "access-log: /dev/full\nglobal: {limit: 100/s}\n")
 	_, _ = p.asks("GET", "/")
 	require.NoError(t, p.server.Shutdown(t.Context()))
 	p.access.close()

@@ -19,7 +19,7 @@ func TestFlow(t *testing.T) {
 		defer mu.Unlock()
 		order = append(order, r.Header.Get("X-Key"))
 	})
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, nil, "to: "+b.URL+`
 global: {limit: concurrency 1 queue 100 fair-share, flow: "header:X-Key", weights: {gold: 2}, max-wait: 1m}
 `)
 	l := p.limiter(0)

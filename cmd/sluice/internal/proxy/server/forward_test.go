@@ -26,7 +26,7 @@ func TestOddAnswers(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 "+status+"\r\nContent-Length: 13\r\n\r\n<html></html>")
 		_ = c.Close()
 	})
-	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
 	for _, test := range []struct {
 		status, kind string
 		want         int
@@ -54,7 +54,7 @@ func TestUpgradeAndStream(t *testing.T) {
 		}
 		upgraded("")(w, r)
 	})
-	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
+	p := serves(t, nil, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
 	c, in, _ := upgrade(t, p.address, "/", "")
 	echoes(t, c, in, "ping")
 	p.becomes("to: " + b.URL + "\nglobal: {limit: concurrency 1, count: failures}\n")
@@ -90,7 +90,7 @@ func TestHalfClosedUpgrade(t *testing.T) {
 		_ = c.(*net.TCPConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, buf)
 	})
-	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
 	c, r, _ := upgrade(t, p.address, "/", "")
 	got, err := io.ReadAll(r)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestInformationalAnswer(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "ok")
 	})
-	p := serves(t, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
 	a, _ := p.gets("GET", "/")
 	assert.NotEmpty(t, a.Header.Get("RateLimit"))
 	assert.NotContains(t, a.Header, "Content-Type")
@@ -141,7 +141,7 @@ func TestForwardedHeaders(t *testing.T) {
 		{"trusted: 127.0.0.1\n", front, own + ` /base/a%2Fb?x=1;y ["203.0.113.9, 127.0.0.1"] ["https"] ["shop.example"] [] [] [] ["203.0.113.9"]`},
 		{"trusted: 127.0.0.1\n", "X-Forwarded-Proto: https\r\nForwarded: proto=https\r\n", own + ` /base/a%2Fb?x=1;y ["127.0.0.1"] ["https"] ["h"] [] [] [] []`},
 	} {
-		p := serves(t, "to: "+b.URL+"/base\n"+test.setting)
+		p := serves(t, nil, "to: "+b.URL+"/base\n"+test.setting)
 		got := p.raw("GET /a%2Fb?x=1;y HTTP/1.0\r\nHost: h\r\n"+test.fields+"\r\n", false)
 		assert.Equal(t, test.want, got[strings.LastIndex(got, "\n")+1:], "%q", test)
 	}
@@ -149,28 +149,8 @@ func TestForwardedHeaders(t *testing.T) {
 
 // TestTrailersThatAreNone: a trailer passes only if a header of that name would, and if it changes nothing that was decided.
 func TestTrailersThatAreNone(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	came := make(chan string, 1)
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.Close() }()
-		var all strings.Builder
-		for in := bufio.NewReader(c); !strings.Contains(all.String(), "\r\n0\r\n") || !strings.HasSuffix(all.String(), "\r\n\r\n"); {
-			line, err := in.ReadString('\n')
-			all.WriteString(line)
-			if err != nil {
-				break
-			}
-		}
-		came <- all.String()
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n2\r\nok\r\n0\r\nX-End: 1\r\nSet-Cookie: a=b\r\nLocation: /x\r\n\r\n")
-	}()
-	p := serves(t, "to: http://"+l.Addr().String()+"\nglobal: {key: 'header:X-Api-Key', limit: fixed 5/1h}\n")
+	to, came := noting(t, "Transfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n2\r\nok\r\n0\r\nX-End: 1\r\nSet-Cookie: a=b\r\nLocation: /x\r\n\r\n")
+	p := serves(t, nil, "to: "+to+"\nglobal: {key: 'header:X-Api-Key', limit: fixed 5/1h}\n")
 	got := p.raw("POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Once: 1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nhi\r\n0\r\n"+
 		"X-Sum: 7\r\nX-Forwarded-For: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nHost: evil\r\nX-Api-Key: other\r\nX-Once: 2\r\nAuthorization: me\r\n\r\n", false)
 	_, trailer, _ := strings.Cut(<-came, "\r\n0\r\n")

@@ -60,7 +60,7 @@ func TestGRPC(t *testing.T) {
 		_, _ = w.Write(append(b, " "+r.Proto+" "+r.Header.Get("Te")...))
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 	})
-	p := serves(t, "to: "+to+`
+	p := serves(t, nil, "to: "+to+`
 backend-timeout: 10s
 max-body: 10
 policies:

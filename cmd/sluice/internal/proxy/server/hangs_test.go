@@ -21,7 +21,7 @@ func TestBackendHangs(t *testing.T) {
 		<-hung
 	})
 	t.Cleanup(func() { close(hung) }) // before the backend is closed
-	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\nbackend-timeout: 50ms\n")
+	p := serves(t, nil, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\nbackend-timeout: 50ms\n")
 	status, _ := p.asks("GET", "/")
 	assert.Equal(t, http.StatusGatewayTimeout, status)
 	a, err := http.Post("http://"+p.address, "text/plain", io.LimitReader(zeros{}, 64<<20))

@@ -11,8 +11,7 @@ import (
 
 // TestStateOfAKey: the admin address says what a key has left.
 func TestStateOfAKey(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 trusted: [127.0.0.0/8]
 policies:
   api:  {key: ip, limits: [fixed 3/1h, concurrency 5], overrides: {192.0.2.9: fixed 7/1h, 192.0.2.8: unlimited}}
@@ -53,8 +52,7 @@ routes: {/: [all, api], /user/: user}
 // TestKeys: all spellings that a backend reads as one value are one key. A request whose value a backend may read in another way
 // gets 400, but not from a policy in shadow.
 func TestKeys(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 global: {limit: fixed 1000/1h}
 policies:
   session: {key: "cookie:id", limit: fixed 1/1h}

@@ -21,6 +21,11 @@ func FuzzLoad(f *testing.F) {
 		start + "tls: {cert: /dev/null, key: /dev/null}\n",
 		start + "policies: {a: {key: [ip, 'header:A', path:2], limits: [9/s, sliding 9/1m], cost: 3, settle: X-Cost, shadow: true, overrides: {10.0.0.0/8: {a: {b: unlimited}}, 192.0.2.1: 5/s}}}\nroutes: {/a: a, /: []}\n",
 		start + "policies: {a: {key: pattern, limit: 1/s, overrides: {/a: concurrency 9007199254740993}}}\nroutes: {/a: a}\nredis: redis://127.0.0.1:1/0\n",
+		"---\r\nlisten: :8080\r\nto: http://h:1\r\nroutes:\r\n  /: []\r\n...\r\n",
+		"\ufefflisten: ':80'\nto: http://h\n",
+		"{listen: ':80', to: http://h, policies: {a: {limit: 1/s}}, routes: {/: a}}",
+		"listen: !!str 80\nto: !!binary aGk=\n<<: {admin: ':1'}\n",
+		"listen: |\n  :80\nto: ~\nglobal: null\n",
 	} {
 		f.Add(text)
 	}

@@ -31,7 +31,7 @@ policies:
 routes: {/key: key, /ip: ip}
 `
 	}
-	p := serves(t, text("[fixed 6/1h, sliding 5/1h]"))
+	p := serves(t, nil, text("[fixed 6/1h, sliding 5/1h]"))
 	assert.Equal(t, 2, p.grants(8, "/key", "X-Key", "other"))
 	assert.Equal(t, 5, p.grants(8, "/key", "X-Key", "acme"))
 	assert.Equal(t, 8, p.grants(8, "/key", "X-Key", "health"))
@@ -58,8 +58,7 @@ routes: {/key: key, /ip: ip}
 
 // TestPutKeepsOverrides: what PUT changes is the limits of the other keys, and it must be possible with the cost.
 func TestPutKeepsOverrides(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\npolicies: {a: {key: 'header:X-Key', limit: fixed 2/1h, cost: 2, overrides: {acme: fixed 4/1h}}}\nroutes: {/: a}\n")
+	p := serves(t, hello, "policies: {a: {key: 'header:X-Key', limit: fixed 2/1h, cost: 2, overrides: {acme: fixed 4/1h}}}\nroutes: {/: a}\n")
 	put := func(limit string) int {
 		status, _ := p.asksAdmin("PUT", "/limits/a", `{"limit": "`+limit+`"}`)
 		return status
@@ -74,8 +73,7 @@ func TestPutKeepsOverrides(t *testing.T) {
 
 // TestKeyParts: each combination of the parts has its own limit, a segment has one reading or the response is 400.
 func TestKeyParts(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 global: {limit: fixed 1000/1h}
 policies:
   a: {key: ["header:X-Key", path:1], limit: fixed 1/1h}
@@ -123,7 +121,7 @@ func TestShadow(t *testing.T) {
 		return "to: " + b.URL + "\nheaders: draft-11\npolicies: {a: {limit: fixed 2/1h, download: 1/h burst 1, max-wait: 1s, shadow: " + shadow +
 			"}, b: {limit: fixed 100/1h}}\nroutes: {/: [a, b]}\n"
 	}
-	p := serves(t, text("true"))
+	p := serves(t, nil, text("true"))
 	assert.Equal(t, 5, p.grants(5, "/"))
 	a, _ := p.gets("GET", "/")
 	assert.NotContains(t, a.Header.Get("Ratelimit"), `"a"`)

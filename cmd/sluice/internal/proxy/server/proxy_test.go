@@ -28,6 +28,7 @@ type running struct {
 	server  *web
 	address string
 	said    *lockedText
+	start   string // of the file
 }
 
 // lockedText collects what is said.
@@ -53,11 +54,15 @@ func write(t *testing.T, file, text string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// serves starts a proxy on a free port; text is the file but for listen.
-func serves(t *testing.T, text string) *running {
+// serves starts a proxy on a free port, before a backend that does f. text is the file but for listen and to; if f is nil, it has to.
+func serves(t *testing.T, f http.HandlerFunc, text string) *running {
 	t.Helper()
+	start := "listen: 127.0.0.1:0\n"
+	if f != nil {
+		start += "to: " + backendOf(t, f).URL + "\n"
+	}
 	file := filepath.Join(t.TempDir(), "limits.yaml")
-	write(t, file, listen+text)
+	write(t, file, start+text)
 	said := new(lockedText)
 	p, err := New(file, said.say)
 	require.NoError(t, err)
@@ -71,15 +76,13 @@ func serves(t *testing.T, text string) *running {
 		p.Close()
 		assert.Empty(t, failed)
 	})
-	return &running{p, t, s, address, said}
+	return &running{p, t, s, address, said, start}
 }
-
-const listen = "listen: 127.0.0.1:0\n"
 
 // becomes puts another text in effect, as SIGHUP does.
 func (r *running) becomes(text string) {
 	r.t.Helper()
-	write(r.t, r.file, listen+text)
+	write(r.t, r.file, r.start+text)
 	r.reload(true)
 }
 
@@ -200,8 +203,7 @@ func hello(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestRoutes(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 problems: true
 global: {limit: fixed 100/1h, status: 503}
 policies:
@@ -243,8 +245,7 @@ routes:
 
 // TestNoRoute: what no route fits is under the global policy too, and so are redirects; what a route exempts is not.
 func TestNoRoute(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 global: {limit: fixed 100/1h}
 policies:
   each: {key: pattern, limit: fixed 2/1h}
@@ -290,7 +291,7 @@ func TestBodies(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		hello(w, r)
 	})
-	p := serves(t, "to: "+b.URL+"\nmax-body: 4\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once, /any/: []}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nmax-body: 4\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once, /any/: []}\n")
 	for _, test := range []struct {
 		path, body string
 		status     int

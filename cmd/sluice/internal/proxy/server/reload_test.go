@@ -29,7 +29,7 @@ routes:
   "/p%d/": p%d
 `, b.URL, []string{"draft-11", "x-ratelimit"}[i%2], 100+i, 1000000+i, 1000000, i, i, i)
 	}
-	p := serves(t, text(0))
+	p := serves(t, nil, text(0))
 	before := p.limiter(0)
 	held := before.TryAcquire(7)
 	require.True(t, held.Acquired())
@@ -78,7 +78,7 @@ func TestReloadInFlight(t *testing.T) {
 		<-hold
 		_, _ = io.WriteString(w, "hello")
 	})
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, nil, "to: "+b.URL+`
 global: {limit: concurrency 5}
 policies:
   stays: {limit: fixed 2/1h, count: failures}
@@ -117,7 +117,7 @@ routes: {/stays: stays, /: []}
 func TestBadFileChangesNothing(t *testing.T) {
 	b := backendOf(t, hello)
 	good := "to: " + b.URL + "\nglobal: {limit: fixed 1000/1h}\n"
-	p := serves(t, good)
+	p := serves(t, nil, good)
 	state := p.state.Load()
 	for _, test := range []struct{ text, say string }{
 		{"", "to is missing"},

@@ -10,8 +10,7 @@ import (
 
 // TestReset: a client that is locked out is let in, and no one else.
 func TestReset(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+`
+	p := serves(t, hello, `
 trusted: [127.0.0.0/8]
 global: {limit: fixed 100/1h}
 policies:
@@ -67,8 +66,7 @@ routes: {/ip: ip, /header: header, /parts/: parts, /free: free}
 
 // TestResetOfAGroup: a key that found no room shares a limiter with others, which is reset.
 func TestResetOfAGroup(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nkeys: 1\npolicies: {a: {key: 'header:X-Key', limit: fixed 1/1h}}\nroutes: {/: a}\n")
+	p := serves(t, hello, "keys: 1\npolicies: {a: {key: 'header:X-Key', limit: fixed 1/1h}}\nroutes: {/: a}\n")
 	for _, step := range []struct {
 		key    string
 		status int

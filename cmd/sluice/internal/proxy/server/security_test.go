@@ -11,9 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // raw sends bytes on a connection of its own, ends its side if it is told to, and returns all that comes.
@@ -46,7 +43,7 @@ func TestClientsThatDisconnect(t *testing.T) {
 		}
 		hello(w, r)
 	})
-	p := serves(t, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
 	one := func() limiter { return p.limiter(0) }
 	for i := range 2 {
 		c := dial(t, p.address)
@@ -59,7 +56,7 @@ func TestClientsThatDisconnect(t *testing.T) {
 	require.NoError(t, p.server.Shutdown(t.Context())) // until both have ended
 	assert.Zero(t, one().Available(), "two tries have been made")
 
-	p = serves(t, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
+	p = serves(t, nil, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
 	for range 5 {
 		status, _ := p.asks("GET", "/")
 		assert.Equal(t, http.StatusOK, status, "success counts as before")
@@ -73,7 +70,7 @@ func TestClientsThatDisconnect(t *testing.T) {
 // TestHalfClose: a client that ends its side and still reads is not told of a success that there was none of.
 func TestHalfClose(t *testing.T) {
 	b := backendOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	p := serves(t, "to: "+b.URL+"\n")
+	p := serves(t, nil, "to: "+b.URL+"\n")
 	for _, version := range []string{"1.0", "1.1"} {
 		assert.Empty(t, p.raw("GET / HTTP/"+version+"\r\nHost: h\r\n\r\n", true))
 	}
@@ -81,8 +78,7 @@ func TestHalfClose(t *testing.T) {
 
 // TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all.
 func TestKeysWithoutRoom(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nkeys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
+	p := serves(t, hello, "keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
 	passed := 0
 	for i := range 100 {
 		status, _ := p.asks("GET", "/", "X-Key", strconv.Itoa(i))
@@ -94,73 +90,54 @@ func TestKeysWithoutRoom(t *testing.T) {
 	}
 	assert.Greater(t, passed, 80, "of 100, in 1024 groups")
 	assert.Equal(t, 2, *p.state.Load().limits.Global.Requests()[0].State().Partitions)
-	p.becomes("to: " + b.URL + "\nkeys: 2\nglobal: {key: 'header:X-Key', limit: fixed 2/1h}\n")
+	p.becomes("keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 2/1h}\n")
 	status, _ := p.asks("GET", "/", "X-Key", "99")
 	assert.Equal(t, http.StatusOK, status, "groups are updated too")
 }
 
-// TestGroupsGiveBack: a lease of a group is refunded and settled there.
+// TestGroupsGiveBack: a lease of a group is refunded there.
 func TestGroupsGiveBack(t *testing.T) {
-	b := backendOf(t, hello)
-	p := serves(t, "to: "+b.URL+"\nkeys: 1\nglobal: {key: 'header:X-Key', limit: fixed 3/1h, count: failures}\n")
+	p := serves(t, hello, "keys: 1\nglobal: {key: 'header:X-Key', limit: fixed 3/1h, count: failures}\n")
 	status, _ := p.asks("GET", "/?wrong", "X-Key", "first")
 	require.Equal(t, http.StatusForbidden, status)
 	for range 10 {
 		status, _ := p.asks("GET", "/", "X-Key", "second")
 		require.Equal(t, http.StatusOK, status)
 	}
-	g := p.state.Load().limits.Global.Requests()[0].Limiter().(interface {
-		httplimit.Limiter
-		partition.Refunder[*http.Request]
-		partition.Settler[*http.Request]
-	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+}
+
+// noting starts a backend that notes what comes on each connection, byte by byte, and then sends a response with the text.
+func noting(t *testing.T, text string) (url string, came <-chan string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	r.Header.Set("X-Key", "second")
-	l := g.TryAcquire(r, 3)
-	require.True(t, l.Acquired())
-	l = g.Settle(r, l, 1)
-	require.Equal(t, 1, l.Permits())
-	l = g.Settle(r, l, 2)
-	g.Refund(r, l)
-	l, err = g.Acquire(t.Context(), r, 3)
-	require.NoError(t, err)
-	g.Refund(r, l)
-	assert.True(t, g.TryAcquire(r, 3).Acquired())
-	assert.False(t, g.TryAcquire(r, 1).Acquired())
+	t.Cleanup(func() { _ = l.Close() })
+	all := make(chan string, 100)
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			go func() {
+				defer func() { _ = c.Close() }()
+				var b []byte
+				for p := make([]byte, 4096); err == nil; {
+					_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+					var n int
+					n, err = c.Read(p)
+					b = append(b, p[:n]...)
+				}
+				all <- string(b)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n"+text)
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String(), all
 }
 
 // TestSmuggling: what a client writes as the length of a body, a backend gets one request for each that was limited, with one
 // length. The backend notes what comes, byte by byte.
 func TestSmuggling(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	came := make(chan string, 100)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = c.Close() }()
-				var all []byte
-				for p := make([]byte, 4096); ; {
-					_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-					n, err := c.Read(p)
-					all = append(all, p[:n]...)
-					if err != nil {
-						break
-					}
-				}
-				came <- string(all)
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-			}()
-		}
-	}()
+	to, came := noting(t, "Content-Length: 0\r\n\r\n")
 	const inner = "GET /inner HTTP/1.1\r\nHost: h\r\n\r\n"
-	p := serves(t, "to: http://"+l.Addr().String()+"\npolicies: {once: {limit: fixed 1/1h}}\nroutes: {/inner: once, /: []}\n")
+	p := serves(t, nil, "to: "+to+"\npolicies: {once: {limit: fixed 1/1h}}\nroutes: {/inner: once, /: []}\n")
 	p.asks("GET", "/inner")
 	<-came // the only one
 	for _, test := range []string{

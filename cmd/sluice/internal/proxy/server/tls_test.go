@@ -29,7 +29,6 @@ func certificate(t *testing.T, s *httptest.Server) (cert, key string) {
 // TestHTTP2: over TLS, and without where the client knows that it may. The files of TLS are read with the configuration, and a
 // limit is changed whatever is in them.
 func TestHTTP2(t *testing.T) {
-	b := backendOf(t, hello)
 	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
 	t.Cleanup(secure.Close)
 	cert, key := certificate(t, secure)
@@ -37,7 +36,7 @@ func TestHTTP2(t *testing.T) {
 		{"http", ""},
 		{"https", "tls: {cert: " + cert + ", key: " + key + "}\n"},
 	} {
-		p := serves(t, "to: "+b.URL+"\n"+test.tls+"global: {key: ip, limit: fixed 1/1h}\n")
+		p := serves(t, hello, ""+test.tls+"global: {key: ip, limit: fixed 1/1h}\n")
 		if test.tls != "" {
 			write(t, cert, "broken")
 			p.reload(true)

@@ -27,7 +27,7 @@ func switcher(t *testing.T) (url string, last func() string) {
 // TestOnlyWebSocketIsTunneled: no other protocol is: over it a client could send requests that no limit sees.
 func TestOnlyWebSocketIsTunneled(t *testing.T) {
 	to, last := switcher(t)
-	p := serves(t, "to: "+to+`
+	p := serves(t, nil, "to: "+to+`
 policies:
   some: {limit: fixed 1000/1h, upload: 1MiB/s}
 routes: {/limited: some, /exempt: none, /: []}
@@ -64,7 +64,7 @@ routes: {/limited: some, /exempt: none, /: []}
 // TestWebSocketIsTunneled: also what the client sends together with its request arrives, in order.
 func TestWebSocketIsTunneled(t *testing.T) {
 	to, last := switcher(t)
-	p := serves(t, "to: "+to+"\nglobal: {limit: concurrency 1, upload: 1MiB/s}\n")
+	p := serves(t, nil, "to: "+to+"\nglobal: {limit: concurrency 1, upload: 1MiB/s}\n")
 	for _, token := range []string{"websocket", "WebSocket", "WEBSOCKET"} {
 		c := dial(t, p.address)
 		_, err := io.WriteString(c, "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: "+token+

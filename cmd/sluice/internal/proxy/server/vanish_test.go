@@ -38,7 +38,7 @@ global: {limit: concurrency 4 queue 8, max-wait: 1m}
 policies: {each: {key: [ip, "header:X-Client"], limit: fixed 1000000/1h, cost: 3, settle: X-Cost}}
 routes: {/: each}
 `
-	p := serves(t, text)
+	p := serves(t, nil, text)
 	var forwarded, most atomic.Int64
 	forward := p.forward
 	p.forward = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -43,7 +43,7 @@ func TestLogFormats(t *testing.T) {
 	for _, format := range []string{"timed", "json"} {
 		t.Run(format, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "access.log")
-			p := serves(t, "to: "+to+"\naccess-log: {file: "+file+", format: "+format+"}\npolicies: {b: {limit: fixed 1/1h}}\nroutes: {/: [], /b: b}\n")
+			p := serves(t, nil, "to: "+to+"\naccess-log: {file: "+file+", format: "+format+"}\npolicies: {b: {limit: fixed 1/1h}}\nroutes: {/: [], /b: b}\n")
 			c := h2cClient(t)
 			before := time.Now()
 			for _, path := range []string{"/slow", "/b", "/b?<", "/x/../b"} {
@@ -95,7 +95,7 @@ func TestAnswersAreCounted(t *testing.T) {
 		}
 		hello(w, r)
 	})
-	p := serves(t, "to: "+b.URL+"\nadmin: 127.0.0.1:0\nglobal: {limit: fixed 4/1h}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nadmin: 127.0.0.1:0\nglobal: {limit: fixed 4/1h}\n")
 	for _, want := range []struct {
 		path   string
 		status int
