@@ -4,32 +4,33 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"sync"
 )
 
 // NewLogger returns a logger that prints its records with say: the message, a colon, and the attributes.
 func NewLogger(say func(format string, args ...any)) *slog.Logger {
-	return slog.New(lineHandler{say: say})
+	text := new(bytes.Buffer)
+	return slog.New(lineHandler{slog.NewTextHandler(text, &slog.HandlerOptions{ReplaceAttr: onlyAttributes}), text, new(sync.Mutex), say})
 }
 
+// lineHandler is a handler that writes the attributes to text, and prints it behind the message.
 type lineHandler struct {
-	say  func(format string, args ...any)
-	with func(slog.Handler) slog.Handler // adds the attributes of a logger; nil: it has none
-}
+	slog.Handler
 
-// Enabled implements [slog.Handler].
-func (lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+	text *bytes.Buffer
+	mu   *sync.Mutex // guards text
+	say  func(format string, args ...any)
+}
 
 // Handle implements [slog.Handler].
 func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
-	var b bytes.Buffer
-	var attributes slog.Handler = slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: onlyAttributes})
-	if h.with != nil {
-		attributes = h.with(attributes)
-	}
-	if err := attributes.Handle(ctx, r); err != nil {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text.Reset()
+	if err := h.Handler.Handle(ctx, r); err != nil {
 		return err
 	}
-	if text := bytes.TrimSpace(b.Bytes()); len(text) > 0 {
+	if text := bytes.TrimSpace(h.text.Bytes()); len(text) > 0 {
 		h.say("%s: %s", r.Message, text)
 	} else {
 		h.say("%s", r.Message)
@@ -47,20 +48,12 @@ func onlyAttributes(groups []string, a slog.Attr) slog.Attr {
 
 // WithAttrs implements [slog.Handler].
 func (h lineHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
-	return h.adding(func(next slog.Handler) slog.Handler { return next.WithAttrs(attributes) })
+	h.Handler = h.Handler.WithAttrs(attributes)
+	return h
 }
 
 // WithGroup implements [slog.Handler].
 func (h lineHandler) WithGroup(name string) slog.Handler {
-	return h.adding(func(next slog.Handler) slog.Handler { return next.WithGroup(name) })
-}
-
-func (h lineHandler) adding(also func(slog.Handler) slog.Handler) slog.Handler {
-	before := h.with
-	return lineHandler{h.say, func(next slog.Handler) slog.Handler {
-		if before != nil {
-			next = before(next)
-		}
-		return also(next)
-	}}
+	h.Handler = h.Handler.WithGroup(name)
+	return h
 }

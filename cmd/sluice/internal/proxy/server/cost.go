@@ -10,35 +10,34 @@ import (
 
 // costs are what a backend says that a request has cost, in fields of its response that no client sees.
 type costs struct {
-	header  http.Header // those fields of the response's header; nil: there is no response
-	trailer http.Header // and of its trailer; nil: the response has not ended
+	fields http.Header // of the header, or of the trailer where both have one; nil: there is no response
+	ended  bool        // the response has ended
 }
 
 // hideCosts removes the fields from a header.
 func (x *exchange) hideCosts(h http.Header) {
-	for _, f := range x.costFields() {
+	if x.endpoint == nil {
+		return
+	}
+	for _, f := range x.endpoint.settles {
 		delete(h, f)
 	}
 }
 
-// costFields returns the names of the fields.
-func (x *exchange) costFields() []string {
-	if x.endpoint == nil {
-		return nil
+// takeCosts moves the fields from a header to the costs.
+func (x *exchange) takeCosts(from http.Header) {
+	if x.costs.fields == nil {
+		x.costs.fields = make(http.Header)
 	}
-	return x.endpoint.settles
-}
-
-// takeCosts moves the fields from a header to another.
-func (x *exchange) takeCosts(from http.Header) http.Header {
-	to := make(http.Header)
-	for _, f := range x.costFields() {
+	if x.endpoint == nil {
+		return
+	}
+	for _, f := range x.endpoint.settles {
 		if values := from[f]; len(values) > 0 {
-			to[f] = values
+			x.costs.fields[f] = values
+			delete(from, f)
 		}
 	}
-	x.hideCosts(from)
-	return to
 }
 
 // settler says what requests of a policy have cost.
@@ -49,23 +48,19 @@ type settler struct {
 	quiet         admit.Sometimes
 }
 
-// settle is the Settle of httplimit: what the backend says, or -1 for the cost as it is. The trailer counts before the
-// header.
+// settle is the Settle of httplimit: what the backend says, or -1 for the cost as it is.
 func (s *settler) settle(r *http.Request, _ int, _ http.Header) int {
 	c := &exchangeOf(r.Context()).costs
-	if c.header == nil {
+	if c.fields == nil {
 		return -1 // no backend's response
 	}
-	values := c.trailer[s.field]
-	if len(values) == 0 {
-		values = c.header[s.field]
-	}
+	values := c.fields[s.field]
 	if len(values) == 1 {
 		if n, err := strconv.Atoi(values[0]); err == nil && n >= 0 {
 			return n
 		}
 	}
-	if len(values) > 0 || c.trailer != nil { // else it might have come with the end of the response
+	if len(values) > 0 || c.ended { // else it might have come with the end of the response
 		s.complain(values)
 	}
 	return -1

@@ -84,7 +84,7 @@ func modify(a *http.Response) error {
 		return errNoStatus // net/http panics when it is to send it
 	}
 	x := exchangeOf(a.Request.Context())
-	x.costs.header = x.takeCosts(a.Header)
+	x.takeCosts(a.Header)
 	if a.StatusCode == http.StatusSwitchingProtocols {
 		dropHopByHop(a.Header)
 		x.throttle(a)
@@ -94,7 +94,8 @@ func modify(a *http.Response) error {
 	x.hideCosts(a.Trailer)
 	a.Body = &responseBody{a.Body, func() {
 		dropTrailers(a.Trailer)
-		x.costs.trailer = x.takeCosts(a.Trailer)
+		x.takeCosts(a.Trailer)
+		x.costs.ended = true
 	}}
 	return nil
 }
