@@ -20,7 +20,7 @@ LIBRARY = . grpclimit redislimit redislimit/goredis redislimit/rueidis resilienc
 export GORACE ?= atexit_sleep_ms=10
 
 # pairs runs a command in each module, two modules at a time, as many tests wait more than they compute. For the same reason go test
-# runs more packages at once than there are processors.
+# runs more packages at once than there are CPUs.
 pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $(2) 2>&1); code=$$?; printf "module MODULE\n%s\n" "$$out"; exit $$code'
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
@@ -49,7 +49,7 @@ cross:
 test-32:
 	CGO_ENABLED=0 GOARCH=386 go test -vet=off -p 4 $$(go list ./... | grep -v /examples/)
 
-## test-cpus: the library's tests on 1 and 16 processors, where there is more than one goroutine
+## test-cpus: the library's tests with 1 and 16 CPUs, where there is more than one goroutine
 test-cpus:
 	go test -cpu=1,16 -p 4 $$(go list ./... | grep -v -e /examples/ -e /internal/calendar -e /internal/fair)
 

@@ -145,7 +145,11 @@ func TestChan(t *testing.T) {
 		receives(t, c, 4)
 		cancel()
 		synctest.Wait()
-		holds(t, c, 1, 2, 3, 5)
+		again, stop := context.WithCancel(t.Context())
+		offers(t, c.Chan(again), 1)
+		stop()
+		synctest.Wait()
+		holds(t, c, 2, 3, 5)
 	})
 	bubble(t, "no mode drops an offered item", func(t *testing.T) {
 		for mode, left := range map[channel.Overflow][]int{channel.DropOldest: {1, 3}, channel.DropNewest: {1, 3}} {

@@ -161,7 +161,7 @@ func (s *stress) receiveCancelling(got func(parcel)) {
 		go cancel()
 		p, err := s.c.Receive(ctx)
 		cancel()
-		runtime.Gosched() // else the two that wake each other keep the only processor there may be
+		runtime.Gosched() // else the two that wake each other keep the only CPU there may be
 		switch {
 		case err == nil:
 			got(p)
@@ -271,7 +271,7 @@ func TestStressMailbox(t *testing.T) {
 func TestStressBounded(t *testing.T) {
 	rounds := 200
 	if runtime.GOMAXPROCS(0) == 1 {
-		rounds = 30 // two goroutines that wake each other keep the processor for a time slice
+		rounds = 30 // two goroutines that wake each other keep the CPU for a time slice
 	}
 	for round := range rounds {
 		c := bounded(t, 1+round%5)
@@ -301,7 +301,7 @@ func TestStressBounded(t *testing.T) {
 		}
 		for sent.Load() < 100 {
 			received.Add(int64(c.Discard()))
-			runtime.Gosched() // else this goroutine keeps the only processor there may be
+			runtime.Gosched() // else this goroutine keeps the only CPU there may be
 		}
 		require.NoError(t, c.Close())
 		wg.Wait()

@@ -62,7 +62,7 @@ func TestCloseReachesDo(t *testing.T) {
 }
 
 // late is a context that has ended a while before its channel says so, as any may seem to
-// a goroutine that waits for the processor.
+// a goroutine that waits for a CPU.
 type late struct {
 	context.Context
 

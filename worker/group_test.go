@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -55,115 +56,86 @@ func TestGroupRunsItsTasks(t *testing.T) {
 	}
 }
 
-func TestGroupEndsWithItsFirstError(t *testing.T) {
+// A group ends with its first error, its context, or its pool: it waits for its tasks that run, runs no other, and leaves
+// nothing behind, though the pool is busy with others.
+func TestGroupEnds(t *testing.T) {
+	done, over := context.WithCancel(t.Context())
+	over()
 	for name, o := range map[string]worker.Options{
-		"unqueued": {}, "queued": {Queue: 3}, "worker": {Workers: 2}, "queued, worker": {Queue: 3, Workers: 2},
+		"unqueued": {}, "queued": {Queue: 3}, "worker": {Workers: 3}, "queued, worker": {Queue: 3, Workers: 3},
 	} {
 		for ending, fail := range map[string]func(){
-			"error": func() {}, "panic": func() { panic(errTask) }, "exit": runtime.Goexit,
+			"error": func() {}, "panic": func() { panic(errTask) }, "exit": runtime.Goexit, "parent": nil, "close": nil,
 		} {
-			t.Run(name+", "+ending, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l := concurrency(t, 2)
-					o.Limiter = l
-					p := newPool(t, o)
-					g := p.Group(t.Context())
-					open := newGate()
-					var cause error
-					g.Go(func(ctx context.Context) error {
-						<-ctx.Done()
-						cause = context.Cause(ctx)
-						return ctx.Err()
-					})
-					g.Go(func(context.Context) error { <-open; fail(); return errTask })
-					for range o.Queue {
-						g.Go(never)
-					}
-					blocked := later(func() error { g.Go(never); return nil })
-					waiting(t, blocked)
-					open.open()
-					require.NoError(t, returned(t, blocked))
-					g.Go(never)
-
-					err := g.Wait()
-					switch ending {
-					case "error":
-						require.Equal(t, errTask, err, "unchanged")
-					case "panic":
-						require.ErrorAs(t, err, new(*worker.PanicError))
-						require.ErrorIs(t, err, errTask)
-					case "exit":
-						require.Equal(t, worker.ErrGoexit, err)
-					}
-					require.Equal(t, err, cause)
-					require.NoError(t, p.Wait(t.Context()), "the errors are the group's")
-					require.EqualValues(t, 2+o.Queue, p.Statistics().Done)
-					submits(t, p, nothing) // the pool can still be used
-					drained(t, p, l)
+			testkit.Bubble(t, name+", "+ending, func(t *testing.T) {
+				l := concurrency(t, 3)
+				o.Limiter = l
+				p := newPool(t, o)
+				others := newGate()
+				submits(t, p, others.task)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				g := p.Group(ctx)
+				start := time.Now()
+				var cause error
+				g.Go(func(ctx context.Context) error {
+					cause = hears(ctx)
+					time.Sleep(time.Second)
+					return ctx.Err()
 				})
+				open := newGate()
+				g.Go(func(ctx context.Context) error {
+					select {
+					case <-open:
+						fail()
+						return errTask
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+				for range o.Queue {
+					g.Go(never)
+				}
+				blocked := later(func() error { g.Go(never); return nil })
+				waiting(t, blocked)
+				switch ending {
+				case "parent":
+					cancel()
+				case "close":
+					require.ErrorIs(t, p.Close(done), context.Canceled)
+				default:
+					open.open()
+				}
+				require.NoError(t, returned(t, blocked))
+				g.Go(never)
+
+				err := g.Wait()
+				require.Equal(t, time.Second, time.Since(start))
+				switch ending {
+				case "error":
+					require.Equal(t, errTask, err, "unchanged")
+				case "panic":
+					require.ErrorAs(t, err, new(*worker.PanicError))
+					require.ErrorIs(t, err, errTask)
+				case "exit":
+					require.Equal(t, worker.ErrGoexit, err)
+				case "parent":
+					require.Equal(t, context.Canceled, err)
+				case "close":
+					require.Equal(t, worker.ErrClosed, err)
+					late := p.Group(t.Context())
+					late.Go(never)
+					require.Equal(t, worker.ErrClosed, late.Wait())
+				}
+				require.Equal(t, err, cause)
+				if ending != "close" {
+					submits(t, p, nothing) // the pool can still be used
+				}
+				others.open()
+				require.NoError(t, p.Wait(t.Context()), "the errors are the group's")
+				drained(t, p, l)
 			})
 		}
-	}
-}
-
-// A group whose context ends leaves nothing behind, though the pool is busy with others.
-func TestGroupEndsWithItsParent(t *testing.T) {
-	for _, queue := range []int{0, 4} {
-		synctest.Test(t, func(t *testing.T) {
-			l := concurrency(t, 2)
-			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-			others := newGate()
-			submits(t, p, others.task)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			start := time.Now()
-			g := p.Group(ctx)
-			g.Go(func(ctx context.Context) error {
-				<-ctx.Done()
-				time.Sleep(time.Second)
-				return ctx.Err()
-			})
-			for range queue {
-				g.Go(never)
-			}
-			g.Go(never)
-			require.Equal(t, context.DeadlineExceeded, g.Wait())
-			require.Equal(t, 2*time.Second, time.Since(start), "it waits for what runs, and for nothing else")
-			counts(t, p, worker.Statistics{Running: 1, Done: uint64(queue + 1), Failed: uint64(queue + 1)})
-			others.open()
-			drained(t, p, l)
-		})
-	}
-}
-
-func TestGroupAndClose(t *testing.T) {
-	for _, queue := range []int{0, 2} {
-		synctest.Test(t, func(t *testing.T) {
-			l := concurrency(t, 1)
-			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-			g := p.Group(t.Context())
-			var cause error
-			g.Go(func(ctx context.Context) error {
-				cause = hears(ctx)
-				return cause
-			})
-			for range queue {
-				g.Go(never)
-			}
-			blocked := later(func() error { g.Go(never); return nil })
-			waiting(t, blocked)
-			done, cancel := context.WithCancel(t.Context())
-			cancel()
-			require.ErrorIs(t, p.Close(done), context.Canceled)
-			require.NoError(t, returned(t, blocked))
-			require.Equal(t, worker.ErrClosed, g.Wait())
-			require.Equal(t, worker.ErrClosed, cause)
-
-			late := p.Group(t.Context())
-			late.Go(never)
-			require.Equal(t, worker.ErrClosed, late.Wait())
-			drained(t, p, l)
-		})
 	}
 	late := new(worker.Pool).Group(t.Context())
 	late.Go(never)

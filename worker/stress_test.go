@@ -143,7 +143,7 @@ func TestStressCloseAmidCallers(t *testing.T) {
 					if errors.Is(err, worker.ErrClosed) {
 						return
 					}
-					runtime.Gosched() // on one processor a refused caller would spin for its time slice
+					runtime.Gosched() // on one CPU a rejected caller would spin for its time slice
 				}
 			})
 		}

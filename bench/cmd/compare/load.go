@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// load is what a server did under load: answers per second, milliseconds, and microseconds of the processor.
+// load has the measurements of a server: responses per second, milliseconds, and microseconds of CPU time.
 type load struct{ Rate, Half, Most, Effort float64 }
 
 // closed keeps all connections to a server busy, from a process of its own, until it has given that many answers.

@@ -25,7 +25,7 @@ func (b bench) proxies() error {
 	return b.grants(backend.address)
 }
 
-// requests measures answers, latency and processor time under limits that refuse nothing. Each server has the same
+// requests measures answers, latency and CPU time under limits that refuse nothing. Each server has the same
 // number of requests in each round, and the servers take turns.
 func (b bench) requests(backend string) error {
 	header(fmt.Sprintf("HTTP responses of 1 KiB over %d connections, limits by address that reject nothing, medians of %d rounds of %d requests:",

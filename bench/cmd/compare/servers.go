@@ -163,7 +163,7 @@ func (s *server) stop() {
 	_ = s.process.Wait()
 }
 
-// effort is the processor time that the server and its children have taken, 0 where there is no /proc.
+// effort is the CPU time that the server and its children have taken, 0 where there is no /proc.
 func (s *server) effort() (sum time.Duration) {
 	pid := strconv.Itoa(s.process.Process.Pid)
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%s/children", pid, pid))

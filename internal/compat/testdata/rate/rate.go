@@ -141,7 +141,7 @@ func (lim *Limiter) reserveN(t time.Time, n int, most time.Duration) Reservation
 	return Reservation{ok: true, timeToAct: t.Add(delay), lim: lim, lease: lease}
 }
 
-// CancelAt refunds what was reserved, unless t is too late.
+// CancelAt refunds the reserved tokens, unless t is too late.
 func (r *Reservation) CancelAt(t time.Time) {
 	if !r.ok {
 		return
