@@ -375,18 +375,18 @@ var brokenLimiters = []broken{
 	{"a refund undoes the grant", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
 		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
 	})},
-	{"a reservation takes what is there", "takes nothing", tokens, mutated(tokens, func(m *mutant) {
+	{"a reservation is served in its turn", "takes nothing", tokens, mutated(tokens, func(m *mutant) {
 		m.reserve = func(n int) core.Lease { return core.Grant(n, nil, core.Delay.With(0)) }
 	})},
-	{"the delay of a reservation is exact", "is a nanosecond late", tokens, mutated(tokens, func(m *mutant) {
+	{"a reservation is served in its turn", "is a nanosecond late", tokens, mutated(tokens, func(m *mutant) {
 		m.reserve = func(n int) core.Lease {
 			l := m.Limiter.(core.Reserver).Reserve(n)
 			d, _ := core.Delay.From(l)
 			return l.With(core.Delay.With(d + 1))
 		}
 	})},
-	{"no caller overtakes a reservation", "keeps no place", tokens, noPlace(tokens)},
-	{"no caller overtakes a reservation", "overtakes those who wait", tokens, mutated(tokens, func(m *mutant) {
+	{"a reservation is served in its turn", "keeps no place", tokens, noPlace(tokens)},
+	{"a reservation is served in its turn", "overtakes those who wait", tokens, mutated(tokens, func(m *mutant) {
 		m.reserve = func(n int) core.Lease {
 			if m.Statistics().Queued > 0 {
 				return core.Grant(n, nil, core.Delay.With(time.Second))
@@ -394,7 +394,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.(core.Reserver).Reserve(n)
 		}
 	})},
-	{"reservations fill the queue", "has room for all", tokens, noPlace(tokens)},
+	{"a reservation is served in its turn", "has room for all", tokens, noPlace(tokens)},
 	{"a reservation is refunded once", "keeps its place", tokens, mutated(tokens, func(m *mutant) {
 		m.refund = func(core.Lease) {}
 	})},
@@ -512,7 +512,6 @@ var brokenLimiters = []broken{
 		return update(m.Limiter, n+limit-m.Available())
 	}), plainMutant},
 	{"an update keeps what is taken", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
-	{"an update keeps what is taken", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
 	{"a bad update changes nothing", "takes it for the least", updated(slots, func(m *mutant, n int) error {
 		return update(m.Limiter, max(n, 1))
 	}), plainMutant},
@@ -536,7 +535,6 @@ var brokenLimiters = []broken{
 			return m.Limiter.(*core.ConcurrencyLimiter).Close()
 		}
 	})},
-	{"close refuses from then on", "lets them wait", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
 }
 
 // updated returns the claims with an Update.

@@ -20,6 +20,10 @@ type call struct {
 	err   error
 	at    time.Time
 
+	// Of a reservation, which has its lease when it starts to wait; ended is nil.
+	due     time.Time
+	counted bool // as granted before its permits have come
+
 	// Of a play: how the call ends, unless the model has it wait.
 	want   error
 	reason string // core's phrase for a rejection
@@ -90,6 +94,9 @@ func (s *subject) fill() (waiters []*call) {
 
 // waits reports whether the call has not returned.
 func (c *call) waits() bool {
+	if c.ended == nil {
+		return time.Now().Before(c.due)
+	}
 	select {
 	case <-c.ended:
 		return false

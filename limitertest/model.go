@@ -101,7 +101,9 @@ func (m *model) acquire(c *call) {
 
 func (m *model) grant(c *call) {
 	c.expect(nil)
-	m.granted++
+	if !c.counted {
+		m.granted++
+	}
 	m.take(c.n)
 }
 

@@ -68,7 +68,7 @@ func (p *play) run() {
 		p.try(p.Limit - p.random.IntN(min(3, p.Limit)))
 	}
 	p.steps(steps)
-	if !p.over {
+	if !p.over && !p.reserved() {
 		p.close()
 	}
 	p.steps(steps / 4)
@@ -81,6 +81,10 @@ func (p *play) steps(n int) {
 }
 
 func (p *play) step() {
+	if p.reserved() {
+		p.awaitReservation()
+		return
+	}
 	switch k := p.random.IntN(100); {
 	case k < 20:
 		p.try(p.permits())
@@ -90,7 +94,9 @@ func (p *play) step() {
 		p.fillQueue()
 	case k < 48:
 		p.invalid()
-	case k < 60:
+	case k < 53:
+		p.reserve(p.permits())
+	case k < 61:
 		p.release()
 	case k < 65:
 		p.cancel(false)
@@ -118,7 +124,7 @@ func (p *play) permits() int {
 	return min(max(n[p.random.IntN(len(n))], 0), p.m.limit)
 }
 
-func (p *play) try(n int) {
+func (p *play) try(n int) core.Lease {
 	rule, fits := p.m.rule(n), p.m.fits(n)
 	if rule == ruleQueue {
 		rule = ruleAvailable // a try does not wait
@@ -146,6 +152,7 @@ func (p *play) try(n int) {
 		p.phrase, _ = core.ReasonPhrase.From(l)
 	}
 	p.compare()
+	return l
 }
 
 // acquire calls Acquire, unless it would wait where waits cannot be seen.
@@ -197,6 +204,7 @@ func (p *play) invalid() {
 			p.errorf("TryAcquire(%d): acquired %v, %v, want core.ErrNegativePermits", n, l.Acquired(), l.Err())
 		}
 		p.acquiresNow(ctx, n, when).wantError(core.ErrNegativePermits, when)
+		p.cannotReserve(n, core.ErrNegativePermits)
 	case done:
 		p.acquiresNow(ctx, n, "with a context that is done, "+when).wantError(ctx.Err(), "with a context that is done, "+when)
 	case n > p.m.limit && !p.m.closed:
@@ -205,6 +213,7 @@ func (p *play) invalid() {
 		c := p.acquiresNow(ctx, n, when)
 		p.exceeds(c.err, n, fmt.Sprintf("Acquire(%d) %s", n, when))
 		p.matches(c.lease, c.err, "Acquire of more than the limit")
+		p.cannotReserve(n, core.ErrPermitsExceedLimit)
 	}
 	p.compare()
 }
@@ -573,7 +582,7 @@ func (p *play) everythingBack() {
 // late settles or refunds a lease whose permits have come back, when others have been taken.
 func (p *play) late() {
 	h := p.pick()
-	if h == nil || p.over {
+	if h == nil || p.over || p.reserved() {
 		return
 	}
 	if p.random.IntN(4) > 0 {
@@ -660,7 +669,7 @@ func (p *play) agree(c *call, waits bool) {
 			p.fatalf("Acquire(%d) %v, want it granted", c.n, c)
 		}
 		p.wantPermits(c.lease, c.n, "Acquire")
-		p.hold(&holding{Lease: c.lease, at: c.at, resets: p.resets})
+		p.hold(&holding{Lease: c.lease, at: c.at, resets: p.resets, released: c.due.After(c.at)})
 	case !errors.Is(c.err, c.want):
 		p.fatalf("Acquire(%d) %v, want: %v", c.n, c, c.want)
 	default:

@@ -12,6 +12,7 @@ const (
 	ruleRefund    = "a refund undoes the grant"
 	ruleSettle    = "a settled lease replaces the first"
 	ruleDebt      = "a debt is paid before a waiter is served"
+	ruleReserve   = "a reservation is served in its turn"
 	ruleReset     = "a reset restores all permits"
 	ruleErrors    = "errors agree with their leases"
 	ruleCounts    = "statistics add up"
@@ -57,11 +58,8 @@ var rules = []rule{
 	{"an update keeps a debt", needs{bubble, finite, automatic, updates, has(Settler)}, updateKeepsDebt},
 	{name: ruleReset},
 
-	{"a reservation takes what is there", needs{finite, unheld, has(Reserver)}, reservesNow},
-	{"the delay of a reservation is exact", needs{bubble, finite, automatic, unheld, has(Reserver)}, delayIsExact},
-	{"no caller overtakes a reservation", needs{bubble, finite, pair, automatic, oldest, beyond, unheld, has(Reserver)}, reservationsWaitInLine},
-	{"reservations fill the queue", needs{bubble, finite, timed, bounded, oldest, unheld, has(Reserver)}, reservationsFillTheQueue},
-	{"a reservation is refunded once", needs{bubble, finite, automatic, oldest, beyond, unheld, has(Refunder | Reserver)}, reservationsAreRefunded},
+	{name: ruleReserve},
+	{name: "a reservation is refunded once"},
 
 	{"a switch takes its waiters out", needs{bubble, drains, queued}, switchTakesOut},
 	{"a switch keeps its waiters in order", needs{bubble, finite, pair, queued, oldest, beyond, cores}, switchKeepsOrder},
@@ -114,14 +112,11 @@ var (
 	drains    = need("the limiter is unlimited", func(f *facts) bool { return !f.unlimited() || f.Gate != nil })
 	pair      = need("needs a limit of 2 at least", func(f *facts) bool { return f.Limit >= 2 })
 	queued    = need("the limiter has no queue", func(f *facts) bool { return f.QueueLimit > 0 })
-	bounded   = need("the queue is too long to be filled", func(f *facts) bool { return f.QueueLimit > 0 && !f.unbounded() })
 	long      = need("needs a queue of the limit at least", func(f *facts) bool { return f.QueueLimit >= f.Limit })
 	beyond    = need("needs a queue above the limit", func(f *facts) bool { return f.QueueLimit > f.Limit })
 	oldest    = need("the limiter serves the newest first", func(f *facts) bool { return f.QueueOrder != core.NewestFirst })
-	timed     = need("permits do not come back with time", func(f *facts) bool { return f.Refill > 0 })
 	automatic = need("permits do not come back by themselves", func(f *facts) bool { return f.Refill > 0 && !f.Manual })
 	manual    = need("the limiter is not replenished by hand", func(f *facts) bool { return f.Manual })
-	unheld    = need("leases hold permits", func(f *facts) bool { return !f.Holds })
 	updates   = need("there is no Config.Update", func(f *facts) bool { return f.Update != nil })
 	cores     = need("the limiter is not one of package core, nor a view of one", func(f *facts) bool { return f.cores })
 	roams     = need("Config.Roams is not set", func(f *facts) bool { return f.Roams })
