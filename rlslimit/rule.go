@@ -182,7 +182,9 @@ func (t take) drain() (reset time.Duration) {
 	left, known := core.Remaining.From(t.lease)
 	for range 8 { // others take, too
 		if !known {
-			left, _ = core.Remaining.From(t.from.TryAcquire(t.key, 0))
+			look := t.from.TryAcquire(t.key, 0)
+			left, _ = core.Remaining.From(look)
+			reset, _ = core.ResetAfter.From(look)
 		}
 		if left <= 0 {
 			break

@@ -273,6 +273,7 @@ func TestSpecLimits(t *testing.T) {
 		assert.Equal(t, "OK: OK unlimited", ask(t, s, entries("unlimited=x")))
 		ask(t, s, hits(2, "bucket=x"))
 		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/60 left, 3s", ask(t, s, entries("bucket=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/60 left, 3s", ask(t, s, hits(4, "bucket=x")), "more than the burst")
 		time.Sleep(time.Second)
 		assert.Equal(t, "OK: OK 0/60 left, 3s", ask(t, s, entries("bucket=x")))
 	})
