@@ -111,6 +111,7 @@ func TestGroupEnds(t *testing.T) {
 
 				err := g.Wait()
 				require.Equal(t, time.Second, time.Since(start))
+				require.EqualValues(t, 2+o.Queue, p.Statistics().Done, "those that were taken")
 				switch ending {
 				case "error":
 					require.Equal(t, errTask, err, "unchanged")
