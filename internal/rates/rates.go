@@ -75,6 +75,11 @@ func Smooth(n, most int) Rate {
 		return one
 	}
 	r, _ := Of(float64(n), most)
+	if r.PerSecond() != float64(n) { // it may be exactly half the Tolerance away
+		if s := simplest(float64(n), max(most, 1), Tolerance/2.001); s.PerSecond() == float64(n) {
+			return s
+		}
+	}
 	return r
 }
 

@@ -94,3 +94,11 @@ func TestPerSecond(t *testing.T) {
 		require.InDelta(t, c.want, got, 1e-15*c.want, c)
 	}
 }
+
+// Some pairs are exactly half the Tolerance from a whole number.
+func TestSmoothReadsBack(t *testing.T) {
+	for _, n := range []int{1_048_576, 48_391, 37_789, 1_115_845, 3_347_535, 999_999_937} {
+		r := rates.Smooth(n, 2*n)
+		require.Equal(t, float64(n), r.PerSecond(), r)
+	}
+}
