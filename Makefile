@@ -37,9 +37,9 @@ help:
 tools:
 	@cd tools && go build -trimpath -o ../.bin/ tool
 
-## build: compile every package
+## build: compile every package, with VARIANT=-race for the race detector
 build:
-	@$(call each,$(CODE),go build -o /dev/null ./...)
+	@$(call each,$(CODE),go build $(VARIANT) -o /dev/null ./...)
 
 ## cross: compile and vet the library for SYSTEMS, tests included: where words are 32 bits wide and where the system is another
 cross:
@@ -60,7 +60,7 @@ vet:
 # Less collecting of garbage is a third of the time, and 1 GB of memory.
 ## lint: golangci-lint, by .golangci.yml
 lint: tools
-	@$(call each,$(CODE),GOGC=400 GOMEMLIMIT=2GiB $(CURDIR)/.bin/golangci-lint run ./...)
+	@$(call each,$(CODE),GOFLAGS="$${GOFLAGS:-} $(VARIANT)" GOGC=400 GOMEMLIMIT=2GiB $(CURDIR)/.bin/golangci-lint run ./...)
 
 ## lint-config: check .golangci.yml itself
 lint-config: tools
