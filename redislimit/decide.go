@@ -32,7 +32,7 @@ func (e *engine) missLocked(req *request, now time.Time) {
 	if req.waits {
 		e.queue.admitLocked(req, now)
 	} else {
-		e.rejectLocked(req, now, core.ReasonExhausted)
+		e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonExhausted})
 	}
 }
 
@@ -42,8 +42,8 @@ func (e *engine) decideLocked(req *request, how stage) {
 		e.queue.removeLocked(req)
 	}
 	req.stage, req.limits = how, e.limits
-	if req.done != nil {
-		e.woken = append(e.woken, req.done)
+	if req.own != nil {
+		e.woken = append(e.woken, req.own)
 	}
 }
 
@@ -52,17 +52,18 @@ func (e *engine) failLocked(req *request, err error) {
 	e.decideLocked(req, failed)
 }
 
-// rejectLocked decides that the limit has no room for the request.
-func (e *engine) rejectLocked(req *request, now time.Time, reason string) {
+// rejectLocked decides that the limit has no room for the request. why has the reason.
+func (e *engine) rejectLocked(req *request, now time.Time, why core.RejectedError) {
 	e.rejected.Add(1)
-	req.reason = reason
+	why.Limiter, why.Permits = e.limits.name, req.permits
 	if e.limits.rate() {
-		req.retry = lasts(e.limits.period()) // if nothing is known
+		why.RetryAfter = lasts(e.limits.period()) // if nothing is known
 		// An evicted request may fit now. If the store has refused it although it fits, nothing is known.
-		if at, ok := e.queue.servedAtLocked(req, now); ok && (at.After(now) || reason == core.ReasonEvicted) {
-			req.retry = lasts(max(microseconds(at.Sub(now)), 1))
+		if at, ok := e.queue.servedAtLocked(req, now); ok && (at.After(now) || why.Reason == core.ReasonEvicted) {
+			why.RetryAfter = lasts(max(microseconds(at.Sub(now)), 1))
 		}
 	}
+	req.err = &why
 	req.result.left, req.result.reset, req.result.window = e.memory.available(e.limits, now), e.memory.reset(now), e.memory.window
 	e.decideLocked(req, rejected)
 }
@@ -133,15 +134,13 @@ func (e *engine) grantOf(req *request) core.Lease {
 }
 
 func (req *request) rejection() core.Lease {
-	room := [7]core.Metadata{core.ReasonPhrase.With(req.reason)}
+	why := req.err.(*core.RejectedError)
+	room := [7]core.Metadata{core.ReasonPhrase.With(why.Reason)}
 	m := room[:1]
-	if req.retry > 0 {
-		m = append(m, core.RetryAfter.With(req.retry))
+	if why.RetryAfter > 0 {
+		m = append(m, core.RetryAfter.With(why.RetryAfter))
 	}
-	err := &core.RejectedError{
-		Limiter: req.limits.name, Permits: req.permits, Reason: req.reason, Detail: req.detail, RetryAfter: req.retry, Cause: req.err,
-	}
-	return core.Fail(err).With(req.appendMetadata(m)...)
+	return core.Fail(why).With(req.appendMetadata(m)...)
 }
 
 // appendMetadata appends the metadata that every lease has, and the permits that were left after the decision.

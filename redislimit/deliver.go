@@ -26,6 +26,7 @@ func (p *pipeline) failLocked(c *call, err error) {
 			p.e.unreachableLocked(req, err)
 		}
 	}
+	c.wakeLocked(p.e)
 }
 
 // deliverLocked distributes the results of a call, in order.
@@ -34,15 +35,16 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 	p.learnLocked(c, now)
 	freed := false
 	for i, o := range c.ops {
-		e.finishLocked(o, c.sent, c.reply.ops[i], nil)
-		freed = freed || o.frees && c.reply.ops[i].done > 0
+		got := c.performed(i)
+		e.finishLocked(o, c.sent, got, nil)
+		freed = freed || o.frees && got.done > 0
 	}
 	if freed {
 		e.memory.refusal = refusal{}
 	}
 	served := p.deliverRequestsLocked(c, now)
-	if c.prefetch > 0 && c.reply.prefetched.done > 0 {
-		e.prefetchedLocked(c, c.reply.prefetched)
+	if c.prefetch > 0 {
+		e.prefetchedLocked(c)
 	}
 	if last := c.reply.last; last.left > 0 && (e.queue.permits == 0 || c.waiters > 0) {
 		for req := waiter(e.queue.zeroPermits.Front()); req != nil; req = waiter(e.queue.zeroPermits.Front()) {
@@ -51,6 +53,7 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 		}
 	}
 	e.queue.asks = e.queue.asks || !e.queue.empty() && (freed || served == maxWaiters)
+	c.wakeLocked(e)
 }
 
 // deliverRequestsLocked distributes the results of the requests, and returns how many waiters were served.
@@ -58,14 +61,15 @@ func (p *pipeline) deliverRequestsLocked(c *call, now time.Time) (served int) {
 	e := p.e
 	var retries []*request
 	blocked := false
-	for i, req := range c.requests {
-		got := c.reply.requests[i]
+	for i, got := range c.results {
+		req := c.requests[i]
 		switch {
 		case got.done == 1:
 			if p.grantLocked(c, req, got) && i >= len(c.requests)-c.waiters {
 				served++
 			}
 		case blocked && req.stage == asking && req.permits > 0 && got.left >= req.permits && e.queue.permits == 0:
+			req.ownLocked()
 			retries = append(retries, req) // refused only for a request ahead of it, whose caller has given up
 		default:
 			p.refuseLocked(req, got, now)

@@ -94,7 +94,7 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 		return core.Fail(err)
 	}
 	req := &request{permits: permits}
-	e.decide(req)
+	_ = e.await(context.Background(), req) //nolint:forbidigo // a TryAcquire does not give up
 	switch {
 	case req.stage != unreachable:
 		return e.leaseOf(req)
@@ -248,17 +248,7 @@ func (e *engine) check(permits int) error {
 	return nil
 }
 
-// decide returns when the request is decided.
-func (e *engine) decide(req *request) {
-	if e.submit(req) {
-		e.pipeline.lead()
-	}
-	if req.done != nil {
-		<-req.done
-	}
-}
-
-// await is decide for a caller that gives up when ctx is done; then it returns ctx.Err().
+// await returns when the request is decided, or ctx is done; then it returns ctx.Err().
 func (e *engine) await(ctx context.Context, req *request) error {
 	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
 	// A core.Switch gives the next request its turn when Done is called, so the pipeline must have this one before.
@@ -269,14 +259,8 @@ func (e *engine) await(ctx context.Context, req *request) error {
 	case leads:
 		go e.pipeline.run() //nolint:contextcheck // as above
 	}
-	if req.done != nil {
-		select {
-		case <-req.done:
-		case <-canceled:
-			if e.abandon(req) { //nolint:contextcheck // as above
-				return ctx.Err()
-			}
-		}
+	if !req.wait(canceled) && e.abandon(req) { //nolint:contextcheck // as above
+		return ctx.Err()
 	}
 	err := ctx.Err()
 	if err != nil && req.stage == granted { // the order of the two is not known, so the context wins
@@ -305,8 +289,7 @@ func (e *engine) submit(req *request) (leads bool) {
 	case m.refuses(req.permits, now):
 		e.missLocked(req, now)
 	default:
-		req.done = make(chan struct{})
-		e.pipeline.requests = append(e.pipeline.requests, req)
+		e.pipeline.addLocked(req)
 	}
 	return e.pipeline.claimLocked()
 }

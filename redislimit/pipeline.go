@@ -15,6 +15,7 @@ type pipeline struct {
 
 	ops      []*operation  // for the next call
 	requests []*request    // for the next call
+	called   chan struct{} // of requests; nil if none of them needs it
 	running  bool          // a goroutine makes calls
 	idle     chan struct{} // closed when no goroutine makes calls; nil if Close does not wait for that
 }
@@ -26,8 +27,9 @@ type call struct {
 	deadline time.Time // the earliest end of a Timeout among its operations and requests
 	ops      []*operation
 	requests []*request
-	waiters  int   // how many of requests, the last ones, are in the queue
-	prefetch int64 // permits
+	called   chan struct{} // of requests; nil if none of them needs it
+	waiters  int           // how many of requests, the last ones, are in the queue
+	prefetch int64         // permits
 	args     []int64
 	reply    reply
 	probe    bool // the breaker's probe
@@ -39,6 +41,15 @@ const maxPerCall = 2000 // operations, and requests
 // pendingLocked reports whether there is something to ask.
 func (p *pipeline) pendingLocked() bool {
 	return len(p.ops)+len(p.requests) > 0 || p.e.queue.asks || p.e.memory.prefetch.unused
+}
+
+// addLocked has the next call ask for a request.
+func (p *pipeline) addLocked(req *request) {
+	if p.called == nil {
+		p.called = make(chan struct{})
+	}
+	req.called = p.called
+	p.requests = append(p.requests, req)
 }
 
 // claimLocked reports whether the caller has to make the next call, with lead or run.
@@ -198,18 +209,37 @@ func (p *pipeline) fillRequestsLocked(c *call) {
 	some := p.requests[:min(len(p.requests), maxPerCall)]
 	c.requests = make([]*request, 0, len(some))
 	room := e.limits.queueLimit - e.queue.permits
+	early := len(some) < len(p.requests) // some are decided before the call ends, or after
 	for _, req := range some {
 		switch {
 		case req.stage != asking:
 		case c.expired(req.expires):
 			e.unreachableLocked(req, p.timeout())
+			early = true
 		case e.admitLocked(req, c.sent):
 			room = c.flag(req, room)
 			e.keeper.nameLocked(req)
 			c.requests = append(c.requests, req)
+		default:
+			early = true
 		}
 	}
 	p.requests = slices.Delete(p.requests, 0, len(some))
+	c.called, p.called = p.called, nil
+	if early {
+		for _, req := range slices.Concat(c.requests, p.requests) {
+			req.ownLocked()
+		}
+		c.wakeLocked(e)
+	}
+}
+
+// wakeLocked wakes the callers that share the call's channel. Each request is decided, or has a channel of its own.
+func (c *call) wakeLocked(e *engine) {
+	if c.called != nil {
+		e.woken = append(e.woken, c.called)
+		c.called = nil
+	}
 }
 
 // timeout returns the failure of a store that has not replied in time.

@@ -77,14 +77,18 @@ func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) 
 }
 
 // prefetchedLocked makes the permits that a call prefetched available to the next requests.
-func (e *engine) prefetchedLocked(c *call, got result) {
+func (e *engine) prefetchedLocked(c *call) {
+	got := c.reply.last
+	if got.done == 0 {
+		return
+	}
 	p := &e.memory.prefetch
 	ends := got.reset
 	if c.limits.window() {
 		ends = c.reply.ends
 	}
 	// The time counts from before the call was sent, because the server's instant was not earlier.
-	p.permits, p.stamp, p.until = got.done, got.stamp, later(c.sent, ends)
+	p.permits, p.stamp, p.until = min(got.done, c.prefetch), got.stamp, later(c.sent, ends)
 	switch {
 	case c.limits != e.limits && !c.limits.sameRate(e.limits): // there was an Update since the call was sent
 		p.permits = 0

@@ -35,9 +35,7 @@ func (q *queue) empty() bool { return q.waiters.Len()+q.zeroPermits.Len() == 0 }
 
 func (q *queue) pushLocked(req *request) {
 	req.stage = queued
-	if req.done == nil {
-		req.done = make(chan struct{})
-	}
+	req.ownLocked()
 	if req.permits == 0 {
 		req.place = q.zeroPermits.PushBack(req)
 	} else {
@@ -104,22 +102,21 @@ func (q *queue) admitLocked(req *request, now time.Time) {
 		room -= q.permits // below 0 after an Update
 	}
 	if n > 0 && n > room {
-		req.detail = "queue is full"
+		why := core.RejectedError{Reason: core.ReasonQueueLimit, Detail: "queue is full"}
 		if l.queueLimit == 0 {
-			req.detail = "QueueLimit is 0"
+			why.Detail = "QueueLimit is 0"
 		}
-		q.e.rejectLocked(req, now, core.ReasonQueueLimit)
+		q.e.rejectLocked(req, now, why)
 		return
 	}
 	if l.rate() && !req.deadline.IsZero() {
 		if at, ok := q.servedAtLocked(req, now); ok && at.After(req.deadline) {
-			req.err = context.DeadlineExceeded
-			q.e.rejectLocked(req, now, core.ReasonDeadlineTooSoon)
+			q.e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonDeadlineTooSoon, Cause: context.DeadlineExceeded})
 			return
 		}
 	}
 	for n > 0 && q.permits > 0 && n > l.queueLimit-q.permits {
-		q.e.rejectLocked(q.oldest(), now, core.ReasonEvicted)
+		q.e.rejectLocked(q.oldest(), now, core.RejectedError{Reason: core.ReasonEvicted})
 	}
 	if req.retryAt.IsZero() {
 		req.retryAt, _ = q.e.memory.availableAt(max(n, 1), now)

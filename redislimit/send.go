@@ -120,7 +120,7 @@ func (p *pipeline) finishLate(c *call, reply []int64, err error) {
 	defer p.e.unlock()
 	for i, o := range c.ops {
 		if o.urgent {
-			o.then(c.sent, c.reply.ops[i], nil)
+			o.then(c.sent, c.performed(i), nil)
 		}
 	}
 }

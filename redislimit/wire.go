@@ -57,10 +57,8 @@ type reply struct {
 	window   int64    // length of a calendar window in microseconds
 	forecast forecast // when permits come back
 
-	ops        []result // one for each operation
-	requests   []result // one for each request
-	prefetched result
-	last       result // the state after the call
+	results []int64 // resultLen numbers for each operation, each group of requests, and the prefetched permits
+	last    result  // the state after the call; of a call that prefetches, what it prefetched
 }
 
 // errReply is a failure of the store: its reply is not one that the script can make.
@@ -155,7 +153,8 @@ func (c *call) decode(reply []int64) error {
 	if len(rest) != steps*resultLen || reply[0] != 0 {
 		return fmt.Errorf("%w: %d numbers", errReply, len(reply))
 	}
-	c.decodeResults(rest)
+	r.results = rest
+	r.last = r.result(r.numbers(steps - 1))
 	return nil
 }
 
@@ -185,35 +184,38 @@ func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 	return reply[head:]
 }
 
-// decodeResults reads the results.
-func (c *call) decodeResults(rest []int64) {
-	r := &c.reply
-	next := func() (n [resultLen]int64) {
-		n, rest = [resultLen]int64(rest), rest[resultLen:]
-		return n
+// performed returns the result of an operation.
+func (c *call) performed(i int) result {
+	got := c.reply.result(c.reply.numbers(i))
+	if most := c.ops[i].maxDone; most > 0 {
+		got.done = min(got.done, most)
 	}
-	for _, o := range c.ops {
-		result := r.result(next())
-		if o.maxDone > 0 {
-			result.done = min(result.done, o.maxDone)
-		}
-		r.ops = append(r.ops, result)
-	}
+	return got
+}
+
+// results yields the result of each request, in order.
+func (c *call) results(yield func(i int, got result) bool) {
+	step, i := len(c.ops), 0
 	for equal := range c.groups {
-		n, req := next(), equal[0]
+		n := c.reply.numbers(step)
 		granted, taken := n[0], n[1]
-		for i := range int64(len(equal)) {
-			n[0] = min(max(granted-i, 0), 1)
-			n[1] = taken - max(granted-1-i, 0)*int64(req.permits) // those after this one had not been granted yet
-			result := r.result(n)
-			result.retry = r.retry(req, result)
-			r.requests = append(r.requests, result)
+		for j, req := range equal {
+			n[0] = min(max(granted-int64(j), 0), 1)
+			n[1] = taken - max(granted-int64(j)-1, 0)*int64(req.permits) // those after this one had not been granted yet
+			got := c.reply.result(n)
+			got.retry = c.reply.retry(req, got)
+			if !yield(i, got) {
+				return
+			}
+			i++
 		}
+		step++
 	}
-	if c.prefetch > 0 {
-		r.prefetched = r.result(next())
-		r.prefetched.done = min(r.prefetched.done, c.prefetch)
-	}
+}
+
+// numbers returns the results' numbers of a step: an operation, a group of requests, or the prefetch.
+func (r *reply) numbers(step int) [resultLen]int64 {
+	return [resultLen]int64(r.results[step*resultLen:])
 }
 
 // result returns the result that has the four numbers: how much was done, the permits that are taken or missing after it, and
@@ -236,7 +238,6 @@ func (r *reply) result(n [resultLen]int64) result {
 		result.retry, result.token = n[2], n[3]
 	}
 	result.left = f.available(0)
-	r.last = result
 	return result
 }
 
