@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"sync"
 	"time"
-	"weak"
+
+	"github.com/sluice-go/sluice/redislimit/internal/registry"
 )
 
 // breaker is a circuit breaker around a store, which all limiters on the store share. After three consecutive failures it is
@@ -31,12 +31,8 @@ const (
 	maxBackoff        = 5 * time.Second
 )
 
-// breakers has the breaker of each store that limiters use.
-var breakers struct {
-	sync.Mutex
-
-	of map[any]weak.Pointer[breaker]
-}
+// breakers has the breaker of each store that limiters use, or of its client.
+var breakers registry.Registry[any, breaker]
 
 // breakerOf returns the breaker of a store, or of its client. It lives as long as a limiter that uses it.
 func breakerOf(s Store) *breaker {
@@ -47,24 +43,7 @@ func breakerOf(s Store) *breaker {
 	if !reflect.ValueOf(key).Comparable() {
 		return new(breaker)
 	}
-	breakers.Lock()
-	defer breakers.Unlock()
-	if b := breakers.of[key].Value(); b != nil {
-		return b
-	}
-	b := new(breaker)
-	if breakers.of == nil {
-		breakers.of = make(map[any]weak.Pointer[breaker])
-	}
-	breakers.of[key] = weak.Make(b)
-	runtime.AddCleanup(b, func(key any) {
-		breakers.Lock()
-		defer breakers.Unlock()
-		if breakers.of[key].Value() == nil { // otherwise it is a newer breaker
-			delete(breakers.of, key)
-		}
-	}, key)
-	return b
+	return breakers.Get(key, func() *breaker { return new(breaker) })
 }
 
 // rejects returns why the store is not called now, or nil if it is.
@@ -145,12 +124,23 @@ func (b *breaker) retryTime(now time.Time) time.Time {
 func (b *breaker) timeout(within time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := fmt.Errorf("no answer within %v", within)
-	if b.late != nil {
-		err = fmt.Errorf("%w; an earlier call: %w", err, b.late)
-	}
-	return err
+	return &timeoutError{within, b.late}
 }
+
+type timeoutError struct {
+	within time.Duration
+	late   error // of an earlier call; nil if there is none
+}
+
+func (e *timeoutError) Error() string {
+	text := fmt.Sprintf("no answer within %v", e.within)
+	if e.late != nil {
+		text += fmt.Sprintf("; an earlier call: %v", e.late)
+	}
+	return text
+}
+
+func (e *timeoutError) Unwrap() error { return e.late }
 
 func (b *breaker) setLate(err error) {
 	b.mu.Lock()
@@ -162,8 +152,7 @@ func (b *breaker) setLate(err error) {
 // guards it.
 type observer struct {
 	onState func(up bool, err error)
-	changes []error       // not reported yet; a nil error means that the store is back
-	done    chan struct{} // closed when the goroutine that calls onState has ended; nil if there is none
+	done    chan struct{} // closed when the latest change has been reported; nil if there was none
 }
 
 // observe has the observer notified when the breaker opens and closes, and that it is open now.
@@ -179,7 +168,7 @@ func (b *breaker) observe(o *observer) {
 	}
 }
 
-// ignore ends observe. It returns a channel that is closed once all changes have been reported, or nil if there are none left.
+// ignore ends observe. It returns a channel that is closed once all changes have been reported, or nil if there was none.
 func (b *breaker) ignore(o *observer) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,36 +182,28 @@ func (b *breaker) reportLocked(err error) {
 	}
 }
 
+// notifyLocked calls onState with a change, after the one before.
 func (b *breaker) notifyLocked(o *observer, err error) {
-	o.changes = append(o.changes, err)
-	if o.done == nil {
-		o.done = make(chan struct{})
-		go b.notify(o, o.done)
-	}
-}
-
-// notify calls onState for each change, in order.
-func (b *breaker) notify(o *observer, done chan struct{}) {
-	defer close(done)
-	for {
-		b.mu.Lock()
-		if len(o.changes) == 0 {
-			o.done = nil
-			b.mu.Unlock()
-			return
+	before, done := o.done, make(chan struct{})
+	o.done = done
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
 		}
-		err := o.changes[0]
-		o.changes = o.changes[1:]
-		b.mu.Unlock()
 		o.onState(err == nil, err)
-	}
+	}()
 }
 
 // storeError says why the store did not decide.
 type storeError struct{ why error }
 
-func (e *storeError) Error() string        { return ErrStore.Error() + ": " + e.why.Error() }
-func (e *storeError) Is(target error) bool { return target == ErrStore }
+func (e *storeError) Error() string { return ErrStore.Error() + ": " + e.why.Error() }
+
+func (e *storeError) Is(target error) bool {
+	var late *timeoutError
+	return target == ErrStore || target == ErrTimeout && errors.As(e.why, &late)
+}
 
 // Unwrap returns the store's own error, unless it is a context error: the caller's own context has not ended.
 func (e *storeError) Unwrap() error {

@@ -36,11 +36,7 @@ func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder] and
 // [io.Closer], and safe for concurrent use. It is not a [core.Resetter], because permits stay held.
 // Make it with [NewConcurrencyLimiter]; the zero value fails with [core.ErrClosed].
-type ConcurrencyLimiter struct {
-	engine
-
-	options ConcurrencyLimiterOptions // guarded by mu
-}
+type ConcurrencyLimiter struct{ engine }
 
 // NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error that reports
 // all invalid options. It does not ask the store.
@@ -49,15 +45,12 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	if err := l.init(&o); err != nil {
 		return nil, err
 	}
-	l.options = o
 	return l, nil
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.options
+	return *optionsOf(&l.engine, new(ConcurrencyLimiterOptions))
 }
 
 // Update applies new options in this process; [core.ConcurrencyLimiter.Update] says what happens to waiters. Shared must be
@@ -65,6 +58,4 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 //
 // Permits that are held stay held. Other processes continue with their own options. While the options differ, each process
 // grants up to its own limit.
-func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
-	return l.update(&o, func() { l.options = o })
-}
+func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error { return l.update(&o) }

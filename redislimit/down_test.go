@@ -2,6 +2,7 @@ package redislimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -40,8 +41,9 @@ func TestUnavailableDecidesInTime(t *testing.T) {
 	}{
 		"refuses":                {fails(dial), dial.Error(), syscall.ECONNREFUSED},
 		"client times out":       {fails(os.ErrDeadlineExceeded), "i/o timeout", os.ErrDeadlineExceeded},
-		"hangs":                  {hangs, "no answer within 50ms", redislimit.ErrStore},
-		"ignores the context":    {deafMute, "no answer within 50ms", redislimit.ErrStore},
+		"hangs":                  {hangs, "no answer within 50ms", redislimit.ErrTimeout},
+		"ignores the context":    {deafMute, "no answer within 50ms", redislimit.ErrTimeout},
+		"replies with an error":  {fails(redislimit.Refused(errUser)), errUser.Error(), redislimit.ErrRefused},
 		"returns something else": {func(context.Context, func() ([]int64, error)) ([]int64, error) { return []int64{0, 1}, nil }, "unexpected reply", redislimit.ErrStore},
 	} {
 		for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
@@ -79,6 +81,8 @@ func TestUnavailableDecidesInTime(t *testing.T) {
 								require.ErrorContains(t, lease.Err(), "redislimit: the store is unreachable: "+c.says)
 								require.NotErrorIs(t, lease.Err(), core.ErrRejected)
 								require.NotErrorIs(t, lease.Err(), context.DeadlineExceeded)
+								require.Equal(t, errors.Is(c.is, redislimit.ErrRefused), errors.Is(lease.Err(), redislimit.ErrRefused))
+								require.Equal(t, errors.Is(c.is, redislimit.ErrTimeout), errors.Is(lease.Err(), redislimit.ErrTimeout))
 							case down == redislimit.UseLocal && i >= 2:
 								require.ErrorIs(t, lease.Err(), core.ErrRejected)
 							default:

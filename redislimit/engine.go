@@ -32,7 +32,8 @@ type engine struct {
 	// ends in Locked. It is held neither during a call of the store nor while a user's code runs. Of other locks only the
 	// breaker's is taken under it.
 	mu       sync.Mutex
-	limits   *limits
+	options  options // the current ones, which do not change; nil in a zero value
+	limits   *limits // that they say
 	closed   bool
 	memory   memory
 	pipeline pipeline
@@ -349,14 +350,14 @@ func (e *engine) finishLocked(o *operation, sent time.Time, r result, err error)
 	}
 }
 
-// apply makes new limits current. keep is called with the mutex held.
-func (e *engine) apply(l *limits, keep func()) (err error) {
+// apply makes new options and their limits current.
+func (e *engine) apply(o options, l *limits) (err error) {
 	e.perform(func() *operation {
 		if e.closed {
 			err = core.ErrClosed
 			return nil
 		}
-		keep()
+		e.options = o
 		if !l.sameRate(e.limits) {
 			e.memory.prefetch.permits = 0 // when they come back is counted differently now
 		}

@@ -22,7 +22,9 @@ type keeper struct {
 	backoff   time.Duration
 	timer     *time.Timer // nil until the first lease
 	timerAt   time.Time   // when the timer fires; zero if it is not set
-	clock     clock
+
+	server     int64     // the server's instant in the latest reply, in microseconds; 0 if there was none
+	serverSent time.Time // when that call was sent
 }
 
 // pending is a release that is to be sent to the server again.
@@ -212,26 +214,14 @@ func (k *keeper) run() {
 	}
 }
 
-// learnLocked compares the server's clock with this process's clock. If the server's clock stepped forward, leases are renewed
-// immediately, because some may have expired.
+// learnLocked compares the server's clock with this process's clock. If the server's clock has stepped forward since the reply
+// before, leases are renewed immediately, because some may have expired.
 func (k *keeper) learnLocked(server int64, sent, now time.Time) {
-	if k.clock.stepped(server, sent, now, k.e.shared.TTL/10) && len(k.leases) > 0 {
+	was, wasSent := k.server, k.serverSent
+	k.server, k.serverSent = server, sent
+	if was != 0 && lasts(max(server-was, 0)) > now.Sub(wasSent)+k.e.shared.TTL/10 && len(k.leases) > 0 {
 		k.renewAt = now
 	}
-}
-
-// clock notices when the server's clock steps forward, past the end of leases.
-type clock struct {
-	server int64 // the server's instant in the latest reply, in microseconds; 0 if there was none
-	sent   time.Time
-}
-
-// stepped records the server's instant, of a call from sent to received, and reports whether it
-// is ahead of the one before by more than d in addition to the time that has passed here.
-func (c *clock) stepped(server int64, sent, received time.Time, d time.Duration) bool {
-	before := *c
-	*c = clock{server, sent}
-	return before.server != 0 && lasts(max(server-before.server, 0)) > received.Sub(before.sent)+d
 }
 
 // jitter returns d less up to a tenth of it.

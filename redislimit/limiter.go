@@ -26,11 +26,22 @@ func (e *engine) init(o options) error {
 		return f.err()
 	}
 	e.start(*shared, limits)
+	e.options = o
 	return nil
 }
 
-// update applies other options. keep is called with the mutex held.
-func (e *engine) update(o options, keep func()) error {
+// optionsOf returns the current options; none in a zero value.
+func optionsOf[O options](e *engine, none O) O {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.options == nil {
+		return none
+	}
+	return e.options.(O)
+}
+
+// update applies other options.
+func (e *engine) update(o options) error {
 	if e.shared.Store == nil {
 		return core.ErrClosed
 	}
@@ -41,7 +52,7 @@ func (e *engine) update(o options, keep func()) error {
 	if f.found() {
 		return f.err()
 	}
-	return e.apply(limits, keep)
+	return e.apply(o, limits)
 }
 
 // String returns a human-readable description: the limiter's kind, name, key and statistics. It does not ask the store.

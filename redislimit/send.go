@@ -45,7 +45,7 @@ func (p *pipeline) runHere(c *call) ([]int64, error) {
 	defer cancel()
 	reply, err := p.runScript(ctx, c)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		err = fmt.Errorf("no answer within %v: %w", p.e.shared.Timeout, err)
+		err = p.e.breaker.timeout(p.e.shared.Timeout)
 	}
 	return reply, err
 }

@@ -3,6 +3,8 @@ package redislimit
 import (
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -47,38 +49,22 @@ func shared[L Limiter](l L, err error) (Limiter, error) {
 	return l, nil
 }
 
-// UpdateFrom is Update with the options of a core.TokenBucket.
-func (l *TokenBucket) UpdateFrom(from core.Limiter) error {
-	if f, ok := from.(*core.TokenBucket); ok {
-		return l.Update(TokenBucketOptions{TokenBucketOptions: f.Options()})
+// UpdateFrom is Update with the options of a limiter of package core, which must be of the same kind.
+func (e *engine) UpdateFrom(from core.Limiter) error {
+	var o options
+	switch f := from.(type) {
+	case *core.TokenBucket:
+		o = &TokenBucketOptions{TokenBucketOptions: f.Options()}
+	case *core.FixedWindow:
+		o = &FixedWindowOptions{FixedWindowOptions: f.Options()}
+	case *core.SlidingWindow:
+		o = &SlidingWindowOptions{SlidingWindowOptions: f.Options()}
+	case *core.ConcurrencyLimiter:
+		o = &ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: f.Options()}
 	}
-	return errKind(l, from)
-}
-
-// UpdateFrom is Update with the options of a core.FixedWindow.
-func (l *FixedWindow) UpdateFrom(from core.Limiter) error {
-	if f, ok := from.(*core.FixedWindow); ok {
-		return l.Update(FixedWindowOptions{FixedWindowOptions: f.Options()})
+	if e.shared.Store != nil && reflect.TypeOf(o) != reflect.TypeOf(e.options) {
+		name := strings.TrimSuffix(reflect.TypeOf(e.options).String(), "Options")
+		return fmt.Errorf("redislimit: cannot update a %s from a %T", name, from)
 	}
-	return errKind(l, from)
-}
-
-// UpdateFrom is Update with the options of a core.SlidingWindow.
-func (l *SlidingWindow) UpdateFrom(from core.Limiter) error {
-	if f, ok := from.(*core.SlidingWindow); ok {
-		return l.Update(SlidingWindowOptions{SlidingWindowOptions: f.Options()})
-	}
-	return errKind(l, from)
-}
-
-// UpdateFrom is Update with the options of a core.ConcurrencyLimiter.
-func (l *ConcurrencyLimiter) UpdateFrom(from core.Limiter) error {
-	if f, ok := from.(*core.ConcurrencyLimiter); ok {
-		return l.Update(ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: f.Options()})
-	}
-	return errKind(l, from)
-}
-
-func errKind(l, from core.Limiter) error {
-	return fmt.Errorf("redislimit: cannot update a %T from a %T", l, from)
+	return e.update(o)
 }

@@ -31,7 +31,8 @@ type Store interface {
 	// If the store is ready, ctx ends with the decision's Timeout. Otherwise Run has a goroutine of its
 	// own, and ctx ends 10 s after the Timeout or at Close: a connection that takes longer than the
 	// decision can still be made, for the next decision. Run returns soon after ctx has ended. It
-	// returns an error earlier if it can, for example if the server refuses connections.
+	// returns an error earlier if it can, for example if the server refuses connections. If the server replies with an error, Run
+	// returns [Refused] of it.
 	Run(ctx context.Context, s *Script, keys []string, args ...int64) ([]int64, error)
 
 	// Subscribe calls f for each message on the channel until stop is called or the subscription ends.
@@ -58,6 +59,23 @@ func SubscriptionEnded(ctx context.Context) {
 // error contains the reason, and matches the client's error. It never matches [context.DeadlineExceeded],
 // which stands for the caller's own deadline.
 var ErrStore = errors.New("redislimit: the store is unreachable")
+
+// ErrTimeout and ErrRefused tell the reasons of an [ErrStore] apart. ErrTimeout is matched by the error of a request if the store
+// did not reply within [StoreOptions].Timeout. ErrRefused is matched if the server replied with an error, such as NOPERM or OOM,
+// and the [Store] says so by [Refused].
+var (
+	ErrTimeout = errors.New("redislimit: the store did not reply in time")
+	ErrRefused = errors.New("redislimit: the store refused")
+)
+
+// Refused returns the error of a [Store].Run to which the server has replied with err. It has the text of err, and matches
+// err and [ErrRefused]. Only stores call Refused.
+func Refused(err error) error { return refusedError{err} }
+
+type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error        { return e.error }
+func (e refusedError) Is(target error) bool { return target == ErrRefused }
 
 // ErrLeaseLost is the cause of a [Context] whose lease was not renewed in time, so that others may hold its permits.
 var ErrLeaseLost = errors.New("redislimit: the lease was lost")

@@ -38,11 +38,7 @@ func (o *TokenBucketOptions) limits(f *faults) *limits {
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewTokenBucket]; the zero value fails with [core.ErrClosed].
-type TokenBucket struct {
-	rateLimiter
-
-	options TokenBucketOptions // guarded by mu
-}
+type TokenBucket struct{ rateLimiter }
 
 // NewTokenBucket returns a limiter that shares the bucket of its Key, or an error that reports all
 // invalid options. If the store has no such bucket, it is full. NewTokenBucket does not ask the store.
@@ -51,15 +47,12 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	if err := l.init(&o); err != nil {
 		return nil, err
 	}
-	l.options = o
 	return l, nil
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
 func (l *TokenBucket) Options() TokenBucketOptions {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.options
+	return *optionsOf(&l.engine, new(TokenBucketOptions))
 }
 
 // Update applies new options in this process; [core.TokenBucket.Update] says what happens to waiters. Shared must be
@@ -69,6 +62,4 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 // immediately; if it shrinks, fewer tokens are available, and the bucket may be in debt. If the rate changes, leases from before
 // return nothing when they are settled. Other processes continue with their own options. While the options differ, a process
 // with the larger limit may grant the difference once more.
-func (l *TokenBucket) Update(o TokenBucketOptions) error {
-	return l.update(&o, func() { l.options = o })
-}
+func (l *TokenBucket) Update(o TokenBucketOptions) error { return l.update(&o) }

@@ -49,11 +49,7 @@ func (o *FixedWindowOptions) limits(f *faults) *limits {
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewFixedWindow]; the zero value fails with [core.ErrClosed].
-type FixedWindow struct {
-	rateLimiter
-
-	options FixedWindowOptions // guarded by mu
-}
+type FixedWindow struct{ rateLimiter }
 
 // NewFixedWindow returns a limiter that shares the window of its Key, or an error that reports all
 // invalid options. It does not ask the store.
@@ -62,15 +58,12 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	if err := l.init(&o); err != nil {
 		return nil, err
 	}
-	l.options = o
 	return l, nil
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
 func (l *FixedWindow) Options() FixedWindowOptions {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.options
+	return *optionsOf(&l.engine, new(FixedWindowOptions))
 }
 
 // Update applies new options in this process; [core.FixedWindow.Update] says what happens to waiters. Shared must be
@@ -78,9 +71,7 @@ func (l *FixedWindow) Options() FixedWindowOptions {
 //
 // Permits that are taken stay taken until the window ends in which they were taken. Other processes continue with their own
 // options. While the options differ, permits come back as the process says that took them.
-func (l *FixedWindow) Update(o FixedWindowOptions) error {
-	return l.update(&o, func() { l.options = o })
-}
+func (l *FixedWindow) Update(o FixedWindowOptions) error { return l.update(&o) }
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
 //
@@ -119,11 +110,7 @@ func (o *SlidingWindowOptions) limits(f *faults) *limits {
 // how. It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewSlidingWindow]; the zero value fails with [core.ErrClosed].
-type SlidingWindow struct {
-	rateLimiter
-
-	options SlidingWindowOptions // guarded by mu
-}
+type SlidingWindow struct{ rateLimiter }
 
 // NewSlidingWindow returns a limiter that shares the window of its Key, or an error that reports all
 // invalid options. It does not ask the store.
@@ -132,15 +119,12 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	if err := l.init(&o); err != nil {
 		return nil, err
 	}
-	l.options = o
 	return l, nil
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
 func (l *SlidingWindow) Options() SlidingWindowOptions {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.options
+	return *optionsOf(&l.engine, new(SlidingWindowOptions))
 }
 
 // Update applies new options in this process; [core.SlidingWindow.Update] says what happens to waiters. Shared must be
@@ -148,6 +132,4 @@ func (l *SlidingWindow) Options() SlidingWindowOptions {
 //
 // Permits that are taken stay taken until they come back by the options under which they were taken. Other processes continue
 // with their own options. While the options differ, permits come back as the process says that took them.
-func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
-	return l.update(&o, func() { l.options = o })
-}
+func (l *SlidingWindow) Update(o SlidingWindowOptions) error { return l.update(&o) }

@@ -370,11 +370,11 @@ func TestUnreachableIsLogged(t *testing.T) {
 	for name, store := range map[string]redislimit.Store{"silent": new(silent), "broken": new(broken)} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				why := "within"
+				what, why := "redis is unreachable", "within"
 				if b, ok := store.(*broken); ok {
-					err := errors.New("WRONGPASS invalid password")
+					err := redislimit.Refused(errors.New("WRONGPASS invalid password"))
 					b.err.Store(&err)
-					why = "error=\"WRONGPASS invalid password\""
+					what, why = "redis refused", "error=\"WRONGPASS invalid password\""
 				}
 				var log bytes.Buffer
 				s := service(t, "- {key: a, limit: 5/min}\n- {key: b, limit: 5/min}", func(o *rlslimit.Options) {
@@ -389,7 +389,7 @@ func TestUnreachableIsLogged(t *testing.T) {
 				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 				assert.Len(t, lines, 3)
 				for _, line := range lines {
-					assert.Contains(t, line, "redis is unreachable; fail-open of each domain decides")
+					assert.Contains(t, line, what+"; fail-open of each domain decides")
 				}
 				assert.Contains(t, lines[0], why)
 			})

@@ -250,8 +250,7 @@ func (s *Service) logUnreachable(err error) {
 		s.loggedUnreachable.Store(true)
 		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
 		message := "redis is unreachable; fail-open of each domain decides"
-		var refusal interface{ RedisError() } // of go-redis
-		if errors.As(err, &refusal) {
+		if errors.Is(err, redislimit.ErrRefused) {
 			message = "redis refused; fail-open of each domain decides"
 		}
 		if others > 0 {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime"
 	"sync"
 	"weak"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/redislimit/internal/registry"
 )
 
 // dials notices when a client cannot make a connection, and fails the commands that wait for one. By itself go-redis tries five
@@ -19,32 +20,15 @@ type dials struct {
 }
 
 // known holds the dials of each client, so that all stores of a client share one hook. The hook keeps them alive.
-var known struct {
-	sync.Mutex
-
-	dials map[weak.Pointer[redis.Client]]weak.Pointer[dials]
-}
+var known registry.Registry[weak.Pointer[redis.Client], dials]
 
 // dialsOf returns the dials of a client.
 func dialsOf(client *redis.Client) *dials {
-	key := weak.Make(client)
-	known.Lock()
-	defer known.Unlock()
-	if d := known.dials[key].Value(); d != nil {
+	return known.Get(weak.Make(client), func() *dials {
+		d := &dials{commands: make(map[*context.CancelCauseFunc]struct{})}
+		client.AddHook(d)
 		return d
-	}
-	d := &dials{commands: make(map[*context.CancelCauseFunc]struct{})}
-	client.AddHook(d)
-	if known.dials == nil {
-		known.dials = make(map[weak.Pointer[redis.Client]]weak.Pointer[dials])
-	}
-	known.dials[key] = weak.Make(d)
-	runtime.AddCleanup(client, func(key weak.Pointer[redis.Client]) {
-		known.Lock()
-		defer known.Unlock()
-		delete(known.dials, key)
-	}, key)
-	return d
+	})
 }
 
 // run calls f. If a connection cannot be made meanwhile, it cancels the context of f and returns the reason. A command that has a

@@ -102,11 +102,13 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 	}
 	if !answered(err) {
 		s.replies.Store(0)
-	} else if s.replies.Load() < certain {
+		return nil, err
+	}
+	if s.replies.Load() < certain {
 		s.replies.Add(1)
 	}
 	if err != nil {
-		return nil, err
+		return nil, redislimit.Refused(err)
 	}
 	return cmd.Val(), nil
 }

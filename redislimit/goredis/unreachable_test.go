@@ -57,9 +57,10 @@ func limiter(t *testing.T, s redislimit.StoreOptions) *redislimit.TokenBucket {
 	return l
 }
 
-// A refused connection is an immediate failure, although go-redis tries again for 400 ms.
+// A refused connection is an immediate failure, although go-redis tries again for 400 ms. It differs from an error that the server
+// replies with.
 func TestARefusedConnection(t *testing.T) {
-	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {
+	refusing(t, func(t *testing.T, refuse *atomic.Bool, m *miniredis.Miniredis, c *redis.Client) {
 		refuse.Store(true)
 		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"})
 		for range 3 {
@@ -68,11 +69,16 @@ func TestARefusedConnection(t *testing.T) {
 			require.Zero(t, time.Since(start))
 			require.ErrorIs(t, err, redislimit.ErrStore)
 			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			require.NotErrorIs(t, err, redislimit.ErrRefused)
 			time.Sleep(time.Millisecond)
 		}
 		refuse.Store(false)
 		time.Sleep(100 * time.Millisecond) // until the first probe
 		require.NoError(t, l.TryAcquire(1).Err())
+		m.SetError("OOM no memory is left")
+		err := l.TryAcquire(1).Err()
+		require.ErrorIs(t, err, redislimit.ErrRefused)
+		require.EqualError(t, err, "redislimit: the store is unreachable: OOM no memory is left")
 	})
 }
 

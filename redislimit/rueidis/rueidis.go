@@ -55,12 +55,18 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 		c = s.client.B().Eval().Script(script.Source()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
 		reply, err = s.client.Do(ctx, c).AsIntSlice()
 	}
-	if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
+	_, refused := rueidis.IsRedisErr(err)
+	if err != nil && !refused {
 		s.replies.Store(0)
-	} else if s.replies.Load() < certain {
+		return nil, err
+	}
+	if s.replies.Load() < certain {
 		s.replies.Add(1)
 	}
-	return reply, err
+	if refused {
+		return nil, redislimit.Refused(err)
+	}
+	return reply, nil
 }
 
 // Client implements an option of [redislimit.Store].

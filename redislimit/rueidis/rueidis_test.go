@@ -19,7 +19,7 @@ func TestScriptsRunDuringASubscription(t *testing.T) {
 	m := miniredis.RunT(t)
 	c, err := client.NewClient(client.ClientOption{InitAddress: []string{m.Addr()}, DisableCache: true})
 	require.NoError(t, err)
-	defer c.Close()
+	t.Cleanup(c.Close)
 	store := rueidis.New(c)
 	heard := make(chan struct{}, 1)
 	stop, err := store.Subscribe(t.Context(), "{key}:limit:released", func() {
@@ -34,7 +34,7 @@ func TestScriptsRunDuringASubscription(t *testing.T) {
 		Shared:                    redislimit.StoreOptions{Store: store, Key: "key", Timeout: 10 * time.Second},
 	})
 	require.NoError(t, err)
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	lease := l.TryAcquire(1)
 	require.NoError(t, lease.Err())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -57,4 +57,6 @@ func TestScriptsRunDuringASubscription(t *testing.T) {
 		require.Fail(t, "no message arrives")
 	}
 	stop()
+	m.SetError("OOM no memory is left")
+	require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrRefused)
 }

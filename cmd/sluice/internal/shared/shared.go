@@ -119,35 +119,15 @@ func (s *Store) look(l spec.Limit, key string) error {
 	return nil
 }
 
-// Update applies l to a limiter of New's, and to the local one that decides while the server is unreachable. It updates any
-// other limiter too.
-func Update(l spec.Limit, limiter core.Limiter) error {
+// Update applies l to a limiter of New's, with that name, or to any other limiter.
+func Update(l spec.Limit, name string, limiter core.Limiter) error {
 	shared, ok := limiter.(redislimit.Limiter)
 	if !ok {
 		return l.Update(limiter)
 	}
-	name, local := optionsOf(shared)
 	from, err := l.New(name)
 	if err != nil {
 		return err
 	}
-	err = shared.UpdateFrom(from)
-	if local != nil {
-		err = errors.Join(err, l.Update(local))
-	}
-	return err
-}
-
-func optionsOf(l redislimit.Limiter) (name string, local core.Limiter) {
-	switch t := l.(type) {
-	case *redislimit.ConcurrencyLimiter:
-		return t.Options().Name, t.Options().Shared.Local
-	case *redislimit.TokenBucket:
-		return t.Options().Name, t.Options().Shared.Local
-	case *redislimit.FixedWindow:
-		return t.Options().Name, t.Options().Shared.Local
-	case *redislimit.SlidingWindow:
-		return t.Options().Name, t.Options().Shared.Local
-	}
-	return "", nil
+	return shared.UpdateFrom(from)
 }

@@ -9,30 +9,29 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-const (
-	watchEvery = time.Second
-	fewFails   = 3 // in a row, after which redislimit takes the server for unreachable
-)
+const watchEvery = time.Second
 
 // Watch calls state with the reason when the server no longer decides, and with nil when it decides again, until ctx is done. It
 // asks the server once a second, because there may be no requests. ready is closed when the state is known, or after as long as
 // Warm may take.
 func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan struct{}) {
+	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
 	var l redislimit.Limiter = core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.PerSecond(1, 1),
 		Shared: redislimit.StoreOptions{
-			Store: s.store, Timeout: s.timeout, Key: "sluice/watch", OnState: func(_ bool, err error) { state(err) },
+			Store: s.store, Timeout: s.timeout, Key: "sluice/watch", OnState: func(_ bool, err error) {
+				asked()
+				state(err)
+			},
 		},
 	}))
-	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
 	go func() {
 		defer func() { _ = l.Close() }()
-		for range fewFails {
+		for asking.Err() == nil {
 			if !errors.Is(l.TryAcquire(0).Err(), redislimit.ErrStore) {
-				break
+				asked()
 			}
 		}
-		asked()
 		for pause(ctx, watchEvery) {
 			l.Statistics()
 		}

@@ -139,7 +139,7 @@ func (m *Limit) close() {
 // follow makes a limiter with the present terms. On a Redis server name tells it from the limit's others.
 func (m *Limit) follow(name string) (*liveLimiter, error) {
 	terms := m.terms.Load()
-	made, err := m.make(*terms, name)
+	made, local, err := m.make(*terms, name)
 	if err != nil {
 		return nil, err
 	}
@@ -147,24 +147,26 @@ func (m *Limit) follow(name string) (*liveLimiter, error) {
 	if !ok {
 		return nil, fmt.Errorf("a limiter of kind %s cannot be refunded", terms.Kind)
 	}
-	f := &liveLimiter{limiter: l, limit: m, name: name}
+	f := &liveLimiter{limiter: l, local: local, limit: m, name: name}
 	f.terms.Store(terms)
 	return f, nil
 }
 
-func (m *Limit) make(l spec.Limit, name string) (core.Limiter, error) {
+// make makes a limiter and, if it is on a Redis server, the local one that decides while the server is unreachable.
+func (m *Limit) make(l spec.Limit, name string) (made, local core.Limiter, err error) {
 	if m.store == nil {
-		return l.New(m.id.policy)
+		made, err = l.New(m.id.policy)
+		return made, nil, err
 	}
 	terms := redislimit.StoreOptions{Key: m.onServer(name)}
 	if m.id.what != requests { // a body that has started is not cut off because Redis is away
-		local, err := l.New(m.id.policy)
-		if err != nil {
-			return nil, err
+		if local, err = l.New(m.id.policy); err != nil {
+			return nil, nil, err
 		}
 		terms.Unavailable, terms.Local = redislimit.UseLocal, local
 	}
-	return m.store.New(l, m.id.policy, terms)
+	made, err = m.store.New(l, m.id.policy, terms)
+	return made, local, err
 }
 
 // onServer returns what a limiter is named on a Redis server.

@@ -15,6 +15,7 @@ import (
 type liveLimiter struct {
 	limiter
 
+	local core.Limiter // decides while the Redis server is unreachable; nil if none does
 	limit *Limit
 	name  string     // given to [Limit.follow]
 	mu    sync.Mutex // one update at a time
@@ -63,7 +64,10 @@ func (f *liveLimiter) refresh() {
 	defer f.mu.Unlock()
 	terms := f.limit.terms.Load()
 	// The kind is the same and the terms are valid, so the only error left is that the limiter is closed.
-	_ = shared.Update(*terms, f.limiter)
+	_ = shared.Update(*terms, f.limit.id.policy, f.limiter)
+	if f.local != nil {
+		_ = terms.Update(f.local)
+	}
 	f.terms.Store(terms)
 }
 

@@ -1,16 +1,15 @@
 package server
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/redislimit"
 )
 
 // prepareRedis has resets by other proxies on the same Redis server reach this one, prints when that server no longer decides and
@@ -39,14 +38,16 @@ func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (read
 			p.say("redis is reachable again; it decides")
 			return
 		}
-		p.say("%s; %s until it decides again; retrying", p.redisReason(err), p.withoutRedis())
+		p.say("%s; %s until it decides again; retrying", redisReason(err), p.withoutRedis())
 	})
 }
 
 // redisReason is [shared.Reason] with the setting that bounds the time for a decision.
-func (p *Proxy) redisReason(err error) string {
-	late := fmt.Sprintf("no answer within %v", cmp.Or(p.state.Load().config.RedisBudget, 50*time.Millisecond))
-	return strings.Replace(shared.Reason(err), late, late+" (redis-budget)", 1)
+func redisReason(err error) string {
+	if errors.Is(err, redislimit.ErrTimeout) {
+		return shared.Reason(err) + " (redis-budget)"
+	}
+	return shared.Reason(err)
 }
 
 // withoutRedis says what happens to requests while Redis does not decide.
@@ -101,7 +102,7 @@ func (h policyLog) Handle(ctx context.Context, r slog.Record) error {
 	case !shared.IsStore(err):
 		h.p.say("policy %s: %v%s", policy, err, more)
 	case !h.p.redisDown.Load(): // otherwise watchRedis has said it
-		h.p.say("policy %s: %s; %s%s", policy, h.p.redisReason(err), h.p.without(policy), more)
+		h.p.say("policy %s: %s; %s%s", policy, redisReason(err), h.p.without(policy), more)
 	}
 	return nil
 }
