@@ -22,33 +22,42 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const roundTrip = 24 * time.Millisecond
 
-// farAway runs a test with limiters of 100 permits, on a server that is a round trip of 24 ms away. Their Timeout is
-// 50 ms. A new connection takes 24 ms for TCP, HELLO and CLIENT SETINFO each.
-func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket)) {
+var withoutNotifications = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+
+// client returns a client of the network's server.
+func client(t *testing.T, n *network.Network, notifications *maintnotifications.Config) *redis.Client {
 	t.Helper()
-	farAwayWith(t, &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, limiters, test)
+	c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", Dialer: n.Dial, PoolSize: 32, MaintNotificationsConfig: notifications})
+	t.Cleanup(func() {
+		c.Close()
+		time.Sleep(time.Second) // go-redis may still try to connect
+	})
+	return c
 }
 
-func farAwayWith(t *testing.T, notifications *maintnotifications.Config, limiters int,
-	test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket),
-) {
+// limiters returns limiters of 100 permits.
+func limiters(t *testing.T, store redislimit.Store, n int) []*redislimit.TokenBucket {
+	t.Helper()
+	all := make([]*redislimit.TokenBucket, n)
+	for i := range all {
+		var err error
+		all[i], err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
+			Shared:             redislimit.StoreOptions{Store: store, Key: fmt.Sprint("key", i), Prefetch: 1},
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { all[i].Close() })
+	}
+	return all
+}
+
+// farAway runs a test with limiters on a server that is a round trip of 24 ms away. Their Timeout is 50 ms. A new connection takes
+// 24 ms for TCP, HELLO and CLIENT SETINFO each.
+func farAway(t *testing.T, n int, test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := network.New(t, roundTrip)
-		c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", Dialer: n.Dial, PoolSize: 32, MaintNotificationsConfig: notifications})
-		t.Cleanup(func() { c.Close() })
-		store := goredis.New(c)
-		all := make([]*redislimit.TokenBucket, limiters)
-		for i := range all {
-			var err error
-			all[i], err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-				TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-				Shared:             redislimit.StoreOptions{Store: store, Key: fmt.Sprint("key", i), Prefetch: 1},
-			})
-			require.NoError(t, err)
-			t.Cleanup(func() { all[i].Close() })
-		}
-		test(t, n, all)
+		far := network.New(t, roundTrip)
+		test(t, far, limiters(t, goredis.New(client(t, far, withoutNotifications)), n))
 	})
 }
 
@@ -101,20 +110,21 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 	})
 }
 
-// If there are more callers than connections, they share pipelines, and no pipeline waits for another. A command is sent once, even
-// if its connection is lost.
-func TestMoreCallersThanConnections(t *testing.T) {
-	const callers = 64 // on 32 connections
-	farAway(t, callers, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
-		rounds := allServed(t, all)
-		time.AfterFunc(roundTrip/2+time.Millisecond, n.Cut) // the server has the commands, the callers no answer
-		granted, _ := together(all)
-		require.Zero(t, granted)
-		rounds += 1 + allServed(t, all)
-		for _, l := range all {
-			require.GreaterOrEqual(t, l.Available(), 100-rounds)
-		}
-	})
+// If there are more callers than connections, they share pipelines, and no pipeline waits for another. A script is sent once, even
+// if its connection is lost, although go-redis retries other commands.
+func TestAScriptIsSentOnce(t *testing.T) {
+	for _, callers := range []int{1, 64} { // on 32 connections
+		farAway(t, callers, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
+			rounds := allServed(t, all)
+			time.AfterFunc(roundTrip/2+time.Millisecond, n.Cut) // the server has the commands, the callers no answer
+			granted, _ := together(all)
+			require.Zero(t, granted)
+			rounds += 1 + allServed(t, all)
+			for _, l := range all {
+				require.GreaterOrEqual(t, l.Available(), 100-rounds)
+			}
+		})
+	}
 }
 
 // allServed has all limiters take permits until all are granted within a round trip, and returns how often.
@@ -134,8 +144,8 @@ func allServed(t *testing.T, all []*redislimit.TokenBucket) (rounds int) {
 // By default a new connection also asks for maintenance notifications, and changes the client's options if the server does not
 // support them. Other connections that are made concurrently read those options, so the race detector must find no race.
 func TestConcurrentConnectionsByDefault(t *testing.T) {
-	farAwayWith(t, nil, 8, func(t *testing.T, _ *network.Network, all []*redislimit.TokenBucket) {
-		allServed(t, all)
+	synctest.Test(t, func(t *testing.T) {
+		allServed(t, limiters(t, goredis.New(client(t, network.New(t, roundTrip), nil)), 8))
 	})
 }
 

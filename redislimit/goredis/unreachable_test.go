@@ -12,57 +12,20 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/goredis"
+	"github.com/sluice-go/sluice/redislimit/internal/network"
 )
-
-// refusing runs a test with a client whose connections are refused while that is set.
-func refusing(t *testing.T, test func(t *testing.T, refuse *atomic.Bool, m *miniredis.Miniredis, c *redis.Client)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var refuse atomic.Bool
-		m := miniredis.NewMiniRedis()
-		t.Cleanup(m.Close)
-		c := redis.NewClient(&redis.Options{
-			Addr: "192.0.2.1:6379", // NewClient would look a name up
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
-				if refuse.Load() {
-					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-				}
-				return m.Dial()
-			},
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
-		t.Cleanup(func() {
-			c.Close()
-			time.Sleep(time.Second) // go-redis still tries to connect
-		})
-		test(t, &refuse, m, c)
-	})
-}
-
-func limiter(t *testing.T, s redislimit.StoreOptions) *redislimit.TokenBucket {
-	t.Helper()
-	s.Prefetch = 1
-	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100},
-		Shared:             s,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
-	return l
-}
 
 // A refused connection is an immediate failure, although go-redis tries again for 400 ms. It differs from an error that the server
 // replies with.
 func TestARefusedConnection(t *testing.T) {
-	refusing(t, func(t *testing.T, refuse *atomic.Bool, m *miniredis.Miniredis, c *redis.Client) {
-		refuse.Store(true)
-		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"})
+	synctest.Test(t, func(t *testing.T) {
+		n := network.New(t, 0)
+		n.Refuse.Store(true)
+		l := limiters(t, goredis.New(client(t, n, withoutNotifications)), 1)[0]
 		for range 3 {
 			start := time.Now()
 			err := l.TryAcquire(1).Err()
@@ -72,10 +35,10 @@ func TestARefusedConnection(t *testing.T) {
 			require.NotErrorIs(t, err, redislimit.ErrRefused)
 			time.Sleep(time.Millisecond)
 		}
-		refuse.Store(false)
+		n.Refuse.Store(false)
 		time.Sleep(100 * time.Millisecond) // until the first probe
 		require.NoError(t, l.TryAcquire(1).Err())
-		m.SetError("OOM no memory is left")
+		n.Server.SetError("OOM no memory is left")
 		err := l.TryAcquire(1).Err()
 		require.ErrorIs(t, err, redislimit.ErrRefused)
 		require.EqualError(t, err, "redislimit: the store is unreachable: OOM no memory is left")
@@ -103,13 +66,13 @@ func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
 				}
 				return nodes[addr].Dial()
 			},
-			DialerRetries: 1, PoolSize: 1, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			DialerRetries: 1, PoolSize: 1, MaintNotificationsConfig: withoutNotifications,
 		})
 		t.Cleanup(func() {
 			c.Close()
 			time.Sleep(time.Minute) // go-redis closes the clients of nodes that have gone
 		})
-		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"})
+		l := limiters(t, goredis.New(c), 1)[0]
 		require.NoError(t, l.TryAcquire(1).Err())
 
 		nodes[addrs[0]].Close()
@@ -122,13 +85,14 @@ func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
 
 // The stores of a client share its connections: a limiter that has a store of its own finds them ready.
 func TestStoresOfOneClient(t *testing.T) {
-	refusing(t, func(t *testing.T, _ *atomic.Bool, m *miniredis.Miniredis, c *redis.Client) {
-		require.NoError(t, limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
-		before := m.CommandCount()
-		const takes, commands = 10, 4 // EVALSHA, and the script's TIME, GET and SET
-		for range takes {
-			require.NoError(t, limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
+	synctest.Test(t, func(t *testing.T) {
+		n := network.New(t, roundTrip)
+		c := client(t, n, withoutNotifications)
+		allServed(t, limiters(t, goredis.New(c), 1))
+		dials := n.Dials()
+		for range 10 {
+			require.NoError(t, limiters(t, goredis.New(c), 1)[0].TryAcquire(1).Err())
 		}
-		require.Equal(t, takes*commands, m.CommandCount()-before)
+		require.Equal(t, dials, n.Dials())
 	})
 }

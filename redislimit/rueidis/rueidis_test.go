@@ -17,7 +17,7 @@ import (
 // A subscription has a connection of its own, because some servers, such as miniredis, run no scripts on one that is subscribed.
 func TestScriptsRunDuringASubscription(t *testing.T) {
 	m := miniredis.RunT(t)
-	c, err := client.NewClient(client.ClientOption{InitAddress: []string{m.Addr()}, DisableCache: true})
+	c, err := client.NewClient(client.ClientOption{InitAddress: []string{m.Addr()}, DisableCache: true, ForceSingleClient: true})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	store := rueidis.New(c)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"os"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -24,13 +22,9 @@ import (
 func TestARefusedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network.New(t, 0)
-		var refuse atomic.Bool
 		c, err := client.NewClient(client.ClientOption{
 			InitAddress: []string{"near"}, DisableCache: true, ForceSingleClient: true, PipelineMultiplex: -1, // one connection
 			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				if refuse.Load() {
-					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-				}
 				return n.Dial(ctx, "tcp", addr)
 			},
 		})
@@ -42,7 +36,7 @@ func TestARefusedConnection(t *testing.T) {
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })
-		refuse.Store(true)
+		n.Refuse.Store(true)
 		n.Cut()
 		synctest.Wait()
 		for range 3 {

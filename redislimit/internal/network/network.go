@@ -5,7 +5,10 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,7 +17,9 @@ import (
 
 // Network makes connections to a server in memory. Each byte arrives after oneWay, in the bubble's time.
 type Network struct {
-	server *miniredis.Miniredis
+	Server *miniredis.Miniredis
+	Refuse atomic.Bool // connections are refused
+
 	oneWay time.Duration
 
 	mu    sync.Mutex
@@ -26,8 +31,8 @@ type Network struct {
 // New starts a server that is a round trip away. The server and its connections end with the test.
 func New(tb testing.TB, roundTrip time.Duration) *Network {
 	tb.Helper()
-	n := &Network{server: miniredis.NewMiniRedis(), oneWay: roundTrip / 2}
-	tb.Cleanup(n.server.Close)
+	n := &Network{Server: miniredis.NewMiniRedis(), oneWay: roundTrip / 2}
+	tb.Cleanup(n.Server.Close)
 	tb.Cleanup(n.tasks.Wait)
 	tb.Cleanup(n.Cut) // go-redis forgets a connection that is made after its call has ended
 	return n
@@ -52,7 +57,10 @@ func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	far, err := n.server.Dial()
+	if n.Refuse.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	far, err := n.Server.Dial()
 	if err != nil {
 		return nil, err
 	}
