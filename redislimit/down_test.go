@@ -25,6 +25,8 @@ func deafMute(context.Context, func() ([]int64, error)) ([]int64, error) {
 	return nil, errGone
 }
 
+var errUser = errors.New("a user's error")
+
 var perSecond = core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5}
 
 // Whatever the store does, a decision is made within Timeout. After three failures it takes no time. The error has the reason, and
@@ -129,20 +131,29 @@ func TestOnState(t *testing.T) {
 		l.TryAcquire(1)
 		synctest.Wait()
 		require.Empty(t, states, "not three in a row")
-		l.TryAcquire(1)
-		synctest.Wait()
-		require.Equal(t, []bool{false}, states)
-		before := s.store.runs.Load()
-		for range 1000 {
-			l.TryAcquire(1)
-			time.Sleep(10 * time.Millisecond)
-		}
-		require.Equal(t, int64(6), s.store.runs.Load()-before, "after 100 ms, 300, 700, …, 6.3 s")
 		s.store.answer(nil)
-		time.Sleep(5 * time.Second)
 		takes(t, l, 1)
-		synctest.Wait()
-		require.Equal(t, []bool{false, true}, states)
+		s.store.answer(gone)
+		for range 2 { // the second outage is as the first
+			for range 3 {
+				l.TryAcquire(1)
+			}
+			synctest.Wait()
+			require.Equal(t, []bool{false}, states)
+			before := s.store.runs.Load()
+			for range 1000 {
+				l.TryAcquire(1)
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Equal(t, int64(6), s.store.runs.Load()-before, "after 100 ms, 300, 700, …, 6.3 s")
+			s.store.answer(nil)
+			time.Sleep(5 * time.Second)
+			takes(t, l, 1)
+			synctest.Wait()
+			require.Equal(t, []bool{false, true}, states)
+			states = nil
+			s.store.answer(gone)
+		}
 	})
 }
 
@@ -170,26 +181,6 @@ func TestOneProbe(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		require.Equal(t, before, s.store.runs.Load())
 		require.Equal(t, 50*time.Millisecond, <-probing)
-	})
-}
-
-// After the store has been back, a waiter asks again 100 ms after the next failure, as after the first one.
-func TestTheBackoffStartsAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		l := bucket(t, s.shared("key"), perSecond)
-		takes(t, l, 5)
-		_, err := l.Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		next := ask(t.Context(), l, 1)
-		s.store.answer(gone)
-		l.Available()
-		s.store.answer(nil)
-		start, before := time.Now(), s.store.runs.Load()
-		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		require.Equal(t, before+1, s.store.runs.Load(), "after 100 ms")
-		require.NoError(t, <-next.over)
-		require.Equal(t, time.Second, time.Since(start))
 	})
 }
 

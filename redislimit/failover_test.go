@@ -119,35 +119,6 @@ func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
 	}
 }
 
-// failover is a primary under load, its replica, and the sentinel that a client asks.
-type failover struct {
-	primary, replica, sentinel *realserver.Server
-	store                      redislimit.Store
-	rates                      []*redislimit.TokenBucket
-	leases                     []*redislimit.ConcurrencyLimiter
-
-	granted, denied, held, most atomic.Int64
-	mu                          sync.Mutex
-	tokens                      [2][]uint64 // before the failover, and after
-}
-
-// The primary is killed under load, and Sentinel promotes the replica.
-func TestFailoverUnderLoad(t *testing.T) {
-	t.Parallel()
-	for _, program := range realserver.Programs(t) {
-		for _, adapter := range []string{"go-redis", "rueidis"} {
-			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
-				t.Parallel()
-				f := &failover{primary: realserver.Start(t, program)}
-				f.replica = realserver.Replica(t, program, f.primary)
-				f.sentinel = realserver.Sentinel(t, program, f.primary, 0)
-				f.store = sentinelStores[adapter](t, f.sentinel.Addr)
-				f.test(t)
-			})
-		}
-	}
-}
-
 // sentinelStores has a store of each adapter that finds its server by a sentinel.
 var sentinelStores = map[string]func(t *testing.T, sentinel string) redislimit.Store{
 	"go-redis": func(t *testing.T, sentinel string) redislimit.Store {
@@ -169,157 +140,103 @@ var sentinelStores = map[string]func(t *testing.T, sentinel string) redislimit.S
 	},
 }
 
-const failoverRate, failoverLeases = 4000, 3
+// busy counts what callers are granted.
+type busy struct{ granted, held, most, last atomic.Int64 }
 
-func (f *failover) build(t *testing.T, store redislimit.Store, budget, ttl time.Duration) (*redislimit.TokenBucket, *redislimit.ConcurrencyLimiter) {
+// load has callers of several limiters, as in several processes, ask until stop is called.
+func (b *busy) load(t *testing.T, rates []*redislimit.TokenBucket, leases []*redislimit.ConcurrencyLimiter) (stop func()) {
 	t.Helper()
-	o := redislimit.StoreOptions{Store: store, Key: "rate", Timeout: budget, TTL: ttl, Prefetch: 1}
-	rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: failoverRate, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
-	o.Key = "leases"
-	return rate, concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: failoverLeases, QueueLimit: failoverLeases})
-}
-
-func (f *failover) test(t *testing.T) {
-	t.Helper()
-	for range 3 { // as of three processes
-		rate, leases := f.build(t, f.store, 0, 5*time.Second) // a lease whose reply or release is lost ends after that
-		f.rates, f.leases = append(f.rates, rate), append(f.leases, leases)
-	}
-	_, holder := f.build(t, f.store, patient, time.Minute)
-	kept := takes(t, holder, 2)
-	f.held.Add(2)
-	keptCtx := redislimit.Context(t.Context(), kept)
-	replicated(t, f.primary)
-	waiter := make(chan error, 1)
-	go func() {
-		lease, err := holder.Acquire(t.Context(), failoverLeases)
-		lease.Release()
-		waiter <- err
-	}()
-
-	stop := make(chan struct{})
-	ended := f.load(t, 0, stop)
-	require.Eventually(t, func() bool { return f.granted.Load() > failoverRate/4 }, 4*patient, time.Millisecond)
-	f.primary.Kill()
-	denied := f.denied.Load()
-	require.Eventually(t, func() bool { return f.denied.Load() > denied+100 }, 4*patient, time.Millisecond)
-	close(stop)
-	ended.Wait()
-	before := f.granted.Load()
-	f.replica.AwaitInfo("master_link_status:down") // it has read all that the primary has sent
-	rate, _ := f.build(t, stores(t, f.replica.Addr)["go-redis"], patient, 0)
-	known := failoverRate - int64(rate.Available())
-	require.Positive(t, known)
-
-	stop = make(chan struct{})
-	ended = f.load(t, 1, stop)
-	f.sentinel.Failover()
-	f.replica.AwaitInfo("role:master")
-	require.Eventually(t, func() bool {
-		lease := rate.TryAcquire(1)
-		if lease.Acquired() {
-			f.granted.Add(1)
-		}
-		return errors.Is(lease.Err(), core.ErrRejected)
-	}, 12*patient, time.Millisecond, "the rest is granted")
-	f.mu.Lock()
-	leased := len(f.tokens[1])
-	f.mu.Unlock()
-	require.Eventually(t, func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.tokens[1]) > leased+10
-	}, 12*patient, time.Millisecond, "leases are granted again")
-	close(stop)
-	ended.Wait()
-
-	after := f.granted.Load() - before
-	require.LessOrEqual(t, after, failoverRate-known, "permits that the new primary knows to be taken are not granted again")
-	require.LessOrEqual(t, f.most.Load(), int64(failoverLeases))
-	f.tokensGrow(t)
-	require.NoError(t, keptCtx.Err(), "a lease that was replicated lives on")
-	kept.Release()
-	require.NoError(t, <-waiter, "who waited then is served now")
-}
-
-// load has each limiter asked by several callers, until stop is closed.
-func (f *failover) load(t *testing.T, phase int, stop <-chan struct{}) *sync.WaitGroup {
-	t.Helper()
-	var wg sync.WaitGroup
-	caller := func(once func()) {
-		wg.Go(func() {
-			pace := time.NewTicker(time.Millisecond)
-			defer pace.Stop()
-			for {
-				select {
-				case <-stop:
-					return
-				case <-pace.C:
-					once()
+	ctx, cancel := context.WithCancel(t.Context())
+	before := b.last.Load()
+	var callers sync.WaitGroup
+	for i := range 18 {
+		rate, limit := rates[i%len(rates)], leases[i%len(leases)]
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				b.granted.Add(int64(rate.TryAcquire(1).Permits()))
+				if lease := limit.TryAcquire(1); lease.Acquired() {
+					atLeast(&b.most, b.held.Add(1))
+					if n := int64(token(t, lease)); n <= before {
+						t.Errorf("token %d after %d", n, before)
+					} else {
+						atLeast(&b.last, n)
+					}
+					time.Sleep(time.Millisecond)
+					b.held.Add(-1)
+					lease.Release()
 				}
+				time.Sleep(time.Millisecond)
 			}
 		})
 	}
-	for i := range f.rates {
-		rate := func() {
-			if f.decide(t, f.rates[i]).Acquired() {
-				f.granted.Add(1)
-			}
-		}
-		for range 4 {
-			caller(rate)
-		}
-		for range 2 {
-			caller(func() {
-				lease := f.decide(t, f.leases[i])
-				if !lease.Acquired() {
-					return
+	return func() {
+		cancel()
+		callers.Wait()
+	}
+}
+
+// atLeast raises a number.
+func atLeast(n *atomic.Int64, to int64) {
+	for now := n.Load(); now < to && !n.CompareAndSwap(now, to); now = n.Load() {
+	}
+}
+
+// The primary is killed, and Sentinel promotes the replica while callers ask. Permits that the replica knows to be taken are not
+// granted again, leases live on, and fencing tokens grow.
+func TestFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, program := range realserver.Programs(t) {
+		for _, adapter := range []string{"go-redis", "rueidis"} {
+			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
+				const limit, holders = 2000, 3
+				primary := realserver.Start(t, program)
+				replica := realserver.Replica(t, program, primary)
+				sentinel := realserver.Sentinel(t, program, primary, 0)
+				store := sentinelStores[adapter](t, sentinel.Addr)
+				build := func(timeout, ttl time.Duration) (*redislimit.TokenBucket, *redislimit.ConcurrencyLimiter) {
+					o := redislimit.StoreOptions{Store: store, Key: "rate", Timeout: timeout, TTL: ttl, Prefetch: 1}
+					rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+					o.Key = "leases"
+					return rate, concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: holders, QueueLimit: holders})
 				}
-				now := f.held.Add(1)
-				for m := f.most.Load(); now > m && !f.most.CompareAndSwap(m, now); m = f.most.Load() {
+				var rates []*redislimit.TokenBucket
+				var leases []*redislimit.ConcurrencyLimiter
+				for range 3 {
+					rate, limiter := build(0, 5*time.Second) // a lease whose reply or release is lost ends after that
+					rates, leases = append(rates, rate), append(leases, limiter)
 				}
-				n, _ := redislimit.FencingToken.From(lease)
-				f.mu.Lock()
-				f.tokens[phase] = append(f.tokens[phase], n)
-				f.mu.Unlock()
-				rate() // others ask meanwhile
-				f.held.Add(-1)
-				lease.Release()
+				rate, holder := build(patient, time.Minute)
+				kept := takes(t, holder, 2)
+				ctx := redislimit.Context(t.Context(), kept)
+				var b busy
+				b.held.Add(2)
+				stop := b.load(t, rates, leases)
+				require.Eventually(t, func() bool { return b.granted.Load() > limit/2 && b.last.Load() > 0 }, 4*patient, time.Millisecond)
+				stop()
+				waiter := make(chan error, 1)
+				go func() {
+					lease, err := holder.Acquire(t.Context(), holders)
+					lease.Release()
+					waiter <- err
+				}()
+				replicated(t, primary)
+				primary.Kill()
+				before := b.last.Load()
+				stop = b.load(t, rates, leases)
+				sentinel.Failover()
+				replica.AwaitInfo("role:master")
+				require.Eventually(t, func() bool {
+					return errors.Is(rate.TryAcquire(limit).Err(), core.ErrRejected) && rate.Available() == 0 && b.last.Load() > before
+				}, 12*patient, 10*time.Millisecond, "the rest is granted")
+				stop()
+				require.LessOrEqual(t, b.granted.Load(), int64(limit))
+				require.LessOrEqual(t, b.most.Load(), int64(holders))
+				require.NoError(t, ctx.Err(), "a lease that was replicated lives on")
+				kept.Release()
+				require.NoError(t, <-waiter, "who waited then is served now")
 			})
 		}
-	}
-	return &wg
-}
-
-// decide takes one permit.
-func (f *failover) decide(t *testing.T, l core.Limiter) core.Lease {
-	t.Helper()
-	lease := l.TryAcquire(1)
-	if err := lease.Err(); err != nil && !errors.Is(err, core.ErrRejected) {
-		if !errors.Is(err, redislimit.ErrStore) {
-			t.Error(err)
-		}
-		f.denied.Add(1)
-	}
-	return lease
-}
-
-// tokensGrow finds that no token was given twice, and that all after the failover are greater
-// than all before.
-func (f *failover) tokensGrow(t *testing.T) {
-	t.Helper()
-	seen := map[uint64]bool{}
-	var last uint64
-	for phase, tokens := range f.tokens {
-		require.NotEmpty(t, tokens)
-		greatest := last
-		for _, n := range tokens {
-			require.Greater(t, n, last, "phase %d", phase)
-			require.False(t, seen[n])
-			seen[n] = true
-			greatest = max(greatest, n)
-		}
-		last = greatest
 	}
 }
 

@@ -171,28 +171,6 @@ func TestAReleaseIsSentAgain(t *testing.T) {
 	})
 }
 
-// A caller whose context ends before the store has replied gets nothing, however late its goroutine notices.
-func TestAGrantThatComesAfterTheCancelIsNone(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
-		for range 100 {
-			ctx, cancel := context.WithCancel(t.Context())
-			s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-				got, err := next()
-				cancel()
-				return got, err
-			})
-			_, err := l.Acquire(ctx, 1)
-			require.ErrorIs(t, err, context.Canceled)
-			s.store.answer(nil)
-			synctest.Wait()
-		}
-		require.Zero(t, l.Statistics().Granted)
-		takes(t, l, 1).Release()
-		synctest.Wait()
-	})
-}
-
 // canceledLate is a context that is canceled after the grant, but before Acquire returns.
 type canceledLate struct {
 	context.Context

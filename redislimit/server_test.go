@@ -67,7 +67,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// reply replies to a call in the store's place; next makes the call.
+// reply replies to a call in the store's place; next makes the call, which does not end with the context.
 type reply = func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
 
 var errGone = errors.New("gone")
@@ -121,14 +121,13 @@ func (c *counting) answer(f reply) {
 
 func (c *counting) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
 	c.runs.Add(1)
-	next := func() ([]int64, error) { return c.Store.Run(ctx, s, keys, args...) }
 	c.mu.Lock()
 	f := c.run
 	c.mu.Unlock()
 	if f == nil {
-		return next()
+		return c.Store.Run(ctx, s, keys, args...)
 	}
-	return f(ctx, next)
+	return f(ctx, func() ([]int64, error) { return c.Store.Run(context.WithoutCancel(ctx), s, keys, args...) })
 }
 
 // shared returns the shared options for a key on the server.

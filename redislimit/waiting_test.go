@@ -162,25 +162,23 @@ func TestARequestBehindOneWhoseCallerGivesUp(t *testing.T) {
 	})
 }
 
-// If there are more waiters than one call asks for, the next calls follow immediately.
-func TestMoreWaitersThanACallAsksFor(t *testing.T) {
+// The waiters behind the head are served in the same call. If there are more than one call asks for, the next calls follow
+// immediately.
+func TestTheQueueIsServedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		const permits = 100
-		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: permits})
-		held := takes(t, l, permits)
+		const permits = 100 // a call asks for 64
+		l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: permits, Window: time.Minute, Anchor: time.Now(), QueueLimit: permits})
+		takes(t, l, permits)
 		var all []*asking
 		for range permits {
 			all = append(all, ask(t.Context(), l, 1))
 		}
-		start := time.Now()
-		held.Release()
+		start, before := time.Now(), s.store.runs.Load()
 		for _, a := range all {
 			require.NoError(t, <-a.over)
 		}
-		require.Zero(t, time.Since(start))
-		for _, a := range all {
-			a.lease.Release()
-		}
+		require.Equal(t, time.Minute, time.Since(start))
+		require.LessOrEqual(t, s.store.runs.Load()-before, int64(60+3), "once a second, and only the head asks")
 	})
 }
 
