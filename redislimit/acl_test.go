@@ -9,15 +9,11 @@ import (
 	"testing"
 	"time"
 
-	goredisclient "github.com/redis/go-redis/v9"
-	rueidisclient "github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/redislimit/goredis"
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
-	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
 // permissions are those that docs/distributed.md lists.
@@ -44,26 +40,11 @@ func TestPermissions(t *testing.T) {
 						user = append(user, rule)
 					}
 					require.NoError(t, admin.Do(t.Context(), user...).Err())
-					permitted(t, limiterUser(t, s.Addr, adapter), name == "with a channel")
+					permitted(t, storesOf(t, "limiter", "secret", s.Addr)[adapter], name == "with a channel")
 				})
 			}
 		}
 	}
-}
-
-func limiterUser(t *testing.T, addr, adapter string) redislimit.Store {
-	t.Helper()
-	if adapter == "go-redis" {
-		c := goredisclient.NewClient(&goredisclient.Options{Addr: addr, Username: "limiter", Password: "secret"})
-		t.Cleanup(func() { c.Close() })
-		return goredis.New(c)
-	}
-	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{
-		InitAddress: []string{addr}, Username: "limiter", Password: "secret", DisableCache: true,
-	})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return rueidis.New(c)
 }
 
 // subscribing is a store that reports the result of a subscription.
@@ -82,21 +63,6 @@ func (s subscribing) Subscribe(ctx context.Context, channel string, f func()) (f
 	return stop, err
 }
 
-// failing is a store that keeps the errors of scripts.
-type failing struct {
-	redislimit.Store
-
-	failures chan error
-}
-
-func (s failing) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
-	reply, err := s.Store.Run(ctx, script, keys, args...)
-	if err != nil {
-		s.failures <- err
-	}
-	return reply, err
-}
-
 // permitted uses each kind of limiter. A release succeeds even if the user must not publish it.
 func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	t.Helper()
@@ -109,7 +75,15 @@ func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	w.Refund(lease)
 	options := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
 	failures := make(chan error, 100)
-	o.Store = failing{store, failures}
+	watched := &counting{Store: store}
+	watched.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+		reply, err := next()
+		if err != nil {
+			failures <- err
+		}
+		return reply, err
+	})
+	o.Store = watched
 	here := concurrency(t, o, options)
 	results := make(chan error, 1)
 	o.Store = subscribing{store, results}

@@ -1,6 +1,7 @@
 package redislimit_test
 
 import (
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -357,5 +358,25 @@ func TestKeysExpire(t *testing.T) {
 		for _, k := range []string{"bucket", "fixed", "sliding", "leases"} {
 			require.Zero(t, s.client.Exists(t.Context(), "{"+k+"}:limit", "{"+k+"}:leases").Val(), k)
 		}
+	})
+}
+
+// A request to a sliding window of 1,000 segments, with permits taken in all of them, runs as many commands at the server as one of
+// 10 segments, because the state has a running total.
+func TestTheCostOfSegments(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		cost := func(segments int) int {
+			o := core.SlidingWindowOptions{PermitLimit: 1 << 30, Window: time.Hour, SegmentsPerWindow: segments, Anchor: time.Now()}
+			l := sliding(t, s.shared(fmt.Sprint(segments)), o)
+			for range segments {
+				takes(t, l, 1)
+				time.Sleep(o.Window / time.Duration(segments))
+			}
+			takes(t, l, 1)
+			before := s.redis.CommandCount()
+			takes(t, l, 1)
+			return s.redis.CommandCount() - before
+		}
+		require.Equal(t, cost(10), cost(1000))
 	})
 }
