@@ -314,25 +314,6 @@ func endsIn(seconds int) core.Calendar {
 	return core.Daily(time.FixedZone(fmt.Sprintf("UTC+%ds", offset), offset))
 }
 
-// A limiter decides as one of core does at the same instants.
-func TestDecidesAsCore(t *testing.T) {
-	const seeds, steps = 15, 150
-	for _, kind := range []string{"bucket", "fixed", "calendar", "sliding", "concurrency"} {
-		for seed := range seeds {
-			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := serve(t)
-					w := twinsOf(t, kind, rand.New(rand.NewPCG(uint64(seed), 1)), s.shared("key"))
-					for range steps {
-						w.step()
-					}
-					w.end()
-				})
-			})
-		}
-	}
-}
-
 // After an Update, a bucket counts by the new options. Leases from before a change of its rate return nothing.
 func TestUpdateOfABucket(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

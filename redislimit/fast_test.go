@@ -153,18 +153,9 @@ func TestPrefetch(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
 				o := s.shared("key")
 				o.Prefetch = 10
-				build := func(o redislimit.StoreOptions) everything {
-					switch kind {
-					case "bucket":
-						return bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Minute})
-					case "fixed":
-						return fixed(t, o, core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute})
-					}
-					return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 100, Window: 100 * time.Minute, SegmentsPerWindow: 100})
-				}
-				a := build(o)
+				a := ofKind(t, kind, o, 100)
 				o.Prefetch = 1
-				b := build(o)
+				b := ofKind(t, kind, o, 100)
 				for range 10 {
 					takes(t, a, 1)
 				}
@@ -181,7 +172,8 @@ func TestPrefetch(t *testing.T) {
 				require.NoError(t, a.Close())
 				require.Equal(t, 88, b.Available(), "returned")
 
-				c := build(redislimit.StoreOptions{Store: s.store, Key: "key", Prefetch: 10})
+				o.Prefetch = 10
+				c := ofKind(t, kind, o, 100)
 				takes(t, c, 79)
 				takes(t, c, 1)
 				require.Equal(t, 4, b.Available(), "half of the 8 permits that were left")

@@ -15,39 +15,18 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// bytesSource makes random numbers of the fuzzer's bytes, and of its own when they are used up.
-type bytesSource struct {
-	bytes []byte
-	after *rand.PCG
-}
-
-func (s *bytesSource) Uint64() uint64 {
-	if len(s.bytes) < 2 {
-		s.bytes = nil
-		return s.after.Uint64()
-	}
-	v := uint64(binary.BigEndian.Uint16(s.bytes))
-	s.bytes = s.bytes[2:]
-	return v<<48 | v<<24 | v // some read the upper bits, others the lower ones
-}
-
-// FuzzDecidesAsCore performs the operations of the bytes on a limiter of each kind, and on one of core.
+// FuzzDecidesAsCore plays random operations on a limiter of each kind and on one of core, which decide the same at the same instants.
 func FuzzDecidesAsCore(f *testing.F) {
-	f.Add(byte(0), []byte("take, wait, sleep"))
-	f.Add(byte(1), []byte{1, 2, 3, 4, 250, 251, 252, 253, 254, 255, 0, 0, 128, 128, 7, 7, 64, 64, 99, 1})
-	f.Add(byte(2), []byte{})
-	f.Add(byte(128), []byte("a caller alone, that asks by itself"))
-	f.Add(byte(3), []byte("a concurrency limit, with releases and refunds, and Update"))
-	kinds := []string{"bucket", "fixed", "sliding", "concurrency"}
-	f.Fuzz(func(t *testing.T, kind byte, operations []byte) {
-		if len(operations) > 500 {
-			t.Skip("too long to be quick")
+	kinds := []string{"bucket", "fixed", "calendar", "sliding", "concurrency"}
+	for kind := range kinds {
+		for seed := range 15 {
+			f.Add(byte(kind), uint64(seed))
 		}
-		synctest.Test(t, func(t *testing.T) {
-			source := &bytesSource{operations, rand.NewPCG(1, 2)}
-			s := serve(t)
-			w := twinsOf(t, kinds[int(kind)%len(kinds)], rand.New(source), s.shared("key"))
-			for len(source.bytes) > 0 {
+	}
+	f.Fuzz(func(t *testing.T, kind byte, seed uint64) {
+		bubble(t, func(t *testing.T, s *server) {
+			w := twinsOf(t, kinds[int(kind)%len(kinds)], rand.New(rand.NewPCG(seed, 1)), s.shared("key"))
+			for range 150 {
 				w.step()
 			}
 			w.end()

@@ -177,16 +177,22 @@ func TestStopped(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond, "it comes back by itself")
 }
 
-// silent is a store that never responds.
-type silent struct{ calls atomic.Int64 }
+// failing is a store whose calls fail.
+type failing func(ctx context.Context) error
 
-func (s *silent) Run(ctx context.Context, _ *redislimit.Script, _ []string, _ ...int64) ([]int64, error) {
-	s.calls.Add(1)
-	<-ctx.Done()
-	return nil, ctx.Err()
+func (f failing) Run(ctx context.Context, _ *redislimit.Script, _ []string, _ ...int64) ([]int64, error) {
+	return nil, f(ctx)
 }
 
-func (*silent) Subscribe(context.Context, string, func()) (func(), error) { return func() {}, nil }
+func (failing) Subscribe(context.Context, string, func()) (func(), error) {
+	return nil, errors.ErrUnsupported
+}
+
+// silent is the failure of a store that never responds.
+func silent(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
 
 // While the store does not respond, a request is decided within 8 ms, and soon immediately, whatever its descriptors are.
 func TestSilent(t *testing.T) {
@@ -194,7 +200,11 @@ func TestSilent(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		t.Run(fmt.Sprintf("fail-open %v", open), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				store := new(silent)
+				var calls atomic.Int64
+				store := failing(func(ctx context.Context) error {
+					calls.Add(1)
+					return silent(ctx)
+				})
 				c := parse(t, fmt.Sprintf("domain: d\nfail-open: %v\ndescriptors:\n- {key: a, limit: 5/min}\n- {key: s, shadow_mode: true, limit: 5/min}", open))
 				s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.StoreOptions{Store: store}})
 				require.NoError(t, err)
@@ -208,7 +218,7 @@ func TestSilent(t *testing.T) {
 					assert.Equal(t, want, decided(answer))
 					assert.LessOrEqual(t, time.Since(start), 8*time.Millisecond)
 				}
-				assert.LessOrEqual(t, store.calls.Load(), int64(60), "one probe every 50 ms, each of which takes a time")
+				assert.LessOrEqual(t, calls.Load(), int64(60), "one probe every 50 ms, each of which takes a time")
 				var unanswered uint64
 				for _, r := range s.Rules() {
 					unanswered += r.Unanswered
@@ -222,57 +232,32 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// gate is a store whose calls wait until a number of them are in flight, or forever.
+// gate is a store that calls a function before each call.
 type gate struct {
 	redislimit.Store
 
-	mu      sync.Mutex
-	waits   int           // the calls that are still to come; below 0 the gate stays shut
-	open    chan struct{} // closed when they have come
-	running atomic.Int64
+	before atomic.Pointer[func()]
 }
 
-// shut has the next n calls wait for each other; -1: all wait until shut is called again.
-func (g *gate) shut(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.waits < 0 {
-		close(g.open)
-	}
-	g.waits, g.open = n, make(chan struct{})
-}
+func (g *gate) each(f func()) { g.before.Store(&f) }
 
-func (g *gate) come() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.waits > 0 {
-		g.waits--
-	}
-	if g.waits == 0 {
-		return nil
-	}
-	return g.open
+// together has the next n calls wait until all of them are in flight.
+func (g *gate) together(n int64) {
+	var calls atomic.Int64
+	all := make(chan struct{})
+	g.each(func() {
+		switch k := calls.Add(1); {
+		case k == n:
+			close(all)
+		case k < n:
+			<-all
+		}
+	})
 }
 
 func (g *gate) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
-	g.running.Add(1)
-	defer g.running.Add(-1)
-	if wait := g.come(); wait != nil {
-		<-wait
-	} else {
-		g.pass()
-	}
+	(*g.before.Load())()
 	return g.Store.Run(ctx, script, keys, args...)
-}
-
-// pass lets the calls pass that wait for the last one.
-func (g *gate) pass() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open != nil {
-		close(g.open)
-		g.open = nil
-	}
 }
 
 // A request takes one round trip, however many descriptors it has. Permits that the store grants after the client has disconnected
@@ -288,26 +273,30 @@ func TestOneRoundTrip(t *testing.T) {
 `, func(o *rlslimit.Options) {
 		o.Shared = redislimit.StoreOptions{Store: store, Timeout: time.Minute, Prefetch: 1}
 	})
-	store.shut(3) // each call waits until the three are in flight
+	store.together(3)
 	assert.Equal(t, "OK: OK 9/10 left; OK 9/10 left; OK 0/1 left", decided(ask(t, s, entries("a=x"), entries("b=x"), entries("c=x"))))
-	store.shut(2) // more than the limit of c needs no call
+	store.together(2) // more than the limit of c needs no call
 	assert.Equal(t, "OVER_LIMIT: OK 10/10 left; OK 10/10 left; OVER_LIMIT 0/1 left", decided(ask(t, s, entries("a=y"), entries("b=y"), hits(5, "c=y"))))
 	isFull := func(value string) bool {
 		return decided(ask(t, s, hits(0, "a="+value), hits(0, "b="+value))) == "OK: OK 10/10 left; OK 10/10 left"
 	}
 	require.Eventually(t, func() bool { return isFull("y") }, time.Minute, 10*time.Millisecond)
 
-	store.shut(-1)
+	come, open := make(chan struct{}), make(chan struct{})
+	store.each(func() {
+		come <- struct{}{}
+		<-open
+	})
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
-		for store.running.Load() < 2 {
-			time.Sleep(time.Millisecond)
-		}
+		<-come
+		<-come
 		leave()
 	}()
 	_, err := s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("a=z"), entries("b=z")}})
 	assert.Equal(t, codes.Canceled, status.Code(err))
-	store.shut(0)
+	store.each(func() {})
+	close(open)
 	require.Eventually(t, func() bool { return isFull("z") }, time.Minute, 10*time.Millisecond)
 }
 
@@ -353,32 +342,22 @@ func TestNamesOnTheStore(t *testing.T) {
 	assert.Equal(t, ratelimit.RateLimitResponse_OVER_LIMIT, code(one("xy/", "z"), "z", "v"))
 }
 
-// broken is a store that responds with an error.
-type broken struct{ err atomic.Pointer[error] }
-
-func (b *broken) Run(context.Context, *redislimit.Script, []string, ...int64) ([]int64, error) {
-	return nil, *b.err.Load()
-}
-
-func (*broken) Subscribe(context.Context, string, func()) (func(), error) {
-	return nil, errors.ErrUnsupported
-}
-
 // A store that does not decide is logged, and then once in a while, with the reason.
 func TestUnreachableIsLogged(t *testing.T) {
 	t.Parallel()
-	for name, store := range map[string]redislimit.Store{"silent": new(silent), "broken": new(broken)} {
+	refused := redislimit.Refused(errors.New("WRONGPASS invalid password"))
+	for name, c := range map[string]struct {
+		store     failing
+		what, why string
+	}{
+		"silent": {silent, "redis is unreachable", "within"},
+		"broken": {func(context.Context) error { return refused }, "redis refused", "error=\"WRONGPASS invalid password\""},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				what, why := "redis is unreachable", "within"
-				if b, ok := store.(*broken); ok {
-					err := redislimit.Refused(errors.New("WRONGPASS invalid password"))
-					b.err.Store(&err)
-					what, why = "redis refused", "error=\"WRONGPASS invalid password\""
-				}
 				var log bytes.Buffer
 				s := service(t, "- {key: a, limit: 5/min}\n- {key: b, limit: 5/min}", func(o *rlslimit.Options) {
-					o.Shared.Store, o.Logger = store, slog.New(slog.NewTextHandler(&log, nil))
+					o.Shared.Store, o.Logger = c.store, slog.New(slog.NewTextHandler(&log, nil))
 				})
 				for second := range 25 {
 					for range 100 {
@@ -389,9 +368,9 @@ func TestUnreachableIsLogged(t *testing.T) {
 				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 				assert.Len(t, lines, 3)
 				for _, line := range lines {
-					assert.Contains(t, line, what+"; fail-open of each domain decides")
+					assert.Contains(t, line, c.what+"; fail-open of each domain decides")
 				}
-				assert.Contains(t, lines[0], why)
+				assert.Contains(t, lines[0], c.why)
 			})
 		})
 	}
