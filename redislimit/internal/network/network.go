@@ -66,7 +66,7 @@ func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	near, middle := net.Pipe()
 	n.mu.Lock()
-	n.open = append(n.open, near, middle, far)
+	n.open = append(n.open, middle, far)
 	n.mu.Unlock()
 	n.tasks.Go(func() { n.carry(far, middle) })
 	n.tasks.Go(func() { n.carry(middle, far) })
@@ -100,7 +100,7 @@ func (n *Network) carry(to, from net.Conn) {
 	}
 }
 
-// Cut closes all connections.
+// Cut closes all connections, as the server does.
 func (n *Network) Cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
