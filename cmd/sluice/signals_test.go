@@ -83,11 +83,28 @@ func startWith(t *testing.T, variables []string, dir, name string, args ...strin
 	return s
 }
 
-// line reads a line of the output.
-func (s *started) line(from *bufio.Reader) string {
+// patience is how long a test waits for a program, before it fails rather than hang.
+const patience = 2 * time.Minute
+
+// within calls wait, and kills the program if that takes too long, so that wait returns.
+func (s *started) within(what string, wait func()) {
 	s.t.Helper()
-	line, err := from.ReadString('\n')
-	require.NoError(s.t, err, "output so far: %q", line)
+	limit := time.AfterFunc(patience, func() {
+		s.t.Errorf("timed out waiting for %s of %v", what, s.Args)
+		_ = s.Process.Kill()
+	})
+	defer limit.Stop()
+	wait()
+}
+
+// line reads a line of the output.
+func (s *started) line(from *bufio.Reader) (line string) {
+	s.t.Helper()
+	s.within("a line", func() {
+		var err error
+		line, err = from.ReadString('\n')
+		require.NoError(s.t, err, "output so far: %q", line)
+	})
 	return strings.TrimSuffix(line, "\n")
 }
 
@@ -99,21 +116,25 @@ func (s *started) signal(sig syscall.Signal) {
 // ends waits for the end and returns the status, and what was left to read.
 func (s *started) ends() (status int, out, errs string) {
 	s.t.Helper()
-	var b bytes.Buffer
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = b.ReadFrom(s.out)
-	}()
-	e, err := io.ReadAll(s.errs)
-	require.NoError(s.t, err)
-	<-done
-	err = s.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode(), b.String(), string(e)
-	}
-	require.NoError(s.t, err)
-	return 0, b.String(), string(e)
+	s.within("the end", func() {
+		var b bytes.Buffer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = b.ReadFrom(s.out)
+		}()
+		e, err := io.ReadAll(s.errs)
+		require.NoError(s.t, err)
+		<-done
+		err = s.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = nil
+			status = exit.ExitCode()
+		}
+		require.NoError(s.t, err)
+		out, errs = b.String(), string(e)
+	})
+	return status, out, errs
 }
 
 // TestThrottleInterrupted: throttle says how far it got when a signal comes, while it waits for input or for permits.
