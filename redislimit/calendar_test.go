@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/redislimit/internal/realserver"
 )
 
 // process runs a test as a process whose clock shows another time than the server's. The server starts with the given state;
@@ -165,27 +164,4 @@ func TestOptionsOfACalendar(t *testing.T) {
 	l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Yearly(nil)})
 	require.Contains(t, l.String(), "fixed window of a year at")
 	require.Contains(t, []int{365, 366}, int(l.ReplenishmentPeriod().Hours()/24))
-}
-
-// A real server's Lua and clock.
-func TestACalendarOnARealServer(t *testing.T) {
-	t.Parallel()
-	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
-		shared := redislimit.StoreOptions{Store: store, Key: "calendar", Prefetch: 1, Timeout: 10 * time.Second}
-		yearly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Yearly(nil)}
-		a, b := fixed(t, shared, yearly), fixed(t, shared, yearly)
-		lease := takes(t, a, 3)
-		takes(t, b, 2)
-		before := time.Now()
-		retry, _ := core.RetryAfter.From(refuses(t, a, 1))
-		_, end := core.Yearly(nil).Bounds(before)
-		require.LessOrEqual(t, retry, end.Sub(before)+time.Microsecond)
-		require.GreaterOrEqual(t, retry, time.Until(end)-time.Microsecond)
-		a.Refund(lease)
-		require.Equal(t, 3, a.Available())
-		require.NoError(t, a.Update(redislimit.FixedWindowOptions{FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour}}))
-		require.Equal(t, 3, a.Available())
-		require.NoError(t, a.Update(redislimit.FixedWindowOptions{FixedWindowOptions: yearly}))
-		require.Equal(t, 3, a.Available())
-	})
 }

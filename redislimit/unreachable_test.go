@@ -190,22 +190,6 @@ func TestReleasesAreGivenUp(t *testing.T) {
 	})
 }
 
-// While a refund is in flight, a request asks the store, although an earlier refusal is remembered.
-func TestARequestDuringARefund(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Window: time.Hour})
-		lease := takes(t, l, 1)
-		refuses(t, l, 1)
-		runs := s.store.runs.Load()
-		refuses(t, l, 1)
-		require.Equal(t, runs, s.store.runs.Load(), "the refusal is known")
-		s.store.answer(delayed(10 * time.Millisecond))
-		go l.Refund(lease)
-		synctest.Wait()
-		takes(t, l, 1)
-	})
-}
-
 // Renewals that fail neither end a probe of the store, nor delay the next one.
 func TestRenewalsDuringAProbe(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -29,37 +29,6 @@ func ask(ctx context.Context, l core.Limiter, permits int) *asking {
 	return a
 }
 
-// A caller that the store refuses waits in the queue, if it has room, until Close.
-func TestWaiting(t *testing.T) {
-	for _, kind := range []string{"bucket", "concurrency"} {
-		t.Run(kind, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
-				l := ofKind(t, kind, s.shared("key"), 5)
-				s.store.answer(delayed(time.Millisecond))
-				first := ask(t.Context(), l, 5)
-				require.NoError(t, <-first.over)
-				next := ask(t.Context(), l, 5)
-				time.Sleep(5 * time.Millisecond)
-				require.Equal(t, 5, l.Statistics().Queued)
-				require.Empty(t, next.over)
-
-				require.ErrorIs(t, <-ask(t.Context(), l, 1).over, core.ErrRejected)
-				ctx, cancel := context.WithCancel(t.Context())
-				probe := ask(ctx, l, 0)
-				time.Sleep(5 * time.Millisecond)
-				require.Empty(t, probe.over, "it waits outside the queue limit")
-				cancel()
-				require.Equal(t, context.Canceled, <-probe.over)
-
-				go l.Close()
-				require.ErrorIs(t, <-next.over, core.ErrClosed)
-				require.ErrorIs(t, <-ask(t.Context(), l, 1).over, core.ErrClosed)
-				first.lease.Release()
-			})
-		})
-	}
-}
-
 // A wait in Local ends with the caller's context, and with Close.
 func TestWaitingInLocal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -153,30 +153,6 @@ func TestStressTwoServices(t *testing.T) {
 	}
 }
 
-// While the server is stopped, fail-open decides. It counts again when it continues.
-func TestStopped(t *testing.T) {
-	t.Parallel()
-	redis := startRedis(t)
-	s := service(t, "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 5}}", func(o *rlslimit.Options) {
-		o.Shared = redislimit.StoreOptions{Store: redis.client(t)}
-	})
-	unanswered := func() uint64 { return s.Rules()[0].Unanswered }
-	require.Eventually(t, func() bool { // the first may take longer
-		before := unanswered()
-		ask(t, s, hits(0, "a=x"))
-		return unanswered() == before
-	}, 20*time.Second, time.Millisecond)
-	require.NoError(t, redis.process.Process.Signal(syscall.SIGSTOP))
-	for range 20 {
-		assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, entries("a=x"))))
-	}
-	assert.GreaterOrEqual(t, unanswered(), uint64(20))
-	require.NoError(t, redis.process.Process.Signal(syscall.SIGCONT))
-	require.Eventually(t, func() bool {
-		return strings.HasPrefix(ask(t, s, hits(6, "a=y")), "OVER_LIMIT")
-	}, 30*time.Second, 10*time.Millisecond, "it comes back by itself")
-}
-
 // failing is a store whose calls fail.
 type failing func(ctx context.Context) error
 
@@ -232,31 +208,34 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// gate is a store that calls a function before each call.
+// gate is a store that calls a function before each call, which fails if the function does.
 type gate struct {
 	redislimit.Store
 
-	before atomic.Pointer[func()]
+	before atomic.Pointer[func() error]
 }
 
-func (g *gate) each(f func()) { g.before.Store(&f) }
+func (g *gate) each(f func() error) { g.before.Store(&f) }
 
 // together has the next n calls wait until all of them are in flight.
 func (g *gate) together(n int64) {
 	var calls atomic.Int64
 	all := make(chan struct{})
-	g.each(func() {
+	g.each(func() error {
 		switch k := calls.Add(1); {
 		case k == n:
 			close(all)
 		case k < n:
 			<-all
 		}
+		return nil
 	})
 }
 
 func (g *gate) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
-	(*g.before.Load())()
+	if err := (*g.before.Load())(); err != nil {
+		return nil, err
+	}
 	return g.Store.Run(ctx, script, keys, args...)
 }
 
@@ -283,9 +262,10 @@ func TestOneRoundTrip(t *testing.T) {
 	require.Eventually(t, func() bool { return isFull("y") }, time.Minute, 10*time.Millisecond)
 
 	come, open := make(chan struct{}), make(chan struct{})
-	store.each(func() {
+	store.each(func() error {
 		come <- struct{}{}
 		<-open
+		return nil
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
@@ -295,7 +275,7 @@ func TestOneRoundTrip(t *testing.T) {
 	}()
 	_, err := s.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("a=z"), entries("b=z")}})
 	assert.Equal(t, codes.Canceled, status.Code(err))
-	store.each(func() {})
+	store.each(func() error { return nil })
 	close(open)
 	require.Eventually(t, func() bool { return isFull("z") }, time.Minute, 10*time.Millisecond)
 }
@@ -374,6 +354,29 @@ func TestUnreachableIsLogged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// When the store is back, it decides again, and that is logged.
+func TestTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	store := &gate{Store: startRedis(t).client(t)}
+	var log bytes.Buffer
+	s := service(t, "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 5}}", func(o *rlslimit.Options) {
+		o.Shared, o.Logger = redislimit.StoreOptions{Store: store, Timeout: 10 * time.Second}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	store.each(func() error { return errors.New("gone") })
+	for range 20 {
+		assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, entries("a=x"))))
+	}
+	unanswered := func() uint64 { return s.Rules()[0].Unanswered }
+	assert.EqualValues(t, 20, unanswered())
+	store.each(func() error { return nil })
+	require.Eventually(t, func() bool {
+		before := unanswered()
+		ask(t, s, hits(0, "a=x"))
+		return unanswered() == before
+	}, time.Minute, 10*time.Millisecond)
+	assert.Equal(t, 1, strings.Count(log.String(), "redis is reachable again; it decides"))
 }
 
 // Requests for a domain that no file has pass, and one in 10 s is logged.
