@@ -57,6 +57,19 @@ func TestScriptsRunDuringASubscription(t *testing.T) {
 		require.Fail(t, "no message arrives")
 	}
 	stop()
+}
+
+// An error that the server replies with is a refusal.
+func TestARefusal(t *testing.T) {
+	m := miniredis.RunT(t)
+	c, err := client.NewClient(client.ClientOption{InitAddress: []string{m.Addr()}, DisableCache: true, ForceSingleClient: true})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
 	m.SetError("OOM no memory is left")
+	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.PerSecond(1, 1), Shared: redislimit.StoreOptions{Store: rueidis.New(c), Key: "key", Timeout: 10 * time.Second},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
 	require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrRefused)
 }
