@@ -142,7 +142,7 @@ func (s *clientStream) RecvMsg(msg any) error {
 // errCallPanicked is the error of a call that panicked or called runtime.Goexit.
 var errCallPanicked = status.Error(codes.Internal, "the call panicked")
 
-// keyOf returns the key by which calls are held back: the server and the method.
+// keyOf returns the key by which calls back off: the server and the method.
 func keyOf(cc *grpc.ClientConn, method string) string {
 	if cc == nil { // in a test that calls the interceptor directly
 		return method
@@ -168,7 +168,7 @@ func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*a
 	return a, nil
 }
 
-// rejected returns the error of a call that is held back, or that the client's own limiter did not grant.
+// rejected returns the error of a call that has to back off, or that the client's own limiter did not grant.
 func rejected(ctx context.Context, lease core.Lease, err error) error {
 	var held *backoff.HeldError[*status.Status]
 	if errors.As(err, &held) {

@@ -170,7 +170,7 @@ func TestHonorRetryAfterOfALimitedServer(t *testing.T) {
 		code(t, codes.ResourceExhausted, received(s))
 		start := time.Now()
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err) // was not held back
+		code(t, codes.ResourceExhausted, err) // was not delayed
 		require.Zero(t, time.Since(start))
 		s = duplex(t, c)
 		heldFor(t, time.Second, start)
@@ -178,7 +178,7 @@ func TestHonorRetryAfterOfALimitedServer(t *testing.T) {
 	})
 }
 
-// heldFor asserts that a call was held back for d, and a tenth at most.
+// heldFor asserts that a call was delayed by d, and a tenth at most.
 func heldFor(t *testing.T, d time.Duration, start time.Time) {
 	t.Helper()
 	require.GreaterOrEqual(t, time.Since(start), d)
@@ -202,7 +202,7 @@ func TestClientSettlesACallThatPanicked(t *testing.T) {
 }
 
 // The retries of gRPC itself obey the trailer.
-func TestClientEndsAStreamThatDoesNotBegin(t *testing.T) {
+func TestClientEndsAStreamThatDoesNotStart(t *testing.T) {
 	odd := errors.New("odd")
 	for name, c := range map[string]struct {
 		streamer func() error

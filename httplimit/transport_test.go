@@ -251,7 +251,7 @@ func TestHonorRetryAfter(t *testing.T) {
 				require.NoError(t, err)
 				_, err = client.Get("http://other.example/")
 				require.NoError(t, err)
-				require.Zero(t, time.Since(start), "other keys are not held back")
+				require.Zero(t, time.Since(start), "other keys are not delayed")
 				done := make(chan struct{})
 				go func() {
 					defer close(done)

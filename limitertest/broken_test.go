@@ -311,7 +311,7 @@ var brokenLimiters = []broken{
 		}
 		return core.Grant(n, nil)
 	})},
-	{"available is what can be taken", "gives back one more", uncounted, mutated(slots, func(m *mutant) {
+	{"available is what can be taken", "returns one more", uncounted, mutated(slots, func(m *mutant) {
 		var held []core.Lease
 		m.try = func(n int) core.Lease {
 			if n < 2 || n > limit {
@@ -398,7 +398,7 @@ var brokenLimiters = []broken{
 	{"a reservation is refunded once", "keeps its place", tokens, mutated(tokens, func(m *mutant) {
 		m.refund = func(core.Lease) {}
 	})},
-	{"a reservation is refunded once", "gives back each time", tokens, mutated(tokens, func(m *mutant) {
+	{"a reservation is refunded once", "returns them each time", tokens, mutated(tokens, func(m *mutant) {
 		m.refund = func(l core.Lease) {
 			if m.Statistics().Queued > 0 {
 				m.Limiter.(core.Refunder).Refund(l)

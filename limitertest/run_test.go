@@ -179,12 +179,20 @@ func TestViewsOfOneLimiterConform(t *testing.T) {
 	for name, view := range map[string]func(core.Limiter) core.Limiter{
 		"reason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "not today") },
 		"chain":  func(l core.Limiter) core.Limiter { return must(core.Chain(l)) },
+		"switch": func(l core.Limiter) core.Limiter {
+			s := core.NewSwitch(core.Blocked())
+			s.Set(l)
+			return s
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachLimiter(t, []int{3, queue}, func(t *testing.T, c limitertest.Config) {
+				if name == "switch" && c.Manual {
+					t.Skip("a Switch does not replenish")
+				}
 				inner := c.New
 				c.New = func() core.Limiter { return view(inner()) }
-				if name == "chain" {
+				if name != "reason" {
 					c.Update = nil
 				}
 				limitertest.Run(t, c)

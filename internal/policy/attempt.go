@@ -17,7 +17,7 @@ type Attempt struct {
 	once    sync.Once
 }
 
-// Start waits until the key is not held back and l has granted a the permits that r costs: 1 if cost is nil. The
+// Start waits until the key may be used again and l has granted a the permits that r costs: 1 if cost is nil. The
 // request is not limited if l is nil or its cost is 0 or less. The lease of an error is l's.
 func Start[R, V any](ctx context.Context, a *Attempt, r R, l partition.Limiter[R], cost func(R) int,
 	held *backoff.Keys[V], key string,
