@@ -54,7 +54,7 @@ func TestAllIsBackWhenTheNextWindowBegins(t *testing.T) {
 		require.Equal(t, 31*day, reset)
 		sleepUntil(time.March, 20, 0)
 		available(t, l, 5)
-		window(t, takes(t, l, 5), 31*day-time.Hour) // summer time begins
+		window(t, takes(t, l, 5), 31*day-time.Hour) // summer time starts
 		require.Equal(t, 31*day-time.Hour, l.ReplenishmentPeriod())
 		window(t, old, 31*day)
 		require.True(t, l.AutoReplenishing())

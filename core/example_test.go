@@ -21,9 +21,9 @@ func ExampleDaily() {
 	}
 	noon := time.Date(2026, time.March, 29, 12, 0, 0, 0, berlin)
 	start, end := core.Daily(berlin).Bounds(noon)
-	fmt.Println(end.Sub(start), "on the day on which summer time begins")
+	fmt.Println(end.Sub(start), "on the day on which summer time starts")
 	// Output:
-	// 23h0m0s on the day on which summer time begins
+	// 23h0m0s on the day on which summer time starts
 }
 
 func ExampleWeekly() {

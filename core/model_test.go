@@ -234,16 +234,16 @@ func mulDiv(a, b, c int64) int64 {
 	return x.Div(x, big.NewInt(c)).Int64() // Euclid's, so down
 }
 
-// segment is the segment of an instant; begin is the first instant of a segment.
+// segment is the segment of an instant; startOf is the first instant of a segment.
 func (w *naiveWindow) segment(at int64) int64 {
 	return mulDiv(at-w.anchor, w.segments, w.length)
 }
 
-func (w *naiveWindow) begin(segment int64) int64 {
+func (w *naiveWindow) startOf(segment int64) int64 {
 	return w.anchor - mulDiv(-segment, w.length, w.segments)
 }
 
-func (w *naiveWindow) back(t taking) int64 { return w.begin(w.segment(t.at) + w.segments) }
+func (w *naiveWindow) back(t taking) int64 { return w.startOf(w.segment(t.at) + w.segments) }
 
 func (w *naiveWindow) next() (at int64, ok bool) {
 	for _, t := range w.takings {
@@ -270,9 +270,9 @@ func (w *naiveWindow) move(now, length, segments, anchor int64) {
 		switch {
 		case same:
 		case w.back(t) <= now:
-			t.at = moved.begin(oldest - 1)
+			t.at = moved.startOf(oldest - 1)
 		default:
-			t.at = max(w.begin(w.segment(t.at)), 0, moved.begin(oldest))
+			t.at = max(w.startOf(w.segment(t.at)), 0, moved.startOf(oldest))
 		}
 		moved.takings = append(moved.takings, t)
 	}
@@ -619,8 +619,8 @@ func (m *naive) refuse(n int) *answer {
 	return nil
 }
 
-// now grants what can be had without waiting; nil: nothing.
-func (m *naive) atOnce(n int) *answer {
+// immediate grants what can be had without waiting; nil: nothing.
+func (m *naive) immediate(n int) *answer {
 	if n == 0 {
 		if m.available() >= 1 {
 			return m.grant(0)
@@ -637,7 +637,7 @@ func (m *naive) tryAcquire(n int) *answer {
 	if a := m.refuse(n); a != nil {
 		return a
 	}
-	if a := m.atOnce(n); a != nil {
+	if a := m.immediate(n); a != nil {
 		return a
 	}
 	return m.reject(n, "permits exhausted")
@@ -648,7 +648,7 @@ func (m *naive) acquire(n int, flow core.Flow, deadline int64, beyond bool) *nai
 	if w.answer = m.refuse(n); w.answer != nil {
 		return w
 	}
-	if w.answer = m.atOnce(n); w.answer != nil {
+	if w.answer = m.immediate(n); w.answer != nil {
 		return w
 	}
 	var evicted []*naiveWaiter

@@ -155,7 +155,7 @@ func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration, beyond bool)
 		if at%2 == 0 {
 			at++
 		}
-		if w, ok := r.model.acct.(*naiveWindow); !ok || w.begin(w.segment(at)) != at {
+		if w, ok := r.model.acct.(*naiveWindow); !ok || w.startOf(w.segment(at)) != at {
 			deadline = at
 			cancel()
 			ctx, cancel = context.WithDeadline(core.WithFlow(r.t.Context(), flow), r.start.Add(time.Duration(at)))

@@ -99,7 +99,7 @@ func TestBuckets(t *testing.T) {
 		"9223372036854775807/2562047h47m16.854775807s": {math.MaxInt64, 1, 1},
 		"1/2562047h47m16.854775807s":                   {1, 1, math.MaxInt64},
 
-		// Bytes come evenly: those of 10 ms at once, and at least those of a packet.
+		// Bytes come evenly: those of 10 ms together, and at least those of a packet.
 		"8MiB/s":    {83_886, 5447, 649333},
 		"1099B/s":   {1460, 1, 909918}, // the nearest
 		"100B/s":    {1460, 1, 10 * time.Millisecond},
@@ -111,7 +111,7 @@ func TestBuckets(t *testing.T) {
 		},
 		"9223372036854775807B/ns":     {math.MaxInt64, 9223372032243087360, 1},
 		"1B/2562047h47m16.854775807s": {1460, 1, math.MaxInt64},
-		// A burst that shortens the period: an eighth of it at once.
+		// A burst that shortens the period: an eighth of it together.
 		"8MiB/s burst 1MiB":  {1 << 20, 5447, 649333},
 		"8MiB/s burst 5447":  {5447, 5447, 649333}, // fits
 		"8MiB/s burst 5446":  {5446, 680, 81063},

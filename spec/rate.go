@@ -26,7 +26,7 @@ func (l Limit) rate() (burst int, r rates.Rate) {
 		return burst, r
 	case l.Bytes:
 		// A full bucket loses the tokens that come, so a reader that looks only now and then would lose
-		// a part of each period if a whole burst came at once.
+		// a part of each period if a whole burst came together.
 		return burst, rates.AtMost(max(1, burst/8), l.Permits, l.Per)
 	}
 	return burst, rates.AtMost(burst, l.Permits, l.Per)

@@ -157,8 +157,8 @@ var places = strings.Fields(`UTC Europe/Berlin America/New_York America/Los_Ange
 	Pacific/Chatham Pacific/Guam Pacific/Norfolk Pacific/Honolulu`)
 
 // walk is the naive oracle: it looks at the date minute by minute, and at odd seconds where the
-// place's offset has some, and returns when windows begin.
-func walk(loc *time.Location, begins func(time.Time) bool, from, to time.Time) (starts []time.Time) {
+// place's offset has some, and returns when windows start.
+func walk(loc *time.Location, startsOn func(time.Time) bool, from, to time.Time) (starts []time.Time) {
 	y, m, d := from.In(loc).Date()
 	latest := time.Date(y, m, d, 0, 0, 0, 0, time.UTC) // the dates up to this have been
 	for t := from; t.Before(to); t = t.Add(step(loc, t)) {
@@ -166,7 +166,7 @@ func walk(loc *time.Location, begins func(time.Time) bool, from, to time.Time) (
 		today := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 		start := false
 		for ; latest.Before(today); latest = latest.AddDate(0, 0, 1) {
-			start = start || begins(latest.AddDate(0, 0, 1))
+			start = start || startsOn(latest.AddDate(0, 0, 1))
 		}
 		if start {
 			starts = append(starts, t)
@@ -189,7 +189,7 @@ func step(loc *time.Location, t time.Time) time.Duration {
 	return time.Second
 }
 
-func begins(k calendar.Calendar) func(time.Time) bool {
+func startsOn(k calendar.Calendar) func(time.Time) bool {
 	return func(t time.Time) bool {
 		switch k.Unit() {
 		case calendar.Week:
@@ -234,7 +234,7 @@ func TestAgainstOracle(t *testing.T) {
 				daily(loc), weekly(time.Sunday)(loc), weekly(time.Friday)(loc), monthly(1)(loc), monthly(15)(loc),
 				monthly(29)(loc), monthly(30)(loc), monthly(31)(loc), yearly(loc),
 			} {
-				starts := walk(loc, begins(k), from, to)
+				starts := walk(loc, startsOn(k), from, to)
 				for i := 1; i < len(starts); i++ {
 					for _, at := range []time.Time{starts[i-1], starts[i-1].Add(1), starts[i-1].Add(starts[i].Sub(starts[i-1]) / 2), starts[i].Add(-1)} {
 						start, end := k.Bounds(at)

@@ -61,7 +61,7 @@ func TestMonthly(t *testing.T) {
 		require.True(t, l.TryAcquire(100_000).Acquired())
 		retry, ok := core.RetryAfter.From(l.TryAcquire(1))
 		require.True(t, ok)
-		assert.Equal(t, 14*24*time.Hour-2*time.Hour, retry) // a bubble begins on 1 January, at midnight UTC
+		assert.Equal(t, 14*24*time.Hour-2*time.Hour, retry) // a bubble starts on 1 January, at midnight UTC
 	})
 }
 

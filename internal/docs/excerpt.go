@@ -81,7 +81,7 @@ func called(f *ast.FuncDecl) string {
 	return receiver.Name + "." + f.Name.Name
 }
 
-// start returns where a declaration begins, with its comment.
+// start returns where a declaration starts, with its comment.
 func start(d ast.Decl) token.Pos {
 	var comment *ast.CommentGroup
 	switch d := d.(type) {
