@@ -30,7 +30,7 @@ type TransportOptions struct {
 	Limiter Limiter
 
 	// Permits returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
-	// less, the request is not limited.
+	// less, the request does not need a permit of Limiter; Upload and Download still apply.
 	Permits func(*http.Request) int
 
 	// Settle is called when the response's body has ended or is closed, so it can read trailers. It
