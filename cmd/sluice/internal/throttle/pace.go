@@ -73,15 +73,6 @@ func (p *pace) Available() int {
 	return l.Available()
 }
 
-// Settle implements [core.Settler].
-func (p *pace) Settle(lease core.Lease, n int) core.Lease {
-	l, _ := p.current()
-	if s, ok := l.(core.Settler); ok {
-		return s.Settle(lease, n)
-	}
-	return lease
-}
-
 func (p *pace) current() (core.Limiter, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
