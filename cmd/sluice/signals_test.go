@@ -181,10 +181,7 @@ func TestRunLinesInOrder(t *testing.T) {
 	assert.Equal(t, "one", s.line(s.out))
 	assert.Equal(t, "uno", s.line(s.out))
 	assert.Equal(t, "two", s.line(s.out))
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(came)
-		return err == nil
-	}, time.Minute, time.Millisecond)
+	appears(t, came)
 	s.signal(syscall.SIGTERM)
 	status, out, _ := s.ends()
 	assert.Equal(t, 143, status)
@@ -193,7 +190,7 @@ func TestRunLinesInOrder(t *testing.T) {
 
 func TestThrottleRateBySignals(t *testing.T) {
 	t.Parallel()
-	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
+	s := start(t, programs(t), "sluice", "throttle", "-v", "-l", "-L", "1/h")
 	_, err := io.WriteString(s.in, "a\nb\n")
 	require.NoError(t, err)
 	assert.Equal(t, "a", s.line(s.out))
@@ -205,8 +202,9 @@ func TestThrottleRateBySignals(t *testing.T) {
 	}
 	assert.Equal(t, "b", s.line(s.out))
 	require.NoError(t, s.in.Close())
-	status, _, _ := s.ends()
+	status, _, errs := s.ends()
 	assert.Equal(t, 0, status)
+	assert.NotContains(t, errs, "asked for", "the result of several rates is not compared with the last one")
 }
 
 func TestRunInterruptedOnce(t *testing.T) {
@@ -220,6 +218,15 @@ func TestRunInterruptedOnce(t *testing.T) {
 	assert.Equal(t, 130, status)
 	assert.Empty(t, out)
 	assert.Contains(t, errs, "no more jobs")
+}
+
+// appears waits until there is a file.
+func appears(t *testing.T, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(name)
+		return err == nil
+	}, time.Minute, time.Millisecond)
 }
 
 // gone reports whether no process of the group is left, but for such as have ended and are not reaped yet: who
@@ -247,20 +254,21 @@ func gone(t *testing.T, group int) bool {
 
 func TestRunEndsWholeGroups(t *testing.T) {
 	t.Parallel()
+	const usual = `job child=echo=child+sleep=1h sleep=1h & echo $$; wait`
 	for _, test := range []struct {
-		name    string
-		signals []syscall.Signal
-		status  int
+		name, script string
+		signals      []syscall.Signal
+		status       int
 	}{
-		{"ctrl-C twice", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130},
-		{"SIGTERM", []syscall.Signal{syscall.SIGTERM}, 143},
-		{"SIGHUP", []syscall.Signal{syscall.SIGHUP}, 129},
-		{"SIGQUIT", []syscall.Signal{syscall.SIGQUIT}, 131}, // without a stack of goroutines
+		{"ctrl-C twice", usual, []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130},
+		{"SIGTERM", usual, []syscall.Signal{syscall.SIGTERM}, 143},
+		{"SIGHUP", usual, []syscall.Signal{syscall.SIGHUP}, 129},
+		{"SIGQUIT", usual, []syscall.Signal{syscall.SIGQUIT}, 131}, // without a stack of goroutines
+		{"SIGTERM that they ignore", `trap "" TERM; echo $$; job deaf sleep=1h`, []syscall.Signal{syscall.SIGTERM}, 143},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, programs(t), "sluice", "run", "-j2", "--line-buffer", "sh", "-c",
-				`job child=echo=child+sleep=1h sleep=1h & echo $$; wait`, ":::", "a", "b", "c")
+			s := start(t, programs(t), "sluice", "run", "-j2", "--line-buffer", "sh", "-c", test.script, ":::", "a", "b", "c")
 			var groups []int
 			for len(groups) < 2 {
 				if n, err := strconv.Atoi(s.line(s.out)); err == nil {
@@ -282,17 +290,6 @@ func TestRunEndsWholeGroups(t *testing.T) {
 	}
 }
 
-func TestRunEndsTheDeaf(t *testing.T) {
-	t.Parallel()
-	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `trap "" TERM; echo $$; job deaf sleep=1h`, ":::", "a")
-	group, err := strconv.Atoi(s.line(s.out))
-	require.NoError(t, err)
-	s.signal(syscall.SIGTERM)
-	status, _, _ := s.ends()
-	assert.Equal(t, 143, status)
-	assert.True(t, gone(t, group))
-}
-
 func TestRunTimeoutEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	s := start(t, programs(t), "sluice", "run", "--timeout", "0.3", "sh", "-c", `echo $$; job child=deaf+sleep=1h sleep=1h`, ":::", "a")
@@ -301,44 +298,6 @@ func TestRunTimeoutEndsTheGroup(t *testing.T) {
 	group, err := strconv.Atoi(strings.TrimSpace(out))
 	require.NoError(t, err)
 	assert.True(t, gone(t, group))
-}
-
-// What passed at other rates is not compared with the last one.
-func TestThrottleSummaryAfterSignals(t *testing.T) {
-	t.Parallel()
-	s := start(t, programs(t), "sluice", "throttle", "-v", "-l", "-L", "100")
-	_, err := io.WriteString(s.in, strings.Repeat("line\n", 10))
-	require.NoError(t, err)
-	for range 10 {
-		assert.Equal(t, "line", s.line(s.out))
-	}
-	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
-		s.signal(sig)
-		assert.Contains(t, s.line(s.errs), "the rate is")
-	}
-	require.NoError(t, s.in.Close())
-	status, _, errs := s.ends()
-	assert.Equal(t, 0, status)
-	assert.NotContains(t, errs, "asked for")
-}
-
-// TestThrottleToNamedPipe: all of it comes, though the reader comes late.
-func TestThrottleToNamedPipe(t *testing.T) {
-	t.Parallel()
-	named := fifo(t)
-	s := start(t, programs(t), "sluice", "throttle", "-q", "-L", "1GB", "-o", named)
-	_, err := io.WriteString(s.in, "hello")
-	require.NoError(t, err)
-	require.NoError(t, s.in.Close())
-	<-time.NewTimer(100 * time.Millisecond).C // so that the reader is late, as a rule
-	f, err := os.OpenFile(named, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	require.NoError(t, err)
-	defer func() { _ = f.Close() }()
-	status, _, errs := s.ends()
-	assert.Equal(t, 0, status, errs)
-	b, err := io.ReadAll(f)
-	require.NoError(t, err)
-	assert.Equal(t, "hello", string(b))
 }
 
 // TestThrottleKeepsFlags: the descriptors that the caller shares with throttle stay as they are, blocking or not.

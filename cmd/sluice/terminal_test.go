@@ -65,6 +65,13 @@ func TestBarOnATerminal(t *testing.T) {
 
 	text = onTerminal(t, 0, nil, "run", "--bar", "-j1", "job", ":::", "sleep=300ms", "sleep=300ms")
 	assert.Regexp(t, `1/2 jobs \[=+>-+\] 50% [0-9.]+/s [0-9.]+m?s left`, text)
+	text = onTerminal(t, 80, func(_ *os.File, in io.Writer) {
+		_, err := io.WriteString(in, "sleep=300ms\necho=b\n")
+		require.NoError(t, err)
+	}, "run", "--bar", "-j1", "job")
+	assert.Regexp(t, `[0-9] jobs`, text, "their number is unknown")
+
+	assert.Empty(t, onTerminal(t, 80, nil, "throttle", "-q", "-L", "1GB", "-i", "20ms", os.DevNull))
 }
 
 func TestBarFitsWhatTheTerminalBecomes(t *testing.T) {
@@ -80,18 +87,4 @@ func TestBarFitsWhatTheTerminalBecomes(t *testing.T) {
 		}
 	}
 	assert.Contains(t, text, "20000 bytes in ")
-}
-
-func TestQuietOnATerminal(t *testing.T) {
-	t.Parallel()
-	assert.Empty(t, onTerminal(t, 80, nil, "throttle", "-q", "-L", "1GB", "-i", "20ms", os.DevNull))
-}
-
-func TestRunBarOnATerminal(t *testing.T) {
-	t.Parallel()
-	text := onTerminal(t, 80, func(_ *os.File, in io.Writer) {
-		_, err := io.WriteString(in, "sleep=300ms\necho=b\n")
-		require.NoError(t, err)
-	}, "run", "--bar", "-j1", "job")
-	assert.Regexp(t, `[0-9] jobs`, text)
 }

@@ -141,7 +141,7 @@ func TestWaitRateAndTry(t *testing.T) {
 	assert.Equal(t, 2, waits("--key", "fair", "10/s fair-share"), "Redis has no fair queue")
 	assert.Equal(t, 1, waits("--key", "mail", "--try", "concurrency 1"), "another kind")
 	assert.Equal(t, 128+9, waits("--key", "k", "concurrency 1", "--", "sh", "-c", "kill -9 $$"))
-	assert.Equal(t, 0, waits("--key", "k", "--try", "concurrency 1"), "it was given back")
+	assert.Equal(t, 0, waits("--key", "k", "--try", "concurrency 1"), "it was returned")
 }
 
 func TestWaitInterrupted(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -117,28 +118,46 @@ func decidesAlike(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, r
 	assert.Equal(t, want, got)
 }
 
-// randomLimit is a limit of any kind, queue and order.
-func randomLimit(r *rand.Rand) string {
+// randomLimit is a limit of any kind, queue and order, and a mean time between requests that it has something to decide about.
+func randomLimit(r *rand.Rand) (text string, mean time.Duration) {
 	n := 1 + r.IntN(30)
 	per := time.Duration(1+r.IntN(200)) * time.Millisecond
-	text := []string{
+	mean = time.Duration(100+r.IntN(10_000)) * time.Microsecond
+	text = []string{
 		fmt.Sprintf("%d/%v", n, per),
 		fmt.Sprintf("%d/%v burst %d", n, per, 1+r.IntN(40)),
 		fmt.Sprintf("fixed %d/%v", n, per),
 		fmt.Sprintf("sliding %d/%v segments %d", n, per, 1+r.IntN(9)),
 		fmt.Sprintf("concurrency %d", 1+r.IntN(6)),
 		"unlimited",
-	}[r.IntN(6)]
-	if text == "unlimited" {
-		return text
+		"calendar",
+	}[r.IntN(7)]
+	queues := []int{1, 2, 3, 5, 9, 17, 50, 200, 1000}
+	switch text {
+	case "unlimited":
+		return text, mean
+	case "calendar":
+		c := calendars[r.IntN(len(calendars))]
+		text, mean = fmt.Sprintf("fixed %d/%s", 10+n, c.period), c.mean
+		queues = []int{1, 2, 3, 5, 9, 9, 9, 17, 17} // core wakes up every few minutes while a request waits
 	}
 	if q := r.IntN(12); q > 2 {
-		text += fmt.Sprintf(" queue %d", []int{1, 2, 3, 5, 9, 17, 50, 200, 1000}[q-3])
+		text += fmt.Sprintf(" queue %d", queues[q-3])
 		if r.IntN(2) == 0 {
 			text += " newest-first"
 		}
 	}
-	return text
+	return text, mean
+}
+
+var calendars = []struct {
+	period string
+	mean   time.Duration
+}{
+	{"day tz Europe/Berlin", 30 * time.Minute},
+	{"day tz Asia/Kathmandu", 30 * time.Minute},
+	{"week from sunday tz America/New_York", 3 * time.Hour},
+	{"month day 31 tz Europe/Berlin", 8 * time.Hour},
 }
 
 // TestDecisionsAreCoresOwn: each decision and its instant are those of core, under little traffic and under much, with bounded
@@ -146,13 +165,13 @@ func randomLimit(r *rand.Rand) string {
 func TestDecisionsAreCoresOwn(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
-	for range 110 {
-		text := randomLimit(r)
-		requests := traffic(r, 200, time.Duration(100+r.IntN(10_000))*time.Microsecond)
+	for range 140 {
+		text, mean := randomLimit(r)
+		requests := traffic(r, 200, mean)
 		maxWait := time.Duration(0) // any
 		switch r.IntN(3) {
 		case 0:
-			maxWait = time.Duration(1 + r.IntN(300e6)) // no two things at one instant
+			maxWait = 1 + time.Duration(r.Int64N(100*int64(mean))) // no two things at one instant
 		case 1:
 			for i := range requests {
 				requests[i].Cost = r.IntN(8) - 1
@@ -162,5 +181,28 @@ func TestDecisionsAreCoresOwn(t *testing.T) {
 			t.Logf("seed %d", seed)
 			decidesAlike(t, limitOf(t, text), 1+r.IntN(4), maxWait, requests)
 		})
+	}
+}
+
+// The log's times say which window it is, and each half and double of the limit has its own.
+func TestACalendarByTheLogsTimes(t *testing.T) {
+	l := limitOf(t, "fixed 2/day tz America/Los_Angeles")
+	for factor, want := range map[float64][]bool{
+		0.5: {true, false, false, true},
+		1:   {true, true, false, true},
+		2:   {true, true, true, true},
+	} {
+		p, err := Single(l, "")
+		require.NoError(t, err)
+		var d decisions
+		pl := NewPlayer(&d, factor)
+		pl.Zero = time.Date(2026, time.June, 2, 6, 59, 57, 0, time.UTC).UnixNano() // three seconds before midnight
+		for i := range want {
+			pl.Play(&Request{At: int64(i) * int64(time.Second), Cost: -1, Steps: p.Request(&accesslog.Record{}).Steps})
+		}
+		pl.Finish()
+		for i, made := range d.made {
+			assert.Equal(t, want[i], made.granted, "%v: %d", factor, i)
+		}
 	}
 }
