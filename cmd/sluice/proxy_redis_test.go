@@ -321,20 +321,16 @@ func TestPermissions(t *testing.T) {
 	}
 	require.NoError(t, clientOf(t, url).Do(t.Context(), words...).Err())
 	url = strings.Replace(url, "unix://", "unix://limiter:secret@", 1)
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+helloServer(t).URL+"\nredis: "+url+`
+	s := startProxy(t, configOf(helloServer(t).URL, "redis: "+url+`
 redis-budget: 1m
 policies:
   each: {key: "header:X-Client", limits: [10/1000d, fixed 10/1000d, sliding 10/1000d, fixed 10/year, concurrency 2], download: 10MiB/s}
 routes: {/: each}
-`), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--config", file)
-	address, admin := s.addressAfter("sluice proxy: listening on "), s.addressAfter("sluice proxy: admin on ")
-	assert.Equal(t, http.StatusOK, statusOf(t, "http://"+address+"/", "a"))
+`))
+	assert.Equal(t, http.StatusOK, s.asks("/", "a"))
 	for _, query := range []string{"", "?key=a"} {
-		a, err := http.Post("http://"+admin+"/limits/each/reset"+query, "", nil)
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusOK, a.StatusCode, bodyOf(t, a))
+		status, body := s.admins("POST", "/limits/each/reset"+query)
+		assert.Equal(t, http.StatusOK, status, body)
 	}
 	wait := func(key string, args ...string) (int, string, string) {
 		return start(t, programs(t), "sluice", append([]string{"wait", "--redis", url, "--key", key}, args...)...).ends()
