@@ -264,7 +264,7 @@ func TestRunEndsWholeGroups(t *testing.T) {
 		{"SIGTERM", usual, []syscall.Signal{syscall.SIGTERM}, 143},
 		{"SIGHUP", usual, []syscall.Signal{syscall.SIGHUP}, 129},
 		{"SIGQUIT", usual, []syscall.Signal{syscall.SIGQUIT}, 131}, // without a stack of goroutines
-		{"SIGTERM that they ignore", `trap "" TERM; echo $$; job deaf sleep=1h`, []syscall.Signal{syscall.SIGTERM}, 143},
+		{"SIGTERM that they ignore", `exec 2>/dev/null; trap "" TERM; echo $$; job deaf sleep=1h`, []syscall.Signal{syscall.SIGTERM}, 143},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
