@@ -112,17 +112,6 @@ func TestSettleIsNotSeen(t *testing.T) {
 	assert.Equal(t, 1000-3-3-4-5-1, p.left(0))
 }
 
-// TestSettleOfAnUpgrade: an upgraded connection costs what the response that upgraded it has said, at its end.
-func TestSettleOfAnUpgrade(t *testing.T) {
-	p := serves(t, upgraded("X-Cost: 40\r\n"), "global: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
-	c, in, header := upgrade(t, p.address, "/", "")
-	assert.NotContains(t, header, "X-Cost")
-	echoes(t, c, in, "ping")
-	assert.Equal(t, 95, p.left(0))
-	require.NoError(t, c.Close())
-	p.eventually(60)
-}
-
 // TestSettleOfSeveralPolicies: each policy reads its own field, all fields are taken off, and each of a policy's limits is
 // settled.
 func TestSettleOfSeveralPolicies(t *testing.T) {

@@ -99,25 +99,30 @@ func echoes(t *testing.T, c net.Conn, in *bufio.Reader, line string) {
 	assert.Equal(t, line+"\n", got)
 }
 
-// TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route, but not in shadow.
+// TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route, but not in shadow, and at its end
+// it costs what the response that upgraded it has said.
 func TestUpgradesArePaidFor(t *testing.T) {
-	p := serves(t, upgraded(""), `
-global: {upload: 1000/h burst 1000}
+	p := serves(t, upgraded("X-Cost: 40\r\n"), `
+global: {limit: fixed 100/1h, cost: 5, settle: X-Cost, upload: 1000/h burst 1000}
 policies:
   a: {key: ip, download: 1000/h burst 1000}
   b: {limit: concurrency 1, cost: 1, upload: 1/h burst 1, download: 1/h burst 1, shadow: true}
 routes: {/: [a, b]}
 `)
-	c, in, _ := upgrade(t, p.address, "/", "")
+	c, in, header := upgrade(t, p.address, "/", "")
+	assert.NotContains(t, header, "X-Cost")
 	echoes(t, c, in, "ping")
+	assert.Equal(t, 95, p.left(0))
 	upload, _ := p.state.Load().limits.Global.Bytes()
 	assert.Equal(t, 995, *upload.State().Available)
 	assert.Equal(t, []int{995}, p.leftOf("a", "127.0.0.1"))
 	_, download := p.state.Load().limits.Policies[1].Bytes()
 	assert.Equal(t, 1, *download.State().Partitions)
-	c, in, _ = upgrade(t, p.address, "/", "")
-	echoes(t, c, in, "pong")
+	second, in, _ := upgrade(t, p.address, "/", "")
+	echoes(t, second, in, "pong")
 	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="b",sluice_http_result="shadowed"} 1`)
+	require.NoError(t, c.Close())
+	p.eventually(100 - 40 - 5)
 }
 
 // TestAccessLog: each request has a line in the combined format, nothing that a client sends breaks it, and a renamed

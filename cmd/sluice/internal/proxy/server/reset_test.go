@@ -63,20 +63,3 @@ routes: {/ip: ip, /header: header, /parts/: parts, /free: free}
 	assert.Equal(t, 100, p.left(0))
 	assert.NotContains(t, p.said.String(), "acme", "keys are secrets")
 }
-
-// TestResetOfAGroup: a key that found no room shares a limiter with others, which is reset.
-func TestResetOfAGroup(t *testing.T) {
-	p := serves(t, hello, "keys: 1\npolicies: {a: {key: 'header:X-Key', limit: fixed 1/1h}}\nroutes: {/: a}\n")
-	for _, step := range []struct {
-		key    string
-		status int
-	}{{"first", 200}, {"second", 200}, {"second", 429}, {"second", 0}, {"second", 200}, {"first", 429}} {
-		if step.status == 0 {
-			_, body := p.asksAdmin("POST", "/limits/a/reset?key="+step.key, "")
-			assert.JSONEq(t, `{"reset": 1}`, body)
-			continue
-		}
-		status, _ := p.asks("GET", "/", "X-Key", step.key)
-		assert.Equal(t, step.status, status, step.key)
-	}
-}

@@ -76,7 +76,8 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all.
+// TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all. It is refunded, reset and updated as
+// any other.
 func TestKeysWithoutRoom(t *testing.T) {
 	p := serves(t, hello, "keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
 	passed := 0
@@ -90,20 +91,12 @@ func TestKeysWithoutRoom(t *testing.T) {
 	}
 	assert.Greater(t, passed, 80, "of 100, in 1024 groups")
 	assert.Equal(t, 2, *p.state.Load().limits.Global.Requests()[0].State().Partitions)
-	p.becomes("keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 2/1h}\n")
-	status, _ := p.asks("GET", "/", "X-Key", "99")
-	assert.Equal(t, http.StatusOK, status, "groups are updated too")
-}
-
-// TestGroupsGiveBack: a lease of a group is refunded there.
-func TestGroupsGiveBack(t *testing.T) {
-	p := serves(t, hello, "keys: 1\nglobal: {key: 'header:X-Key', limit: fixed 3/1h, count: failures}\n")
-	status, _ := p.asks("GET", "/?wrong", "X-Key", "first")
-	require.Equal(t, http.StatusForbidden, status)
-	for range 10 {
-		status, _ := p.asks("GET", "/", "X-Key", "second")
-		require.Equal(t, http.StatusOK, status)
-	}
+	_, body := p.asksAdmin("POST", "/limits/global/reset?key=99", "")
+	assert.JSONEq(t, `{"reset": 1}`, body)
+	assert.Equal(t, 1, p.grants(2, "/", "X-Key", "99"))
+	assert.Zero(t, p.grants(1, "/", "X-Key", "0"), "another key stays as it is")
+	p.becomes("keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 5/1h, count: failures}\n")
+	assert.Equal(t, 10, p.grants(10, "/", "X-Key", "99"))
 }
 
 // noting starts a backend that notes what comes on each connection, byte by byte, and then sends a response with the text.
