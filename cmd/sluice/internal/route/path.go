@@ -36,13 +36,12 @@ var steps = []func(string) string{
 	Unescape,
 	func(path string) string { return parameters.ReplaceAllLiteralString(path, "") },
 	func(path string) string { return strings.ReplaceAll(path, `\`, "/") },
-	func(path string) string { return query.ReplaceAllLiteralString(path, "") },
+	cutQuery,
 }
 
 var (
 	escape     = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 	parameters = regexp.MustCompile(`;[^/]*`)
-	query      = regexp.MustCompile(`(?s)[?#].*`) // where a server that parses a decoded path again finds a query or a fragment
 	dots       = regexp.MustCompile(`/\.\.?(/|$)`)
 )
 
@@ -91,6 +90,14 @@ func Unescape(path string) string {
 		b, _ := hex.DecodeString(e[1:])
 		return string(b)
 	})
+}
+
+// cutQuery ends a decoded path where a server that parses it again finds a query or a fragment.
+func cutQuery(path string) string {
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		return path[:i]
+	}
+	return path
 }
 
 // hasDots reports whether a path has dot segments, escaped ones aside.
