@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
-// TestWhatIsCopied: for each key the Go code compiles, the YAML is a configuration of the proxy, and the command runs.
+// TestWhatIsCopied: with every key, the Go code compiles, the YAML is a configuration of the proxy, and the command runs.
 func TestWhatIsCopied(t *testing.T) {
 	dir := t.TempDir()
 	here, err := filepath.Abs(".")

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// keys is a limit per key, with a line of waiting jobs for each key: jobs of one key start in the order of the input, and do
+// keys is a limit per key, with a line of waiting jobs per key: jobs of one key start in the order of the input, and do
 // not delay jobs of other keys. Retries go first.
 type keys struct {
 	limits *partition.Keyed[string, string]

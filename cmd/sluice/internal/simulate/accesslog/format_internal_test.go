@@ -76,8 +76,8 @@ func TestFormats(t *testing.T) {
 			"client 2001:db8::1, host example.com, asks GET /a, status 503",
 		},
 		{
-			`79a59d logs [02/Jul/2018:22:23:01 +0000] 192.0.2.1 79a59d 3E57 REST.GET.OBJECT a "GET /a HTTP/1.1" 200 - 113 113 109 5 "http://x/" "agent 7" - s9lz SigV4 - - logs.example.com TLSV1.2`,
-			"client 192.0.2.1, user 79a59d, host logs.example.com, asks GET /a, status 200, took 109ms, referer http://x/, agent agent 7",
+			`79a59d logs [02/Jul/2018:22:23:01 +0000] 192.0.2.1 79a59d 3E57 REST.GET.OBJECT a "GET /a HTTP/1.1" 200 - 113 113 109 5 "http://x/" "robot 7" - s9lz SigV4 - - logs.example.com TLSV1.2`,
+			"client 192.0.2.1, user 79a59d, host logs.example.com, asks GET /a, status 200, took 109ms, referer http://x/, agent robot 7",
 		},
 		{`https 2018-07-02T22:23:01Z app/x 192.0.2.1:2817`, ""},
 		{`2018-07-02T22:23:01Z INFO server: a b c d e f g h i "GET / HTTP/1.1" j k`, ""},

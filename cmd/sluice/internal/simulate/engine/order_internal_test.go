@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderIsBounded: it holds back no more than maxHeld requests, and what comes too late for that comes with the ones
+// TestOrderIsBounded: it keeps no more than maxHeld requests, and what comes too late for that comes with the ones
 // before it.
 func TestOrderIsBounded(t *testing.T) {
 	var got []int64
