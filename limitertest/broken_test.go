@@ -381,8 +381,10 @@ var brokenLimiters = []broken{
 	{"a reservation is served in its turn", "is a nanosecond late", tokens, mutated(tokens, func(m *mutant) {
 		m.reserve = func(n int) core.Lease {
 			l := m.Limiter.(core.Reserver).Reserve(n)
-			d, _ := core.Delay.From(l)
-			return l.With(core.Delay.With(d + 1))
+			if d, _ := core.Delay.From(l); d > 0 {
+				return l.With(core.Delay.With(d + 1))
+			}
+			return l
 		}
 	})},
 	{"a reservation is served in its turn", "keeps no place", tokens, noPlace(tokens)},
