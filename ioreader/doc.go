@@ -44,11 +44,15 @@
 // before it gets them, the next Read returns the bytes.
 //
 // A stream holds no permits while it waits for another stream with the same limiter. A copy from
-// a Reader to a Writer with the same limiter therefore does not deadlock. A stream over another
-// stream of this package, or over a pipe, leaves the limiters that both ask to the one underneath,
-// except for rate limiters. It finds them through chains, views and keys, and through a *tls.Conn. If
-// a limiter cannot be separated from the one underneath, the first Write fails with an error that
-// names both.
+// a Reader to a Writer with the same limiter therefore does not deadlock. A Writer or connection that
+// writes to another stream of this package, or to a pipe, leaves the limiters that both ask to the one
+// underneath, except for rate limiters. It finds them through chains, views and keys, and through a
+// *tls.Conn. If a limiter cannot be separated from the one underneath, the first Write fails with an
+// error that names both.
+//
+// A Reader leaves nothing to the stream underneath. Do not give a Reader of a pipe a concurrency limiter
+// that the pipe's WriteLimiter asks: the bytes in the pipe may hold all of its permits, and the Read then
+// waits until its context ends.
 //
 // If something else is between two streams, such as a [bufio.Writer], or if a limiter of another
 // package hides the one that it asks, the streams cannot know that they share it, and may wait for
