@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/pipe"
 )
 
@@ -22,25 +24,52 @@ func FuzzModel(f *testing.F) {
 	f.Add(uint16(9), []byte{1, 255, 255, 0, 10, 0, 1, 255, 255, 0, 255, 255, 0, 255, 255, 3, 0, 0, 0, 255, 255})
 	f.Add(uint16(20_000), []byte{0, 255, 255, 1, 255, 255, 1, 200, 0, 2, 1, 1, 1, 1, 1, 3, 0, 0, 0, 9, 9, 0, 255, 255})
 	f.Fuzz(func(t *testing.T, limit uint16, ops []byte) {
-		if len(ops) > 300 {
+		if len(ops) <= 300 {
+			play(t, limit, ops)
+		}
+	})
+}
+
+// TestRandomCalls is a short walk of the fuzz target, the same each time.
+func TestRandomCalls(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range testkit.Rounds(400) {
+		limit := []uint16{0, 0, 1000, 30_000, 65_535}[round%5]
+		ops := make([]byte, 90+round%2)
+		for i := range ops {
+			ops[i] = byte(random.Uint32())
+			if i%3 == 1 {
+				ops[i] >>= random.IntN(8) // sizes of all magnitudes
+			}
+		}
+		play(t, limit, ops)
+	}
+}
+
+func play(t *testing.T, limit uint16, ops []byte) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &model{t: t, limit: int(limit)}
+		o := pipe.Options{}
+		most := 1 << 16
+		if limit > 0 {
+			most = min(most, 100*m.limit) // byte by byte it takes long
+			l := concurrency(t, m.limit, 1<<30)
+			o.WriteLimiter = l
+			defer func() { assert.Equal(t, m.limit, l.Available(), "every permit is back") }()
+		}
+		m.r, m.w = newPipe(t, o)
+		abrupt := len(ops)%3 == 1
+		for ; len(ops) >= 3; ops = ops[3:] {
+			m.play(ops[0]%4, int(binary.BigEndian.Uint16(ops[1:]))%most)
+		}
+		if abrupt { // with bytes that were not read, and calls that wait
+			assert.NoError(t, m.r.Close())
+			synctest.Wait()
 			return
 		}
-		synctest.Test(t, func(t *testing.T) {
-			m := &model{t: t, limit: int(limit)}
-			o := pipe.Options{}
-			most := 1 << 16
-			if limit > 0 {
-				most = min(most, 100*m.limit) // byte by byte it takes long
-				l := concurrency(t, m.limit, 1<<30)
-				o.WriteLimiter = l
-				defer func() { assert.Equal(t, m.limit, l.Available(), "every permit is back") }()
-			}
-			m.r, m.w = newPipe(t, o)
-			for ; len(ops) >= 3; ops = ops[3:] {
-				m.play(ops[0]%4, int(binary.BigEndian.Uint16(ops[1:]))%most)
-			}
-			m.finish()
-		})
+		m.finish()
 	})
 }
 
@@ -127,6 +156,8 @@ func (m *model) settle() {
 	}
 	if m.limit > 0 {
 		assert.LessOrEqual(m.t, m.r.Buffered(), m.limit)
+	} else if c := m.writes; c != nil {
+		assert.Greater(m.t, m.r.Buffered()+len(c.buf)-c.early, 64<<10, "a Write waits that fits into the buffer")
 	}
 }
 

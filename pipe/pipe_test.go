@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -48,54 +47,6 @@ func TestZeroValuesRefuse(t *testing.T) {
 	assert.NoError(t, r.Close())
 	assert.NoError(t, w.Close())
 	assert.Zero(t, r.Buffered())
-}
-
-func TestWriteOfMoreThanTheBufferHoldsWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, w := newPipe(t, pipe.Options{})
-		written := false
-		go func() {
-			writes(t, w, strings.Repeat("x", 100<<10))
-			written = true
-		}()
-		synctest.Wait()
-		for _, step := range []struct {
-			read    int
-			written bool
-		}{{10 << 10, false}, {26<<10 - 1, false}, {1, true}, {64 << 10, true}} {
-			_, err := io.ReadFull(r, make([]byte, step.read))
-			require.NoError(t, err)
-			synctest.Wait()
-			assert.Equal(t, step.written, written, "after a read of %d", step.read)
-		}
-		assert.Zero(t, r.Buffered())
-	})
-}
-
-// A reader may read little, and then wait for what the Write is about to bring.
-func TestAWriteThatWaitsForRoomContinuesWhenItFits(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int{1, 512, 10 << 10} {
-		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r, w := newPipe(t, pipe.Options{})
-				writes(t, w, strings.Repeat("a", 64<<10))
-				written := false
-				go func() {
-					writes(t, w, strings.Repeat("b", size))
-					written = true
-				}()
-				reads(t, r, size-1, strings.Repeat("a", size-1))
-				synctest.Wait()
-				assert.False(t, written)
-				reads(t, r, 1, "a")
-				synctest.Wait()
-				assert.True(t, written)
-			})
-		})
-	}
 }
 
 func TestEmptyCallsDoNotWait(t *testing.T) {
@@ -258,24 +209,6 @@ func TestADoneContext(t *testing.T) {
 	_, err = w.WriteContext(ctx, []byte("a"))
 	assert.Equal(t, context.Canceled, err)
 	reads(t, r, 64, "still here")
-}
-
-func TestAReadThatIsGivenBytesKeepsThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, w := newPipe(t, pipe.Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		want := strings.Repeat("0123456789abcdef", 1<<10)
-		go func() {
-			buf := make([]byte, 64<<10)
-			n, err := r.ReadContext(ctx, buf)
-			assert.NoError(t, err)
-			assert.Equal(t, want, string(buf[:n]))
-		}()
-		synctest.Wait()
-		writes(t, w, want) // straight into buf
-		cancel()
-	})
 }
 
 func TestReaderHoldsToItsContract(t *testing.T) {
