@@ -465,3 +465,27 @@ func TestWaitingAsksOthersOnce(t *testing.T) {
 		require.Equal(t, 2, o.asked)
 	})
 }
+
+// A limiter is retired only if it has been idle for so long by its own IdleFor. It grants nothing more.
+func TestRetire(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"concurrency": limiter(t, 4, 100),
+		"bucket":      core.Must(core.NewTokenBucket(core.PerSecond(4, 4))),
+		"fixed":       core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 4, Window: time.Second})),
+		"sliding":     core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 4, Window: time.Second, SegmentsPerWindow: 2})),
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			lease := l.TryAcquire(3)
+			require.False(t, ways.Retire(l, 0), "permits are taken")
+			l.(core.Refunder).Refund(lease)
+			l.(core.Idler).IdleFor()
+			time.Sleep(time.Second - 1)
+			require.False(t, ways.Retire(l, time.Second))
+			time.Sleep(1)
+			require.True(t, ways.Retire(l, time.Second))
+			require.Equal(t, core.ErrClosed, l.TryAcquire(1).Err())
+			l.(core.Refunder).Refund(lease)
+			require.True(t, ways.Retire(l, time.Second), "it is as idle as before")
+		})
+	}
+}
