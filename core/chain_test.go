@@ -173,6 +173,10 @@ func TestCloseOfAChain(t *testing.T) {
 		require.NoError(t, l.Close())
 		a.fails(t, core.ErrClosed)
 		b.fails(t, core.ErrClosed)
+		for _, n := range []int{0, 1} {
+			refused(t, l, n, core.ErrClosed)
+			acquires(t, l, n).fails(t, core.ErrClosed)
+		}
 		counts(t, slots, 3, 2, 0, 3, 0)
 		require.Zero(t, rate.Statistics().Queued)
 		lease.Release()
