@@ -122,3 +122,16 @@ func TestReserveInChainsAndViews(t *testing.T) {
 		reserves(t, core.Unlimited(), 7, 0)
 	})
 }
+
+func TestReserveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := everySecond(t, 1)
+		reserves(t, l, 0, 0)
+		takes(t, l, 1)
+		reserves(t, l, 0, time.Second)
+		reserves(t, l, 0, time.Second)
+		reserves(t, l, 1, time.Second)
+		reserves(t, l, 0, 2*time.Second)
+		counts(t, l, 1, 0, 1, 5, 0)
+	})
+}
