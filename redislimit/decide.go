@@ -134,7 +134,8 @@ func (e *engine) grantOf(req *request) core.Lease {
 }
 
 func (req *request) rejection() core.Lease {
-	why := req.err.(*core.RejectedError)
+	var why *core.RejectedError
+	errors.As(req.err, &why)
 	room := [7]core.Metadata{core.ReasonPhrase.With(why.Reason)}
 	m := room[:1]
 	if why.RetryAfter > 0 {

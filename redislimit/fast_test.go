@@ -1,8 +1,8 @@
 package redislimit_test
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,7 +55,7 @@ func TestRejectionsDuringARefund(t *testing.T) {
 		s.store.answer(delayed(time.Millisecond))
 		go l.Refund(lease)
 		synctest.Wait()
-		lease = takes(t, l, 1)
+		takes(t, l, 1)
 		time.Sleep(time.Hour)
 
 		lease = takes(t, l, 1)
@@ -356,7 +356,7 @@ func TestTheCostOfSegments(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		cost := func(segments int) int {
 			o := core.SlidingWindowOptions{PermitLimit: 1 << 30, Window: time.Hour, SegmentsPerWindow: segments, Anchor: time.Now()}
-			l := sliding(t, s.shared(fmt.Sprint(segments)), o)
+			l := sliding(t, s.shared(strconv.Itoa(segments)), o)
 			for range segments {
 				takes(t, l, 1)
 				time.Sleep(o.Window / time.Duration(segments))

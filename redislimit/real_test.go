@@ -208,7 +208,7 @@ func TestManyClients(t *testing.T) {
 			return now.UnixNano() / int64(window)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
+		t.Cleanup(cancel)
 		var mu sync.Mutex
 		granted := map[string]int64{} // by the kind and the window
 		var held, most atomic.Int64
