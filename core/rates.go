@@ -12,7 +12,8 @@ import (
 // second, like rate.NewLimiter(permits, burst) of x/time/rate. For a rate that is not a whole number
 // use [Rate] or [Every]. Up to 31,622 tokens a second come one by one, at a period that is exact to
 // half a nanosecond. At higher rates several tokens come per period if the burst has room for them,
-// so that the rate is exact to one part in a billion; TokenBucketOptions.Rate then returns permits.
+// so that the rate is exact to one part in a billion. TokenBucketOptions.Rate then returns permits, if they
+// are at most a billion.
 // A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
 //
 // The queue is unbounded, as it is in x/time/rate, so Acquire waits; set QueueLimit to change that.
