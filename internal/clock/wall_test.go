@@ -175,6 +175,48 @@ func TestWaitersSeeWithinAMinuteThatTheClockWasSet(t *testing.T) {
 	})
 }
 
+// waitFor has n requests for one permit wait, and returns what they get.
+func waitFor(t *testing.T, l *core.FixedWindow, n int) <-chan core.Lease {
+	t.Helper()
+	granted := make(chan core.Lease, n)
+	for range n {
+		go func() {
+			k, err := l.Acquire(t.Context(), 1)
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- k
+		}()
+		synctest.Wait()
+	}
+	return granted
+}
+
+// A lease has the length of the window in which it was granted.
+func TestALeapOverMonths(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(1, nil), QueueLimit: 10})
+		require.NoError(t, err)
+		require.True(t, l.TryAcquire(1).Acquired())
+		granted := waitFor(t, l, 2)
+		for _, want := range []time.Duration{30 * day, 31 * day} { // April 2000, then May
+			if want == 30*day {
+				set(95 * day)
+			} else {
+				time.Sleep(30 * day)
+			}
+			require.Equal(t, 0, l.Available())
+			lease := <-granted
+			length, _ := core.Window.From(lease)
+			require.Equal(t, want, length)
+			if want == 30*day { // the leap was into the middle of the month, and the permit came then
+				reset, _ := core.ResetAfter.From(lease)
+				require.Less(t, reset, length)
+			}
+		}
+	})
+}
+
 // What is taken stays taken in an Update from a calendar to a plain window, wherever the clock is, also in the window
 // in which a Reset has found it.
 func TestUpdateToAPlainWindowKeepsWhatIsTaken(t *testing.T) {
