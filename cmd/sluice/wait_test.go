@@ -321,6 +321,27 @@ func TestWaitAtMost(t *testing.T) {
 	assert.Equal(t, "sluice wait: no permit of k is free now\n", errs)
 }
 
+// TestWaitAtMostForASilentServer: --max-wait and signals end a wait although the server does not reply.
+func TestWaitAtMostForASilentServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	waits := func(args ...string) *started {
+		return start(t, programs(t), "sluice", append([]string{"wait", "--redis", "redis://" + l.Addr().String(), "--key", "k", "1/h"}, args...)...)
+	}
+	patient := waits() // until the server counts as unreachable, which takes seconds
+	_, err = l.Accept()
+	require.NoError(t, err)
+	status, _, errs := waits("--max-wait", "10ms").ends()
+	assert.Equal(t, 75, status)
+	assert.Equal(t, "sluice wait: no permit of k came free within 10ms\n", errs)
+	patient.signal(syscall.SIGTERM)
+	status, _, errs = patient.ends()
+	assert.Equal(t, 143, status)
+	assert.Equal(t, "sluice wait: interrupted while waiting\n", errs)
+}
+
 // TestWaitWithAnotherLimit: who uses another limit than the last one is told so.
 func TestWaitWithAnotherLimit(t *testing.T) {
 	t.Parallel()

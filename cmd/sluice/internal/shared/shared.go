@@ -41,6 +41,7 @@ func Open(url string, timeout time.Duration) (*Store, error) {
 	}
 	redis.SetLogger(silent{}) // errors say what is wrong
 	o.DisableIdentity = true
+	o.ContextTimeoutEnabled = true
 	o.DialerRetries = dials
 	c := redis.NewClient(o)
 	return &Store{c, goredis.New(c), timeout}, nil

@@ -226,23 +226,13 @@ type line struct {
 
 // acquire takes a permit, unless a signal comes first.
 func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
-	switch last, err := l.store.Announce(ctx, o.key, o.text); {
-	case err != nil && !shared.IsRefusal(err): // a server may refuse this call and no other
-		return core.Lease{}, errors.New(shared.Reason(err))
-	case last != "" && last != o.text:
-		l.watch.say("key %s: using limit %q, but %q was used last", o.key, o.text, last)
-	}
-	if o.try {
-		lease := l.limiter.TryAcquire(1)
-		return lease, o.explain(lease.Err())
-	}
 	type answer struct {
 		lease core.Lease
 		err   error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		lease, err := o.acquireInLine(ctx, l)
+		lease, err := o.take(ctx, l)
 		answers <- answer{lease, err}
 	}()
 	select {
@@ -275,8 +265,8 @@ func (o *options) explain(err error) error {
 
 var errMaxWait = errors.New("the wait was too long")
 
-// acquireInLine takes a permit when it is this process's turn.
-func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease, err error) {
+// take takes a permit when it is this process's turn. With --try, it takes one that is available now.
+func (o *options) take(ctx context.Context, l *line) (lease core.Lease, err error) {
 	if o.maxWait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.maxWait, errMaxWait)
@@ -287,6 +277,16 @@ func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease,
 			err = cli.Exit(rejected, fmt.Errorf("no permit of %s came free within %v", o.key, o.maxWait))
 		}
 	}()
+	switch last, err := l.store.Announce(ctx, o.key, o.text); {
+	case err != nil && !shared.IsRefusal(err): // a server may refuse this call and no other
+		return core.Lease{}, errors.New(shared.Reason(err))
+	case last != "" && last != o.text:
+		l.watch.say("key %s: using limit %q, but %q was used last", o.key, o.text, last)
+	}
+	if o.try {
+		lease := l.limiter.TryAcquire(1)
+		return lease, o.explain(lease.Err())
+	}
 	leave, err := l.store.Line(ctx, o.key, shared.Waiter{Waiting: l.watch.waiting, State: l.watch.state})
 	if err != nil {
 		return core.Lease{}, o.explain(err)
