@@ -82,6 +82,16 @@ func TestPumpOfAChildThatPrintsOn(t *testing.T) {
 	<-printing
 }
 
+// TestStreamOfAnEarlierTry: nothing is kept of what a child of it prints later.
+func TestStreamOfAnEarlierTry(t *testing.T) {
+	s := &stream{output: &output{}, w: io.Discard}
+	s.drop()
+	n, err := s.Write(make([]byte, 2*maxInMemory))
+	require.NoError(t, err)
+	assert.Equal(t, 2*maxInMemory, n)
+	assert.Nil(t, s.kept.file)
+}
+
 // TestRunningIsOver: a program that starts while all are ended is to be ended as well.
 func TestRunningIsOver(t *testing.T) {
 	r, p := newRunning(), new(process)
