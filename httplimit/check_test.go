@@ -7,9 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/httplimit"
 )
 
 func TestCheck(t *testing.T) {
@@ -51,15 +48,4 @@ func TestCheck(t *testing.T) {
 	})), "/")
 	require.Equal(t, "skip?; grant a 1; skip?; grant global 1; grant a 1; release a; release global; release a", j.read(),
 		"it knows nothing of the wrapper")
-}
-
-// A Check's rejection has the limiter's metadata.
-func TestRejectionOfACheck(t *testing.T) {
-	window := perMinute(t, 1)
-	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{{Name: "p", Limiter: all(core.WithReason(window, "one a minute"))}}})
-	window.TryAcquire(1)
-	_, rejection := l.Check(httptest.NewRequest(http.MethodGet, "/", nil), "p")
-	limit, found := core.PermitLimit.From(rejection.Lease)
-	require.True(t, found)
-	require.Equal(t, 1, limit)
 }

@@ -73,12 +73,10 @@ func TestByIPBehindProxies(t *testing.T) {
 		{"not trusted", "", "203.0.113.9:1", []string{"8.8.8.8"}, "203.0.113.9/32"},
 		{"no field", "", "10.0.0.1:1", nil, "10.0.0.1/32"},
 		{"empty", "", "10.0.0.1:1", []string{"", " , ,"}, "10.0.0.1/32"},
-		{"one", "", "10.0.0.1:1", []string{"8.8.8.8"}, "8.8.8.8/32"},
 		{"spoofed", "", "10.0.0.1:1", []string{"1.1.1.1, 8.8.8.8"}, "8.8.8.8/32"},
-		{"two proxies", "", "10.0.0.1:1", []string{"1.1.1.1, 8.8.8.8 ,10.0.0.2"}, "8.8.8.8/32"},
 		{"lines", "", "10.0.0.1:1", []string{"1.1.1.1", "8.8.8.8", "10.0.0.2"}, "8.8.8.8/32"},
 		{"all trusted", "", "10.0.0.1:1", []string{"10.0.0.3", "10.0.0.4,10.0.0.2"}, "10.0.0.3/32"},
-		{"empty ones", "", "10.0.0.1:1", []string{"8.8.8.8,, ,10.0.0.2,", ""}, "8.8.8.8/32"},
+		{"empty ones", "", "10.0.0.1:1", []string{"1.1.1.1,8.8.8.8 ,, ,10.0.0.2,", ""}, "8.8.8.8/32"},
 		{"ports", "", "10.0.0.1:1", []string{"8.8.8.8:99, 10.0.0.2:80"}, "8.8.8.8/32"},
 		{"brackets", "", "10.0.0.1:1", []string{"[2001:db8::1]:99"}, "2001:db8::/64"},
 		{"brackets without a port", "", "10.0.0.1:1", []string{"[2001:db8::1]"}, "2001:db8::/64"},
@@ -91,6 +89,11 @@ func TestByIPBehindProxies(t *testing.T) {
 		{"garbage behind a proxy", "", "10.0.0.1:1", []string{"1.1.1.1, what, 10.0.0.2"}, none},
 		{"garbage that is not looked at", "", "10.0.0.1:1", []string{"what", "what, 8.8.8.8"}, "8.8.8.8/32"},
 		{"spaces inside", "", "10.0.0.1:1", []string{"1.1.1.1 8.8.8.8"}, none},
+
+		{"a unix socket", "", "@", []string{"8.8.8.8"}, "8.8.8.8/32"},
+		{"a unix socket, two proxies", "", "", []string{"8.8.8.8, 10.0.0.2"}, "8.8.8.8/32"},
+		{"a unix socket, unknown", "", "", []string{"8.8.8.8, unknown"}, none},
+		{"a unix socket, empty", "", "@", []string{""}, none},
 
 		{"the last line", "X-Real-IP", "10.0.0.1:1", []string{"1.1.1.1", " 8.8.8.8:7 "}, "8.8.8.8/32"},
 		{"a proxy's own", "x-real-ip", "10.0.0.1:1", []string{"10.0.0.9"}, "10.0.0.9/32"},
@@ -122,7 +125,8 @@ func TestByIPBehindProxies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			key := httplimit.ByIP(httplimit.IPOptions{
-				Trusted: prefixes("10.0.0.0/8", "::ffff:192.168.0.0/112", "fd00::/8"),
+				// A peer on a unix socket has no address: the zero Prefix trusts it, and no entry without one.
+				Trusted: append(prefixes("10.0.0.0/8", "::ffff:192.168.0.0/112", "fd00::/8"), netip.Prefix{}),
 				Header:  c.header,
 			})
 			name := c.header
@@ -165,21 +169,6 @@ func TestByIPOfALongField(t *testing.T) {
 				continue
 			}
 			require.Equal(t, c[1], of(c[0]), "%s %s", header, name)
-		}
-	}
-}
-
-// A peer on a unix socket has no address: the zero Prefix trusts it, and no entry without one.
-func TestByIPOnAUnixSocket(t *testing.T) {
-	key := httplimit.ByIP(httplimit.IPOptions{Trusted: append(prefixes("10.0.0.0/8"), netip.Prefix{})})
-	for field, want := range map[string]string{
-		"8.8.8.8": "8.8.8.8/32", "8.8.8.8, 10.0.0.2": "8.8.8.8/32", "8.8.8.8, unknown": none, "": none,
-	} {
-		for _, peer := range []string{"@", ""} {
-			r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {field}}}
-			require.Equal(t, want, key(r).String())
-			r.RemoteAddr = "203.0.113.9:1"
-			require.Equal(t, "203.0.113.9/32", key(r).String())
 		}
 	}
 }
@@ -240,10 +229,6 @@ func TestByHeader(t *testing.T) {
 	require.Empty(t, httplimit.ByHeader("x")(&http.Request{}))
 
 	// Long values are shortened, so that a client cannot fill the memory with keys.
-	r.Header.Set("X-Api-Key", strings.Repeat("k", 64))
-	require.Equal(t, strings.Repeat("k", 64), httplimit.ByHeader("X-Api-Key")(r))
-	r.Header.Set("X-Api-Key", strings.Repeat("k", 65))
-	require.Equal(t, "sha256:f39cdc2584758c99cf81c1f41d2572f54e17066afffc9d187aeafe5f7cbe2122", httplimit.ByHeader("X-Api-Key")(r))
 	r.Host = strings.Repeat("h", 1<<20)
 	require.Len(t, httplimit.ByHeader("Host")(r), len("sha256:")+64)
 }

@@ -196,14 +196,14 @@ func TestThrottledFilesKeepSendfile(t *testing.T) {
 			assert.NoError(t, err)
 			assert.EqualValues(t, 1<<20, n)
 		}))
-	w := &slices{}
+	w := &fileSender{}
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.Greater(t, w.calls, 1)
 	require.EqualValues(t, 1<<20, w.bytes)
 }
 
-// slices is a ResponseWriter as HTTP/1 has it, that wants files.
-type slices struct {
+// fileSender is a ResponseWriter as HTTP/1 has it, that wants files.
+type fileSender struct {
 	bare
 	flusher
 	hijacker
@@ -213,7 +213,7 @@ type slices struct {
 	bytes int64
 }
 
-func (s *slices) ReadFrom(r io.Reader) (int64, error) {
+func (s *fileSender) ReadFrom(r io.Reader) (int64, error) {
 	limited, ok := r.(*io.LimitedReader)
 	if !ok {
 		return 0, fmt.Errorf("%T is no slice", r)

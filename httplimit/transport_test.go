@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,6 +126,7 @@ type oneWay struct{ io.ReadWriter }
 
 func (oneWay) Close() error { return nil }
 
+// The lease is held, and settled once, with the trailers, when the body of the response has ended.
 func TestTransportHoldsTheLease(t *testing.T) {
 	errRead := errors.New("cut off")
 	for _, c := range []struct {
@@ -170,17 +171,27 @@ func TestTransportHoldsTheLease(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := atOnce(t, 1, 0)
-			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(l), Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil })}))
+			var costs []string
+			c.answer.Trailer = http.Header{}
+			if !c.held {
+				c.answer.Trailer.Set("Cost", "2")
+			}
+			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{
+				Limiter: all(l), Settle: func(r *http.Response) int { costs = append(costs, r.Trailer.Get("Cost")); return -1 },
+				Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil }),
+			}))
 			r := core.Must(http.NewRequestWithContext(t.Context(), c.method, "http://x", nil))
 			response, err := tr.RoundTrip(r)
 			require.NoError(t, err)
 			require.Equal(t, c.held, l.Available() == 0)
+			response.Trailer.Set("Cost", "2")
 			if c.then != nil {
 				c.then(t, response)
 				free(t, l)
 				response.Body.Close()
 			}
 			free(t, l)
+			require.Equal(t, []string{"2"}, costs)
 		})
 	}
 }
@@ -210,169 +221,6 @@ func TestTransportThatFails(t *testing.T) {
 	free(t, l)
 }
 
-func TestHonorRetryAfter(t *testing.T) {
-	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
-	for _, c := range []struct {
-		name   string
-		status int
-		header []string
-		want   time.Duration
-	}{
-		{"seconds", 429, []string{"Retry-After", "7"}, 7 * time.Second},
-		{"seconds of a 503", 503, []string{"Retry-After", " 7 "}, 7 * time.Second},
-		{"a date", 429, []string{"Retry-After", "date 30s"}, 30 * time.Second},
-		{"a date that was", 429, []string{"Retry-After", "date -30s"}, 0},
-		{"at most MaxRetryAfter", 429, []string{"Retry-After", "3600"}, time.Minute},
-		{"huge", 429, []string{"Retry-After", "99999999999999999999999"}, time.Minute},
-		{"far", 429, []string{"Retry-After", "date 1000h"}, time.Minute},
-		{"nonsense", 429, []string{"Retry-After", "soon"}, 0},
-		{"below zero", 429, []string{"Retry-After", "-7"}, 0},
-		{"fractions", 429, []string{"Retry-After", "7.5"}, 0},
-		{"another status", 200, []string{"Retry-After", "7"}, 0},
-		{"another field", 429, []string{"RateLimit", `"a";r=0;t=5`}, 0},
-		{"nothing", 429, nil, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				for i, h := range c.header {
-					if text, ok := strings.CutPrefix(h, "date "); ok {
-						d, err := time.ParseDuration(text)
-						require.NoError(t, err)
-						c.header[i] = in(d)
-					}
-				}
-				l := atOnce(t, 1, 5)
-				client := transport(t, httplimit.TransportOptions{
-					HonorRetryAfter: true, Limiter: all(l),
-					Base: answers(func() *http.Response { return answer(c.status, "", c.header...) }, func() *http.Response { return answer(200, "") }),
-				})
-				start := time.Now()
-				_, err := client.Get("http://x.example:80/a")
-				require.NoError(t, err)
-				_, err = client.Get("http://other.example/")
-				require.NoError(t, err)
-				require.Zero(t, time.Since(start), "other keys are not delayed")
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					_, err := client.Get("http://X.example/b")
-					assert.NoError(t, err)
-				}()
-				synctest.Wait()
-				require.Equal(t, 1, l.Available(), "no permit is held meanwhile")
-				<-done
-				heldFor(t, c.want, start)
-			})
-		})
-	}
-}
-
-// RetryAfter reads any header of any response, in place of Retry-After.
-func TestRetryAfterOfOtherHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := transport(t, httplimit.TransportOptions{
-			HonorRetryAfter: true,
-			RetryAfter: func(r *http.Response) (time.Duration, bool) {
-				d, err := time.ParseDuration(r.Header.Get("Pause"))
-				return d, err == nil
-			},
-			Base: base(func(r *http.Request) (*http.Response, error) {
-				return answer(200, "", "Pause", r.URL.Query().Get("pause"), "Retry-After", "30"), nil
-			}),
-		})
-		for pause, want := range map[string]time.Duration{"5s": 5 * time.Second, "1h": time.Minute, "-1s": 0, "": 0} {
-			_, err := client.Get("http://x?pause=" + pause)
-			require.NoError(t, err)
-			start := time.Now()
-			_, err = client.Get("http://x")
-			require.NoError(t, err)
-			heldFor(t, want, start)
-		}
-	})
-}
-
-// Settle is called once the answer's body has ended, with its trailers, for each attempt.
-func TestTransportSettle(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		answer *http.Response
-		cost   string
-		want   int
-	}{
-		{"less", answer(200, "abc"), "2", 8},
-		{"more", answer(200, "abc"), "12", 0},
-		{"as it was", answer(200, "abc"), "-1", 5},
-		{"no body", answer(204, ""), "1", 9},
-		{"an upgrade", &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: new(twoWay)}, "3", 7},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l, called := perMinute(t, 10), 0
-			c.answer.Trailer = http.Header{}
-			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{
-				Limiter: all(l), Permits: func(*http.Request) int { return 5 },
-				Settle: func(r *http.Response) int {
-					called++
-					n, err := strconv.Atoi(r.Trailer.Get("Cost"))
-					assert.NoError(t, err)
-					return n
-				},
-				Base: base(func(*http.Request) (*http.Response, error) {
-					if c.answer.ContentLength == 0 && c.answer.StatusCode != http.StatusSwitchingProtocols {
-						c.answer.Trailer.Set("Cost", c.cost)
-					}
-					return c.answer, nil
-				}),
-			}))
-			r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x", nil))
-			response, err := tr.RoundTrip(r)
-			require.NoError(t, err)
-			response.Trailer.Set("Cost", c.cost)
-			_, _ = io.ReadAll(response.Body)
-			response.Body.Close()
-			response.Body.Close()
-			require.Equal(t, 1, called)
-			require.Equal(t, c.want, l.Available())
-		})
-	}
-}
-
-// The response that asks for a retry is read for 64 KiB and for 50 ms at most, and closed, before the request is sent
-// again. It keeps no permit.
-func TestResponsesBeforeARetry(t *testing.T) {
-	for name, c := range map[string]struct {
-		body func() io.Reader
-		read int
-		took time.Duration
-	}{
-		"without an end": {func() io.Reader { r, _ := io.Pipe(); return r }, 0, 50 * time.Millisecond},
-		"long":           {func() io.Reader { return strings.NewReader(strings.Repeat("x", 1<<20)) }, 64 << 10, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l, settled, body := atOnce(t, 1, 0), 0, &closing{Reader: c.body()}
-				client := transport(t, httplimit.TransportOptions{
-					Retries: 1, Limiter: all(l), Settle: func(*http.Response) int { settled++; return -1 },
-					Base: answers(func() *http.Response {
-						r := answer(429, "", "Retry-After", "1")
-						r.ContentLength, r.Body = -1, body
-						return r
-					}, func() *http.Response { return answer(200, "") }),
-				})
-				start := time.Now()
-				time.AfterFunc(100*time.Millisecond, func() { assert.Equal(t, 1, l.Available()) })
-				response, err := client.Get("http://x")
-				require.NoError(t, err)
-				require.Equal(t, 200, response.StatusCode)
-				heldFor(t, c.took+time.Second, start)
-				require.Equal(t, 1, body.closed)
-				require.Equal(t, c.read, body.n)
-				require.Equal(t, 2, settled)
-				free(t, l)
-			})
-		})
-	}
-}
-
 func TestHonorRetryAfterAndTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := transport(t, httplimit.TransportOptions{HonorRetryAfter: true, Base: answers(func() *http.Response { return answer(429, "", "Retry-After", "30") })})
@@ -400,106 +248,201 @@ func TestHonorRetryAfterAndTheContext(t *testing.T) {
 	})
 }
 
-// heldFor asserts that a hold ended d after start, and that its request went on within the first
-// tenth of its length.
-func heldFor(t *testing.T, d time.Duration, start time.Time) {
-	t.Helper()
-	require.GreaterOrEqual(t, time.Since(start), d)
-	require.LessOrEqual(t, time.Since(start), d+d/10)
+func TestHonorRetryAfter(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for _, c := range []struct {
+		name          string
+		status        int
+		header, value string
+		want          time.Duration
+	}{
+		{"seconds", 429, "Retry-After", "7", 7 * time.Second},
+		{"seconds of a 503", 503, "Retry-After", " 7 ", 7 * time.Second},
+		{"a date", 429, "Retry-After", "date 30s", 30 * time.Second},
+		{"a date that was", 429, "Retry-After", "date -30s", 0},
+		{"at most MaxRetryAfter", 429, "Retry-After", "3600", time.Minute},
+		{"huge", 429, "Retry-After", "99999999999999999999999", time.Minute},
+		{"far", 429, "Retry-After", "date 1000h", time.Minute},
+		{"nonsense", 429, "Retry-After", "soon", 0},
+		{"below zero", 429, "Retry-After", "-7", 0},
+		{"fractions", 429, "Retry-After", "7.5", 0},
+		{"another status", 200, "Retry-After", "7", 0},
+		{"another field", 429, "RateLimit", `"a";r=0;t=5`, 0},
+		{"the user's header", 200, "Pause", "5s", 5 * time.Second},
+		{"the user's header at most MaxRetryAfter", 200, "Pause", "1h", time.Minute},
+		{"the user's header below zero", 200, "Pause", "-1s", 0},
+		{"the user's header without a time", 200, "Pause", "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if text, ok := strings.CutPrefix(c.value, "date "); ok {
+					d, err := time.ParseDuration(text)
+					require.NoError(t, err)
+					c.value = in(d)
+				}
+				l, first := atOnce(t, 1, 5), answer(c.status, "", c.header, c.value)
+				o := httplimit.TransportOptions{
+					HonorRetryAfter: true, Limiter: all(l),
+					Base: answers(func() *http.Response { return first }, func() *http.Response { return answer(200, "") }),
+				}
+				if c.header == "Pause" {
+					first.Header.Set("Retry-After", "30")
+					o.RetryAfter = func(r *http.Response) (time.Duration, bool) {
+						d, err := time.ParseDuration(r.Header.Get("Pause"))
+						return d, err == nil
+					}
+				}
+				client := transport(t, o)
+				start := time.Now()
+				_, err := client.Get("http://x.example:80/a")
+				require.NoError(t, err)
+				_, err = client.Get("http://other.example/")
+				require.NoError(t, err)
+				require.Zero(t, time.Since(start), "other keys are not delayed")
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, err := client.Get("http://X.example/b")
+					assert.NoError(t, err)
+				}()
+				synctest.Wait()
+				require.Equal(t, 1, l.Available(), "no permit is held meanwhile")
+				<-done
+				heldFor(t, c.want, start)
+			})
+		})
+	}
 }
 
+func TestTransportSettle(t *testing.T) {
+	for cost, left := range map[int]int{2: 8, 12: 0, -1: 5} {
+		l := perMinute(t, 10)
+		response, err := transport(t, httplimit.TransportOptions{
+			Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: func(*http.Response) int { return cost },
+			Base: answers(func() *http.Response { return answer(200, "abc") }),
+		}).Get("http://x")
+		require.NoError(t, err)
+		require.Equal(t, 5, l.Available())
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, left, l.Available())
+	}
+}
+
+// A response that asks for a retry is read for 64 KiB and for 50 ms at most, and closed, before the request is sent
+// again. It keeps no permit meanwhile, and each attempt is settled.
 func TestRetries(t *testing.T) {
-	tooMany := func(header ...string) func() *http.Response {
-		return func() *http.Response { return answer(429, "wait", header...) }
+	type answered = []func() *http.Response
+	after := func(status int, header ...string) func() *http.Response {
+		return func() *http.Response { return answer(status, "wait", header...) }
 	}
 	fine := func() *http.Response { return answer(200, "fine") }
-	ten := tooMany("Retry-After", "10")
+	ten := after(429, "Retry-After", "10")
+	long := func() *http.Response { return answer(429, strings.Repeat("x", 1<<20), "Retry-After", "10") }
+	endless := func() *http.Response {
+		r := ten()
+		r.ContentLength = -1
+		r.Body, _ = io.Pipe()
+		return r
+	}
 	for _, c := range []struct {
-		name    string
-		retries int
-		body    string // "-": cannot be sent again
-		answers []func() *http.Response
-		timeout time.Duration
-		status  int
-		sent    int
-		least   time.Duration
-		most    time.Duration
+		name     string
+		retries  int
+		body     string // "-": cannot be sent again
+		answers  answered
+		deadline time.Duration
+		cancel   time.Duration
+		status   int // 0: context.Canceled
+		sent     int
+		least    time.Duration
+		most     time.Duration
+		read     int // of the first response, before a retry
 	}{
-		{"none", 0, "", []func() *http.Response{ten, fine}, 0, 429, 1, 0, 0},
-		{"one", 1, "", []func() *http.Response{ten, fine}, 0, 200, 2, 10 * time.Second, 11 * time.Second},
-		{"two", 2, "", []func() *http.Response{ten, ten, fine}, 0, 200, 3, 20 * time.Second, 22 * time.Second},
-		{"not enough", 1, "", []func() *http.Response{ten, ten, fine}, 0, 429, 2, 10 * time.Second, 11 * time.Second},
-		{"a body", 1, "body", []func() *http.Response{ten, fine}, 0, 200, 2, 10 * time.Second, 11 * time.Second},
-		{"a body that cannot be sent again", 1, "-", []func() *http.Response{ten, fine}, 0, 429, 1, 0, 0},
-		{"503", 1, "", []func() *http.Response{func() *http.Response { return answer(503, "", "Retry-After", "1") }, fine}, 0, 200, 2, time.Second, 1100 * time.Millisecond},
-		{"another status", 1, "", []func() *http.Response{func() *http.Response { return answer(500, "", "Retry-After", "1") }, fine}, 0, 500, 1, 0, 0},
-		{"without Retry-After", 1, "", []func() *http.Response{tooMany("RateLimit", `"a";r=0;t=1`), fine}, 0, 429, 1, 0, 0},
-		{"immediately", 1, "", []func() *http.Response{tooMany("Retry-After", "0"), fine}, 0, 200, 2, 0, 0},
-		{"longer than MaxRetryAfter", 1, "", []func() *http.Response{tooMany("Retry-After", "61"), fine}, 0, 429, 1, 0, 0},
-		{"as long as MaxRetryAfter", 1, "", []func() *http.Response{tooMany("Retry-After", "60"), fine}, 0, 200, 2, 60 * time.Second, 66 * time.Second},
-		{"longer than the deadline", 1, "", []func() *http.Response{ten, fine}, 10*time.Second - 1, 429, 1, 0, 0},
-		{"as long as the deadline", 1, "", []func() *http.Response{ten, fine}, 10 * time.Second, 429, 1, 0, 0},
-		{"just in time", 1, "", []func() *http.Response{ten, fine}, 10*time.Second + 1, 200, 2, 10 * time.Second, 10*time.Second + 1},
+		{"none", 0, "", answered{ten, fine}, 0, 0, 429, 1, 0, 0, 0},
+		{"one", 1, "", answered{ten, fine}, 0, 0, 200, 2, 10 * time.Second, 11 * time.Second, 4},
+		{"two", 2, "", answered{ten, ten, fine}, 0, 0, 200, 3, 20 * time.Second, 22 * time.Second, 4},
+		{"not enough", 1, "", answered{ten, ten, fine}, 0, 0, 429, 2, 10 * time.Second, 11 * time.Second, 4},
+		{"a body", 1, "body", answered{ten, fine}, 0, 0, 200, 2, 10 * time.Second, 11 * time.Second, 4},
+		{"a body that cannot be sent again", 1, "-", answered{ten, fine}, 0, 0, 429, 1, 0, 0, 0},
+		{"503", 1, "", answered{after(503, "Retry-After", "1"), fine}, 0, 0, 200, 2, time.Second, 1100 * time.Millisecond, 4},
+		{"another status", 1, "", answered{after(500, "Retry-After", "1"), fine}, 0, 0, 500, 1, 0, 0, 0},
+		{"without Retry-After", 1, "", answered{after(429, "RateLimit", `"a";r=0;t=1`), fine}, 0, 0, 429, 1, 0, 0, 0},
+		{"immediately", 1, "", answered{after(429, "Retry-After", "0"), fine}, 0, 0, 200, 2, 0, 0, 4},
+		{"longer than MaxRetryAfter", 1, "", answered{after(429, "Retry-After", "61"), fine}, 0, 0, 429, 1, 0, 0, 0},
+		{"as long as MaxRetryAfter", 1, "", answered{after(429, "Retry-After", "60"), fine}, 0, 0, 200, 2, 60 * time.Second, 66 * time.Second, 4},
+		{"longer than the deadline", 1, "", answered{ten, fine}, 10*time.Second - 1, 0, 429, 1, 0, 0, 0},
+		{"as long as the deadline", 1, "", answered{ten, fine}, 10 * time.Second, 0, 429, 1, 0, 0, 0},
+		{"just in time", 1, "", answered{ten, fine}, 10*time.Second + 1, 0, 200, 2, 10 * time.Second, 10*time.Second + 1, 4},
+		{"canceled meanwhile", 3, "body", answered{ten, fine}, 0, 3 * time.Second, 0, 1, 3 * time.Second, 3 * time.Second, 4},
+		{"a long response", 1, "", answered{long, fine}, 0, 0, 200, 2, 10 * time.Second, 11 * time.Second, 64 << 10},
+		{"a response without an end", 1, "", answered{endless, fine}, 0, 0, 200, 2, 10050 * time.Millisecond, 11055 * time.Millisecond, 0},
 	} {
 		for _, honor := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, honor), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var bodies []string
-					var open []*closing
-					l := atOnce(t, 1, 0)
+					var sent []string
+					var bodies, responses []*closing
+					l, settled := atOnce(t, 1, 0), 0
+					newBody := func() (io.ReadCloser, error) {
+						bodies = append(bodies, &closing{Reader: strings.NewReader(c.body)})
+						return bodies[len(bodies)-1], nil
+					}
 					under := answers(c.answers...)
 					client := transport(t, httplimit.TransportOptions{
-						Retries: c.retries, Limiter: all(l), HonorRetryAfter: honor,
+						Retries: c.retries, Limiter: all(l), HonorRetryAfter: honor, Settle: func(*http.Response) int { settled++; return -1 },
 						Base: base(func(r *http.Request) (*http.Response, error) {
 							assert.Zero(t, l.Available())
 							if r.Body != nil {
 								b, err := io.ReadAll(r.Body)
 								assert.NoError(t, err)
-								bodies = append(bodies, string(b))
+								sent = append(sent, string(b))
 							}
 							response, err := under(r)
 							response.Request = r
-							open = append(open, &closing{Reader: response.Body})
-							response.Body = open[len(open)-1]
+							responses = append(responses, &closing{Reader: response.Body})
+							response.Body = responses[len(responses)-1]
 							return response, err
 						}),
 					})
-					ctx, cancel := t.Context(), context.CancelFunc(func() {})
-					if c.timeout > 0 {
-						ctx, cancel = context.WithTimeout(ctx, c.timeout)
-					}
+					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
+					if c.cancel > 0 {
+						time.AfterFunc(c.cancel, cancel)
+					}
+					if c.deadline > 0 {
+						ctx, cancel = context.WithTimeout(ctx, c.deadline)
+						defer cancel()
+					}
 					r := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, "http://x", nil))
 					if c.body != "" {
-						r.Body = io.NopCloser(strings.NewReader(c.body))
+						r.Body = core.Must(newBody())
 					}
 					if c.body == "body" {
-						r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(c.body)), nil }
+						r.GetBody = newBody
 					}
-					before := *r
-					start := time.Now()
+					before, start := *r, time.Now()
+					time.AfterFunc(100*time.Millisecond, func() { assert.Equal(t, 1, l.Available(), "no permit is held meanwhile") })
 					response, err := client.Transport.RoundTrip(r)
-					require.NoError(t, err)
-					require.Equal(t, before.Body, r.Body)
-					require.Equal(t, c.status, response.StatusCode)
-					require.Same(t, r, response.Request, "not a copy")
-					took := time.Since(start)
+					took, read := time.Since(start), responses[0].n
 					require.GreaterOrEqual(t, took, c.least)
 					require.LessOrEqual(t, took, c.most)
-					require.Len(t, open, c.sent)
-					for _, b := range open[:c.sent-1] {
+					require.Equal(t, before.Body, r.Body)
+					require.Len(t, responses, c.sent)
+					if c.status == 0 {
+						require.Equal(t, context.Canceled, err)
+					} else {
+						require.NoError(t, err)
+						require.Equal(t, c.status, response.StatusCode)
+						require.Same(t, r, response.Request, "not a copy")
+						response.Body.Close()
+					}
+					for _, b := range append(responses, bodies...) {
 						require.Equal(t, 1, b.closed)
-						rest, _ := io.ReadAll(b)
-						require.Empty(t, rest, "it is drained")
 					}
+					require.Equal(t, c.read, read)
 					if c.body != "" {
-						want := make([]string, c.sent)
-						for i := range want {
-							want[i] = c.body
-						}
-						require.Equal(t, want, bodies)
+						require.Equal(t, slices.Repeat([]string{c.body}, c.sent), sent)
 					}
-					response.Body.Close()
+					require.Equal(t, c.sent, settled)
 					free(t, l)
 				})
 			})
@@ -507,29 +450,12 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-func TestRetriesAreCanceled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := atOnce(t, 1, 0)
-		client := transport(t, httplimit.TransportOptions{
-			Retries: 3, Limiter: all(l),
-			Base: answers(func() *http.Response { return answer(429, strings.Repeat("x", 1<<20), "Retry-After", "10") }),
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(3*time.Second, cancel)
-		r := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, "http://x", strings.NewReader("b")))
-		var renewed []*closing
-		r.GetBody = func() (io.ReadCloser, error) {
-			renewed = append(renewed, &closing{Reader: strings.NewReader("b")})
-			return renewed[len(renewed)-1], nil
-		}
-		start := time.Now()
-		_, err := client.Transport.RoundTrip(r)
-		require.Equal(t, context.Canceled, err)
-		require.Equal(t, 3*time.Second, time.Since(start))
-		require.Len(t, renewed, 1)
-		require.Equal(t, 1, renewed[0].closed)
-		free(t, l)
-	})
+// heldFor asserts that a hold ended d after start, and that its request went on within the first
+// tenth of its length.
+func heldFor(t *testing.T, d time.Duration, start time.Time) {
+	t.Helper()
+	require.GreaterOrEqual(t, time.Since(start), d)
+	require.LessOrEqual(t, time.Since(start), d+d/10)
 }
 
 func TestTransportBytes(t *testing.T) {
