@@ -104,23 +104,6 @@ func TestRefundAndSettle(t *testing.T) {
 	})
 }
 
-func TestFailure(t *testing.T) {
-	broken := errors.New("secret")
-	for _, open := range []bool{true, false} {
-		bubble(t, "", func(t *testing.T) {
-			c := limited(t, grpclimit.Policy{Limiter: grpclimit.Shared(refuser{broken}), FailOpen: open}, new(service))
-			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-			if open {
-				require.NoError(t, err)
-				return
-			}
-			code(t, codes.Unavailable, err)
-			require.Equal(t, "the limiter failed", status.Convert(err).Message())
-			require.Empty(t, status.Convert(err).Details())
-		})
-	}
-}
-
 // refuser is a limiter that fails.
 type refuser struct{ err error }
 
@@ -130,9 +113,9 @@ func (r refuser) Acquire(context.Context, int) (core.Lease, error) {
 }
 func (r refuser) Available() int { return 0 }
 
-// The limiters of messages are those of their policy: in shadow they do not limit, and with FailOpen their failures
-// let messages pass. A rejection of bytes is one of a rate, even if the limiter does not say so.
-func TestMessagesOfAPolicy(t *testing.T) {
+// The limiters of calls and those of messages are of one policy: in shadow they do not limit, and with FailOpen their failures
+// let calls and messages pass. A rejection of bytes is one of a rate, even if the limiter does not say so.
+func TestFailuresAndRejectionsOfAPolicy(t *testing.T) {
 	fails, rejects := grpclimit.Shared(refuser{errors.New("secret")}), grpclimit.Shared(refuser{&core.RejectedError{}})
 	for name, c := range map[string]struct {
 		policy grpclimit.Policy
@@ -140,6 +123,8 @@ func TestMessagesOfAPolicy(t *testing.T) {
 		logged string
 	}{
 		"shadow":              {grpclimit.Policy{ReceiveBytes: rejects, SendBytes: fails, Shadow: true}, codes.OK, ""},
+		"a failure of calls":  {grpclimit.Policy{Limiter: fails}, codes.Unavailable, "secret"},
+		"calls, FailOpen":     {grpclimit.Policy{Limiter: fails, FailOpen: true}, codes.OK, "secret"},
 		"a failure":           {grpclimit.Policy{ReceiveBytes: fails}, codes.Unavailable, "secret"},
 		"a failure, FailOpen": {grpclimit.Policy{ReceiveBytes: fails, FailOpen: true}, codes.OK, "secret"},
 		"a rejection":         {grpclimit.Policy{ReceiveBytes: rejects, FailOpen: true}, codes.ResourceExhausted, ""},
@@ -152,6 +137,10 @@ func TestMessagesOfAPolicy(t *testing.T) {
 			l := limits(t, o)
 			_, err := serve(t, new(service), l.ServerOptions()).UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 7})
 			code(t, c.want, err)
+			if c.want == codes.Unavailable {
+				require.Equal(t, "the limiter failed", status.Convert(err).Message())
+				require.Empty(t, status.Convert(err).Details())
+			}
 			if c.logged == "" {
 				require.Empty(t, log.String())
 				return

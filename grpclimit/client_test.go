@@ -185,32 +185,17 @@ func heldFor(t *testing.T, d time.Duration, start time.Time) {
 	require.LessOrEqual(t, time.Since(start), d+d/10)
 }
 
-// A client's own panic is not that of a handler.
-func TestClientSettlesACallThatPanicked(t *testing.T) {
-	var outcome error
-	cl := client(t, grpclimit.ClientOptions{
-		Limiter: grpclimit.Shared(bucket(t, 1, 5)),
-		Settle:  func(_ *grpclimit.Call, err error) int { outcome = err; return -1 },
-	})
-	require.Panics(t, func() {
-		_ = cl.Unary()(t.Context(), "/a.B/C", nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-			panic("boom")
-		})
-	})
-	code(t, codes.Internal, outcome)
-	require.NotContains(t, outcome.Error(), "handler")
-}
-
-// The retries of gRPC itself obey the trailer.
-func TestClientEndsAStreamThatDoesNotStart(t *testing.T) {
-	odd := errors.New("odd")
+// A call that fails, panics or ends its goroutine, and a stream that does so before it starts, is settled, and
+// holds nothing. A client's own panic is not that of a handler.
+func TestClientSettlesACallHoweverItEnds(t *testing.T) {
+	odd, panicked := errors.New("odd"), status.Error(codes.Internal, "the call panicked")
 	for name, c := range map[string]struct {
-		streamer func() error
-		want     error
+		end  func() error
+		want error
 	}{
 		"error":  {func() error { return odd }, odd},
-		"panic":  {func() error { panic("odd") }, status.Error(codes.Internal, "the call panicked")},
-		"Goexit": {func() error { runtime.Goexit(); return nil }, status.Error(codes.Internal, "the call panicked")},
+		"panic":  {func() error { panic("odd") }, panicked},
+		"Goexit": {func() error { runtime.Goexit(); return nil }, panicked},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			conc := concurrency(t, 1, 0)
@@ -219,20 +204,32 @@ func TestClientEndsAStreamThatDoesNotStart(t *testing.T) {
 				outcome = err
 				return -1
 			}})
-			go func() {
-				defer func() { _ = recover() }()
-				_, _ = cl.Stream()(t.Context(), new(grpc.StreamDesc), nil, "/a.B/C",
-					func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-						return nil, c.streamer()
-					})
-			}()
-			synctest.Wait()
-			require.Equal(t, c.want, outcome)
-			require.Equal(t, 1, conc.Available())
+			for _, call := range []func(){
+				func() {
+					_ = cl.Unary()(t.Context(), "/a.B/C", nil, nil, nil,
+						func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return c.end() })
+				},
+				func() {
+					_, _ = cl.Stream()(t.Context(), new(grpc.StreamDesc), nil, "/a.B/C",
+						func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+							return nil, c.end()
+						})
+				},
+			} {
+				outcome = nil
+				go func() {
+					defer func() { _ = recover() }()
+					call()
+				}()
+				synctest.Wait()
+				require.Equal(t, c.want, outcome)
+				require.Equal(t, 1, conc.Available())
+			}
 		})
 	}
 }
 
+// The retries of gRPC itself obey the trailer.
 func TestRetriesOfTheServiceConfig(t *testing.T) {
 	const config = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.001s",
 		"maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`

@@ -115,10 +115,7 @@ func TestACallThatIsSkippedAfterTap(t *testing.T) {
 			Skip:     func(c *grpclimit.Call) bool { return c.Message != nil },
 		})
 		held := -1
-		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			held = 1 - conc.Available()
-			return &pb.SimpleResponse{}, nil
-		}}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
+		c := serve(t, notes(&held, conc), append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
 		ask(t, c, codes.OK)
 		require.Zero(t, held)
 		require.Equal(t, 1, conc.Available())

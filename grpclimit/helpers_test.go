@@ -40,27 +40,34 @@ func (s *service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) err
 	return s.duplex(stream)
 }
 
+// notes returns a service whose calls note how many permits of a limiter of one are held.
+func notes(held *int, l core.Limiter) *service {
+	return &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+		*held = 1 - l.Available()
+		return &pb.SimpleResponse{}, nil
+	}}
+}
+
 // serve starts a server in memory, and returns a client of it. Both end with the test.
 func serve(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	client = append(client, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	register := func(srv *grpc.Server) { pb.RegisterTestServiceServer(srv, s) }
-	return pb.NewTestServiceClient(serveOn(t, l, "passthrough:///memory", register, server, client...))
+	return serveOn(t, l, "passthrough:///memory", s, server, client...)
 }
 
-// overTCP starts a server on the loopback, and returns a connection to it. Both end with the test.
-func overTCP(t *testing.T, register func(*grpc.Server), server []grpc.ServerOption) *grpc.ClientConn {
+// overTCP does so on the loopback.
+func overTCP(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption) pb.TestServiceClient {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	return serveOn(t, l, l.Addr().String(), register, server)
+	return serveOn(t, l, l.Addr().String(), s, server)
 }
 
-func serveOn(t *testing.T, l net.Listener, target string, register func(*grpc.Server), server []grpc.ServerOption, client ...grpc.DialOption) *grpc.ClientConn {
+func serveOn(t *testing.T, l net.Listener, target string, s pb.TestServiceServer, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
 	srv := grpc.NewServer(server...)
-	register(srv)
+	pb.RegisterTestServiceServer(srv, s)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -73,7 +80,7 @@ func serveOn(t *testing.T, l net.Listener, target string, register func(*grpc.Se
 		srv.Stop()
 		<-done
 	})
-	return cc
+	return pb.NewTestServiceClient(cc)
 }
 
 // recovering returns interceptors for handlers that panic or call runtime.Goexit.

@@ -44,21 +44,6 @@ func queued(t *testing.T, perSecond, burst int) core.Limiter {
 	return l
 }
 
-func TestStreamHoldsItsLease(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		conc := concurrency(t, 1, 0)
-		c := limited(t, grpclimit.Policy{Limiter: grpclimit.Shared(conc)}, &service{duplex: drain})
-		s := duplex(t, c)
-		synctest.Wait()
-		require.Zero(t, conc.Available())
-		second := duplex(t, c)
-		code(t, codes.Unavailable, received(second))
-		finish(t, s)
-		synctest.Wait()
-		require.Equal(t, 1, conc.Available())
-	})
-}
-
 func TestReceive(t *testing.T) {
 	bubble(t, "messages", func(t *testing.T) {
 		c := limited(t, grpclimit.Policy{Receive: grpclimit.Shared(queued(t, 10, 1))}, &service{duplex: drain})

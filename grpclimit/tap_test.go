@@ -17,14 +17,21 @@ import (
 
 func TestTap(t *testing.T) {
 	bubble(t, "alone", func(t *testing.T) {
-		b := bucket(t, 1, 1)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b)}))
-		c := serve(t, new(service), []grpc.ServerOption{grpc.InTapHandle(l.Tap())})
+		b, conc := bucket(t, 1, 1), concurrency(t, 1, 0)
+		l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
+			{Name: "at-once", Limiter: grpclimit.Shared(conc)}, {Name: "rate", Limiter: grpclimit.Shared(b)},
+		}})
+		held := 0
+		c := serve(t, notes(&held, conc), []grpc.ServerOption{grpc.InTapHandle(l.Tap())})
 		ask(t, c, codes.OK)
+		require.Equal(t, 1, held)
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err)
 		retry, _, _ := details(err)
 		require.Equal(t, time.Second, retry)
+		require.Equal(t, 1, conc.Available())
 	})
 	bubble(t, "with the interceptors", func(t *testing.T) {
 		b, conc := bucket(t, 1, 3), concurrency(t, 1, 1)
@@ -33,10 +40,7 @@ func TestTap(t *testing.T) {
 			{Name: "waits", Limiter: grpclimit.Shared(conc), MaxWait: -1},
 		}})
 		held := 0
-		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			held = 1 - conc.Available()
-			return &pb.SimpleResponse{}, nil
-		}}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
+		c := serve(t, notes(&held, conc), append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
 		ask(t, c, codes.OK)
 		require.Equal(t, 1, b.Available()) // asked once, and settled
 		require.Equal(t, 1, held)
@@ -48,19 +52,6 @@ func TestTap(t *testing.T) {
 		c := serve(t, new(service), append(append(l.ServerOptions(), l.ServerOptions()...), grpc.InTapHandle(l.Tap())))
 		ask(t, c, codes.OK)
 		require.Equal(t, 1, b.Available()) // the first has what Tap took, the second takes it again
-	})
-	bubble(t, "a lease without interceptors", func(t *testing.T) {
-		conc := concurrency(t, 1, 0)
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
-		held := 0
-		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			held = 1 - conc.Available()
-			return &pb.SimpleResponse{}, nil
-		}}, []grpc.ServerOption{grpc.InTapHandle(l.Tap())})
-		ask(t, c, codes.OK)
-		require.Equal(t, 1, held)
-		synctest.Wait()
-		require.Equal(t, 1, conc.Available())
 	})
 	bubble(t, "of a call that has ended", func(t *testing.T) {
 		conc := concurrency(t, 1, 0)

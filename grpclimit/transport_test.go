@@ -11,11 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	pb "google.golang.org/grpc/interop/grpc_testing"
-	"google.golang.org/grpc/reflection"
-	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
@@ -115,7 +111,7 @@ func (echo) FullDuplexCall(s pb.TestService_FullDuplexCallServer) error {
 	}
 }
 
-// Each kind of call over TCP, by a client whose address is the key: the third is rejected.
+// Each kind of call over TCP, by a client whose address is the key: the third is rejected. One that is skipped passes.
 func TestAllKindsOverTCP(t *testing.T) {
 	for name, call := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -128,11 +124,11 @@ func TestAllKindsOverTCP(t *testing.T) {
 				},
 			}))
 			atOnce, in, out := concurrency(t, 1, 0), concurrency(t, 1, 10), concurrency(t, 1, 10)
-			l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
+			o := grpclimit.Options{Policies: []grpclimit.Policy{
 				{Name: "rate", Limiter: keyed},
 				{Name: "at-once", Limiter: grpclimit.Shared(atOnce), Receive: grpclimit.Shared(in), Send: grpclimit.Shared(out)},
-			}})
-			c := pb.NewTestServiceClient(overTCP(t, func(s *grpc.Server) { pb.RegisterTestServiceServer(s, echo{}) }, l.ServerOptions()))
+			}}
+			c := overTCP(t, echo{}, limits(t, o).ServerOptions())
 			for i := range 3 {
 				// The handler's lease comes back just after the client has its answer.
 				require.Eventually(t, func() bool { return atOnce.Available() == 1 }, time.Minute, time.Millisecond)
@@ -147,6 +143,11 @@ func TestAllKindsOverTCP(t *testing.T) {
 				require.Equal(t, "rate", subject)
 			}
 			require.Eventually(t, func() bool { return in.Available()+out.Available() == 2 }, time.Minute, time.Millisecond)
+			held := atOnce.TryAcquire(1)
+			defer held.Release()
+			o.Skip = func(*grpclimit.Call) bool { return true }
+			skipping := limits(t, o)
+			require.NoError(t, call(t.Context(), overTCP(t, echo{}, append(skipping.ServerOptions(), grpc.InTapHandle(skipping.Tap())))))
 		})
 	}
 }
@@ -182,32 +183,4 @@ func TestAllKindsLeaveTheQueue(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestHealthAndReflectionPass(t *testing.T) {
-	none := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
-	require.True(t, none.TryAcquire(1).Acquired())
-	o := one(grpclimit.Policy{Limiter: grpclimit.Shared(none)})
-	o.Skip = grpclimit.HealthAndReflection
-	l := limits(t, o)
-	cc := overTCP(t, func(s *grpc.Server) {
-		pb.RegisterTestServiceServer(s, echo{})
-		healthpb.RegisterHealthServer(s, health.NewServer())
-		reflection.Register(s)
-	}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
-	for range 3 {
-		answer, err := healthpb.NewHealthClient(cc).Check(t.Context(), &healthpb.HealthCheckRequest{})
-		require.NoError(t, err)
-		require.Equal(t, healthpb.HealthCheckResponse_SERVING, answer.GetStatus())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	s, err := reflectionpb.NewServerReflectionClient(cc).ServerReflectionInfo(ctx)
-	require.NoError(t, err)
-	require.NoError(t, s.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
-	list, err := s.Recv()
-	require.NoError(t, err)
-	require.NotEmpty(t, list.GetListServicesResponse().GetService())
-	_, err = pb.NewTestServiceClient(cc).UnaryCall(t.Context(), &pb.SimpleRequest{})
-	code(t, codes.ResourceExhausted, err)
 }
