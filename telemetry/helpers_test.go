@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -96,3 +97,11 @@ func instrument(tb testing.TB, o telemetry.Options, l core.Limiter) core.Limiter
 	tb.Cleanup(func() { require.NoError(tb, stop()) })
 	return i
 }
+
+func rapid(tb testing.TB) core.Limiter {
+	tb.Helper()
+	return bucket(tb, core.TokenBucketOptions{TokenLimit: 1 << 16, TokensPerPeriod: 1 << 10, ReplenishmentPeriod: time.Microsecond})
+}
+
+// foreign is a third-party limiter.
+type foreign struct{ core.Limiter }

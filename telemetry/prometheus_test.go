@@ -60,16 +60,12 @@ func exported(t *testing.T, use func(telemetry.Options)) map[string]*dto.MetricF
 
 // Exporters reject text that is not valid UTF-8, and a scrape fails as a whole.
 func TestNamesThatAreNotUTF8(t *testing.T) {
-	r := client.NewRegistry()
-	e, err := exporter.New(exporter.WithRegisterer(r), exporter.WithoutScopeInfo())
-	require.NoError(t, err)
-	o := telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))}
-	tell := core.Must(telemetry.Events(o))
-	tell(t.Context(), &resilience.RejectedError{Strategy: "GET /\xff"})
-	_, stop, err := telemetry.Instrument(o, "\xfe", concurrency(t, 1, 0))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, stop()) }()
-	families := scrape(t, r)
+	families := exported(t, func(o telemetry.Options) {
+		tell := core.Must(telemetry.Events(o))
+		tell(t.Context(), &resilience.RejectedError{Strategy: "GET /\xff"})
+		_, _, err := telemetry.Instrument(o, "\xfe", concurrency(t, 1, 0))
+		require.NoError(t, err)
+	})
 	require.Contains(t, families["sluice_resilience_events_total"].String(), "GET /\uFFFD")
 	require.Contains(t, families["sluice_limiter_permits_limit"].String(), "\uFFFD")
 }

@@ -13,14 +13,6 @@ import (
 	"github.com/sluice-go/sluice/telemetry"
 )
 
-// everything returns an SDK in which each metric has a series.
-func everything(t *testing.T) sdkReader {
-	t.Helper()
-	s := newSDK()
-	useAll(t, s.Options)
-	return s
-}
-
 // useAll makes a series of each metric.
 func useAll(t *testing.T, o telemetry.Options) {
 	t.Helper()

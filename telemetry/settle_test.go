@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,18 +12,36 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// A lease of zero permits ends at its Refund as any other does.
-func TestRefundOfZeroPermits(t *testing.T) {
-	s := newSDK()
-	i := instrument(t, s.Options, concurrency(t, 1, 0))
-	lease := i.TryAcquire(0)
-	i.(core.Refunder).Refund(lease)
-	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count)
-	i.(core.Refunder).Refund(lease)
-	lease.Release()
-	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count, "once")
-	points, _ := s.collect(t)
-	require.NotContains(t, points, settledDown, "no permits were returned")
+// unsettled is a third-party limiter that refunds and does not settle.
+type unsettled struct {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	io.Closer
+}
+
+// A lease ends at its Refund, once, also one of zero permits and one of a limiter that cannot settle.
+func TestRefund(t *testing.T) {
+	l := concurrency(t, 5, 0)
+	for _, inner := range []core.Limiter{l, unsettled{l, l, l, l, l}} {
+		for _, n := range []int{0, 2} {
+			s := newSDK()
+			i := instrument(t, s.Options, inner)
+			lease := i.TryAcquire(n)
+			i.(core.Refunder).Refund(lease)
+			require.Equal(t, 5, l.Available())
+			rest := l.TryAcquire(5)
+			i.(core.Refunder).Refund(lease)
+			lease.Release()
+			require.Equal(t, 0, l.Available())
+			rest.Release()
+			require.Equal(t, uint64(1), times(t, s)[leaseGranted].count, "once")
+			points, _ := s.collect(t)
+			require.Equal(t, point{value: float64(n)}, points[settledDown])
+			require.Equal(t, n > 0, slices.Contains(names(points), settledDown), "nothing is said of no permits")
+		}
+	}
 }
 
 func TestSettledPermits(t *testing.T) {
@@ -68,30 +87,6 @@ func TestSettledPermits(t *testing.T) {
 			})
 		})
 	}
-}
-
-// unsettled is a third-party limiter that refunds and does not settle.
-type unsettled struct {
-	core.Limiter
-	core.Reporter
-	core.Idler
-	core.Refunder
-	io.Closer
-}
-
-func TestRefundOfALimiterThatCannotSettle(t *testing.T) {
-	l := concurrency(t, 5, 0)
-	s := newSDK()
-	i := instrument(t, s.Options, unsettled{l, l, l, l, l})
-	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Reporter"}, abilities(i))
-	lease := i.TryAcquire(2)
-	i.(core.Refunder).Refund(lease)
-	require.Equal(t, 5, l.Available())
-	i.TryAcquire(5)
-	lease.Release()
-	require.Equal(t, 0, l.Available())
-	points, _ := s.collect(t)
-	require.Equal(t, point{value: 2}, points[settledDown])
 }
 
 // panicking is a limiter whose Settle panics.

@@ -31,7 +31,7 @@ func as[T any](l core.Limiter) bool {
 }
 
 func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
-	rate := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+	rate, refunds := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}), concurrency(t, 1, 0)
 	fixed := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour}))
 	sliding := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 3}))
 	for name, l := range map[string]core.Limiter{
@@ -47,6 +47,7 @@ func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 		"shadow of a rate":  core.Shadow(rate),
 		"a nil in a reason": core.WithReason(nil, "no"),
 		"instrumented":      instrument(t, newSDK().Options, rate),
+		"unable to settle":  unsettled{refunds, refunds, refunds, refunds, refunds},
 		"able to reset": struct {
 			*core.ConcurrencyLimiter
 			core.Resetter
