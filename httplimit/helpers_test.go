@@ -75,29 +75,23 @@ func free(t *testing.T, l interface {
 	require.Zero(t, s.Queued)
 }
 
-// broken is a limiter that fails, or worse.
-type broken struct {
-	err    error
-	lies   bool // the zero lease, and no error
-	panics any
+// panicking is a limiter that panics.
+type panicking struct{ with any }
+
+func (p panicking) TryAcquire(*http.Request, int) core.Lease { panic(p.with) }
+func (p panicking) Acquire(context.Context, *http.Request, int) (core.Lease, error) {
+	panic(p.with)
+}
+
+// refuser responds to every call with one lease.
+type refuser core.Lease
+
+func (l refuser) TryAcquire(*http.Request, int) core.Lease { return core.Lease(l) }
+func (l refuser) Acquire(context.Context, *http.Request, int) (core.Lease, error) {
+	return core.Lease(l), core.Lease(l).Err()
 }
 
 var errBroken = errors.New("the secret host is down")
-
-func (b broken) TryAcquire(*http.Request, int) core.Lease {
-	l, _ := b.Acquire(nil, nil, 1) //nolint:staticcheck // it looks at neither
-	return l
-}
-
-func (b broken) Acquire(context.Context, *http.Request, int) (core.Lease, error) {
-	if b.panics != nil {
-		panic(b.panics)
-	}
-	if b.lies {
-		return core.Lease{}, nil
-	}
-	return core.Fail(b.err), b.err
-}
 
 // journal is an Observer that records its calls, or a limiter's events.
 type journal struct {

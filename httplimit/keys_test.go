@@ -34,10 +34,7 @@ func TestByIPOfThePeer(t *testing.T) {
 		"2001:db8::1:2":           {"2001:db8::/64", "2001:db8::1:2/128"},
 		"[2001:db8::1:2]":         {"2001:db8::/64", "2001:db8::1:2/128"},
 		"[fe80::1%eth0]:80":       {"fe80::/64", "fe80::1/128"},
-		"fe80::1%eth0":            {"fe80::/64", "fe80::1/128"},
 		"[::ffff:192.0.2.7]:1234": {"192.0.2.7/32", "192.0.2.0/24"},
-		"":                        {none, none},
-		"@":                       {none, none},
 		"localhost:80":            {none, none},
 		"1.2.3.4:":                {none, none},
 		"1.2.3.4:x":               {none, none},
@@ -47,7 +44,6 @@ func TestByIPOfThePeer(t *testing.T) {
 		"[::1]:80:80":             {none, none},
 		"0.0.0.0:0":               {"0.0.0.0/32", "0.0.0.0/24"},
 		"255.255.255.255:65535":   {"255.255.255.255/32", "255.255.255.0/24"},
-		"1.2.3.4:80x":             {none, none},
 		"1.2.3.4:-1":              {none, none},
 	} {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {"8.8.8.8"}}}
@@ -85,7 +81,6 @@ func TestByIPBehindProxies(t *testing.T) {
 		{"mapped range", "", "192.168.0.1:1", []string{"8.8.8.8"}, "8.8.8.8/32"},
 		{"zone of a proxy", "", "[fd00::1%eth0]:1", []string{"8.8.8.8"}, "8.8.8.8/32"},
 		{"garbage", "", "10.0.0.1:1", []string{"1.1.1.1, what"}, none},
-		{"unknown", "", "10.0.0.1:1", []string{"unknown"}, none},
 		{"garbage behind a proxy", "", "10.0.0.1:1", []string{"1.1.1.1, what, 10.0.0.2"}, none},
 		{"garbage that is not looked at", "", "10.0.0.1:1", []string{"what", "what, 8.8.8.8"}, "8.8.8.8/32"},
 		{"spaces inside", "", "10.0.0.1:1", []string{"1.1.1.1 8.8.8.8"}, none},

@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -13,25 +14,19 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// hourly returns a bucket of 10 permits that come back in hours.
-func hourly(t *testing.T) *core.TokenBucket {
-	t.Helper()
-	return core.Must(core.NewTokenBucket(core.Every(time.Hour, 10)))
-}
-
 // A rejection inside refunds the policies of the wrappers around if it is the response, and not if the handler has served
 // the request without the part that was rejected.
 func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
-	full := hourly(t)
-	full.TryAcquire(10)
-	limits := func() (outer *core.TokenBucket, l *httplimit.Limits, inner http.Handler) {
-		outer = hourly(t)
-		l = core.Must(httplimit.New(httplimit.Options{
-			Global:   &httplimit.Policy{Limiter: httplimit.Shared(outer)},
-			Policies: []httplimit.Policy{{Name: "part", Limiter: httplimit.Shared(full)}},
-		}))
-		return outer, l, l.Policy("part")(http.NotFoundHandler())
+	full := perMinute(t, 1)
+	full.TryAcquire(1)
+	outer := perMinute(t, 10)
+	newLimits := func() *httplimit.Limits {
+		return limits(t, httplimit.Options{
+			Global:   &httplimit.Policy{Limiter: all(outer)},
+			Policies: []httplimit.Policy{{Name: "part", Limiter: all(full)}, {Name: "free", Limiter: all(core.Unlimited())}},
+		})
 	}
+	l, other := newLimits(), newLimits()
 	for name, c := range map[string]struct {
 		handle func(inner http.Handler, w http.ResponseWriter, r *http.Request)
 		status int
@@ -40,6 +35,10 @@ func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
 		"the response": {http.Handler.ServeHTTP, http.StatusTooManyRequests, 10},
 		"the response of a TimeoutHandler": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
 			http.TimeoutHandler(inner, time.Minute, "late").ServeHTTP(w, r)
+		}, http.StatusTooManyRequests, 10},
+		"the response of other limits, and a later call that was granted": {func(_ http.Handler, w http.ResponseWriter, r *http.Request) {
+			http.StripPrefix("/", other.Policy("part")(ok)).ServeHTTP(w, r)
+			other.Policy("free")(nothing).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, nil)))
 		}, http.StatusTooManyRequests, 10},
 		"an optional part": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
 			part := httptest.NewRecorder()
@@ -53,7 +52,8 @@ func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
 		}, http.StatusOK, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outer, l, inner := limits()
+			outer.Reset()
+			inner := l.Policy("part")(http.NotFoundHandler())
 			w := get(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handle(inner, w, r) })), "/")
 			require.Equal(t, c.status, w.Code)
 			require.Equal(t, c.left, outer.Available())

@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,8 +23,8 @@ func three(t *testing.T, j *journal) *httplimit.Limits {
 			{Name: "a", Limiter: all(refundable{noting{"a", j, false}})},
 			{Name: "b", Limiter: all(noting{"b", j, false})},
 			{Name: "no", Limiter: all(noting{"no", j, true})},
-			{Name: "fails", Limiter: broken{err: errBroken}},
-			{Name: "panics", Limiter: broken{panics: http.ErrAbortHandler}},
+			{Name: "fails", Limiter: refuser(core.Fail(errBroken))},
+			{Name: "panics", Limiter: panicking{http.ErrAbortHandler}},
 		},
 		Skip: func(r *http.Request) bool { j.write("skip?"); return r.URL.Path == "/skip" },
 	})
@@ -72,61 +71,12 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A wrapper refunds if a wrapper inside rejected, whichever Limits that is of and whatever stands
-// between. One that rejected beside it, inside the same wrapper, is not inside.
-func TestAWrapperAroundARejection(t *testing.T) {
-	j := new(journal)
-	outer, inner := three(t, j), three(t, j)
-	fine := inner.Policy("a")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { j.write("handle") }))
-	rejects := inner.Policy("no")(ok)
-	h := outer.Handler(http.StripPrefix("/x", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rejects.ServeHTTP(w, r)
-		fine.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, nil)))
-	})))
-	get(h, "/x/")
-	require.Equal(t, "skip?; grant global 1; skip?; reject no; skip?; grant a 1; handle; release a; refund global; release global", j.read())
-}
-
 func TestUnknownNamePanics(t *testing.T) {
 	l := three(t, new(journal))
 	require.Panics(t, func() { l.Policy("a", "x")(ok) })
 	require.Panics(t, func() { l.Check(httptest.NewRequest(http.MethodGet, "/", nil), "x") })
 	require.Panics(t, func() { l.Policy("global")(ok) }, "the global policy has no name for handlers")
 	require.Panics(t, func() { l.Policy("")(ok) })
-}
-
-func TestPermits(t *testing.T) {
-	j := new(journal)
-	l := limits(t, httplimit.Options{Global: &httplimit.Policy{
-		Limiter: all(noting{"global", j, false}),
-		Permits: func(r *http.Request) int { return len(r.URL.Path) - 2 },
-	}})
-	for path, want := range map[string]string{
-		"/": "", "/1": "", "/12": "grant global 1; release global", "/1234": "grant global 3; release global",
-	} {
-		get(l.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, ok := httplimit.LeaseFromContext(r.Context())
-			assert.Equal(t, want != "", ok)
-		})), path)
-		require.Equal(t, want, j.read())
-	}
-}
-
-// A request that a policy does not limit is not limited in its bytes either.
-func TestPermitsOfZeroLeaveTheBytesAlone(t *testing.T) {
-	for _, permits := range []int{0, -1} {
-		l := limits(t, httplimit.Options{Global: &httplimit.Policy{
-			Permits: func(*http.Request) int { return permits },
-			Upload:  broken{err: errBroken}, Download: broken{err: errBroken},
-			Refund: func(*http.Request, int) bool { panic("there is nothing to refund") },
-		}})
-		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello"))
-		w := play(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, err := io.Copy(w, r.Body)
-			assert.NoError(t, err)
-		})), r)
-		require.Equal(t, "hello", w.Body.String())
-	}
 }
 
 func TestLeaseFrom(t *testing.T) {
@@ -168,8 +118,8 @@ func TestUserCodeThatPanicsCostsNoLease(t *testing.T) {
 	boom := func() { panic("boom") }
 	for name, p := range map[string]httplimit.Policy{
 		"Permits": {Limiter: all(core.Unlimited()), Permits: func(*http.Request) int { boom(); return 1 }},
-		"Limiter": {Limiter: broken{panics: "boom"}},
-		"OnRejected": {Limiter: broken{lies: true}, OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {
+		"Limiter": {Limiter: panicking{"boom"}},
+		"OnRejected": {Limiter: refuser(core.Lease{}), OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {
 			boom()
 		}},
 		"Refund": {Limiter: all(core.Unlimited()), Refund: func(*http.Request, int) bool { boom(); return true }},
@@ -199,7 +149,7 @@ func TestOptions(t *testing.T) {
 		Global: &httplimit.Policy{Name: "a b"},
 		Policies: []httplimit.Policy{
 			{Name: "", Limiter: all(core.Unlimited()), Status: 200},
-			{Name: "x", Limiter: (*nilLimiter)(nil)},
+			{Name: "x", Limiter: (*refuser)(nil)},
 			{Name: "x", Download: all(core.Unlimited())},
 		},
 		Headers: 7,
@@ -219,8 +169,6 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 }
 
-type nilLimiter struct{ broken }
-
 // A wrapper uses one snapshot of the options, from the request's arrival to its end.
 func TestOneSnapshotForAWrapper(t *testing.T) {
 	j := new(journal)
@@ -232,9 +180,32 @@ func TestOneSnapshotForAWrapper(t *testing.T) {
 		}}},
 	})
 	h := l.Policy("a")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		assert.NoError(t, l.Update(httplimit.Options{Policies: []httplimit.Policy{{Name: "a", Limiter: broken{err: errBroken}}}}))
+		assert.NoError(t, l.Update(httplimit.Options{Policies: []httplimit.Policy{{Name: "a", Limiter: refuser(core.Fail(errBroken))}}}))
 	}))
 	require.Equal(t, 200, get(h, "/").Code)
 	require.Equal(t, "grant a 1; refund?; release a", j.read())
 	require.Equal(t, 503, get(h, "/").Code)
+}
+
+// A request for which Permits returns 0 or less is not limited, not in its bytes either.
+func TestPermits(t *testing.T) {
+	j := new(journal)
+	h := limits(t, httplimit.Options{Global: &httplimit.Policy{
+		Limiter: all(noting{"global", j, false}),
+		Permits: func(r *http.Request) int { return len(r.URL.Path) - 2 },
+		Upload:  refuser(core.Fail(errBroken)), Download: refuser(core.Fail(errBroken)),
+		Refund: func(*http.Request, int) bool { j.write("refund?"); return false },
+	}}).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, limited := httplimit.LeaseFromContext(r.Context())
+		assert.Equal(t, len(r.URL.Path) > 2, limited)
+		_, err := io.Copy(w, r.Body)
+		assert.Equal(t, limited, err != nil)
+	}))
+	for path, want := range map[string]string{
+		"/": "", "/1": "", "/12": "grant global 1; refund?; release global", "/1234": "grant global 3; refund?; release global",
+	} {
+		w := play(h, httptest.NewRequest(http.MethodPost, path, strings.NewReader("hello")))
+		require.Equal(t, want, j.read())
+		require.Equal(t, want == "", w.Body.String() == "hello")
+	}
 }

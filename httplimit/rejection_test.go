@@ -1,12 +1,9 @@
 package httplimit_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -17,14 +14,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 )
-
-// refuser answers all with one lease.
-type refuser core.Lease
-
-func (l refuser) TryAcquire(*http.Request, int) core.Lease { return core.Lease(l) }
-func (l refuser) Acquire(context.Context, *http.Request, int) (core.Lease, error) {
-	return core.Lease(l), core.Lease(l).Err()
-}
 
 // A rejection is written by the wrapper of a handler, whether OnRejected is the policy's or that of all, and by a Check.
 func TestRejection(t *testing.T) {
@@ -57,7 +46,7 @@ func TestRejection(t *testing.T) {
 		problem string // the body as JSON
 	}{
 		{"unknown", reject(0), nil, 429, tooMany, nil, ""},
-		{"lies", failing(broken{lies: true}), nil, 429, tooMany, nil, ""},
+		{"lies", failing(refuser(core.Lease{})), nil, 429, tooMany, nil, ""},
 		{"at least 1", reject(0, retry(1)), nil, 429, tooMany, after("1"), ""},
 		{"rounded up", reject(0, retry(2*time.Second+1)), nil, 429, tooMany, after("3"), ""},
 		{"exact", reject(0, retry(2*time.Second)), nil, 429, tooMany, after("2"), ""},
@@ -65,7 +54,7 @@ func TestRejection(t *testing.T) {
 		{"odd status", reject(499), nil, 499, tooMany, nil, ""},
 		{"reason", reject(0, reason(`say "please"`)), nil, 429, "say \"please\"\n", nil, quota + `,"status":429,"detail":"say \"please\"","violated-policies":["p"]}`},
 		{"built-in reason", reject(0, reason("queue limit reached")), nil, 429, tooMany, nil, ""},
-		{"only the error knows", failing(broken{err: fmt.Errorf("x: %w", &core.RejectedError{RetryAfter: time.Minute})}), nil, 429, tooMany, after("60"), ""},
+		{"only the error knows", failing(refuser(core.Fail(fmt.Errorf("x: %w", &core.RejectedError{RetryAfter: time.Minute})))), nil, 429, tooMany, after("60"), ""},
 		{
 			"more than the limit",
 			httplimit.Policy{Limiter: all(perMinute(t, 2)), Permits: func(*http.Request) int { return 3 }},
@@ -73,11 +62,11 @@ func TestRejection(t *testing.T) {
 			http.Header{"X-Ratelimit-Limit": {"2"}, "X-Ratelimit-Remaining": {"2"}, "X-Ratelimit-Reset": {"0"}},
 			"",
 		},
-		{"failure", httplimit.Policy{Limiter: broken{err: errBroken}, Status: 429}, nil, 503, unavailable, nil, `{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Service Unavailable"}`},
+		{"failure", httplimit.Policy{Limiter: refuser(core.Fail(errBroken)), Status: 429}, nil, 503, unavailable, nil, `{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Service Unavailable"}`},
 		{"reason of a failure", httplimit.Policy{Limiter: refuser(core.Fail(errBroken).With(reason("the password")))}, nil, 503, unavailable, nil, ""},
-		{"closed", failing(broken{err: core.ErrClosed}), nil, 503, unavailable, nil, ""},
-		{"fails open", httplimit.Policy{Limiter: broken{err: core.ErrClosed}, FailOpen: true}, nil, 200, "ok", nil, ""},
-		{"refuses, though open to failures", httplimit.Policy{Limiter: broken{lies: true}, FailOpen: true}, nil, 429, tooMany, nil, ""},
+		{"closed", failing(refuser(core.Fail(core.ErrClosed))), nil, 503, unavailable, nil, ""},
+		{"fails open", httplimit.Policy{Limiter: refuser(core.Fail(core.ErrClosed)), FailOpen: true}, nil, 200, "ok", nil, ""},
+		{"refuses, though open to failures", httplimit.Policy{Limiter: refuser(core.Lease{}), FailOpen: true}, nil, 429, tooMany, nil, ""},
 
 		{"OnRejected does nothing", numbers, func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}, 429, tooMany, after("5"), ""},
 		{"header alone", numbers, func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
@@ -102,7 +91,7 @@ func TestRejection(t *testing.T) {
 		}, 303, "<a href=\"/wait\">See Other</a>.\n\n", http.Header{"X-Ratelimit-Limit": nil}, ""},
 		{"a redirect by the status", numbers, setStatus(303), 303, "See Other\n", http.Header{"X-Ratelimit-Limit": nil}, ""},
 		{"a flush", numbers, func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) { w.(http.Flusher).Flush() }, 200, "", nil, ""},
-		{"a failure, told", failing(broken{err: errBroken}), func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
+		{"a failure, told", failing(refuser(core.Fail(errBroken))), func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
 			require.Equal(t, "p", rejection.Policy)
 			require.Equal(t, 503, rejection.Status)
 			require.ErrorIs(t, rejection.Err, errBroken)
@@ -174,27 +163,18 @@ func (u *unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// taken is a ResponseWriter whose connection can be taken over.
-type taken struct{ *httptest.ResponseRecorder }
-
-func (t taken) ReadFrom(r io.Reader) (int64, error) { return io.Copy(t.ResponseRecorder, r) }
-func (taken) CloseNotify() <-chan bool              { return nil }
-
-func (taken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
-
 // The standard answer does not follow if OnRejected has taken the connection over.
 func TestOnRejectedHijacks(t *testing.T) {
 	l := limits(t, httplimit.Options{
 		Global: &httplimit.Policy{Limiter: refuser(core.Reject())},
 		OnRejected: func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
-			_, _, err := w.(http.Hijacker).Hijack()
+			_, _, err := http.NewResponseController(w).Hijack()
 			require.NoError(t, err)
 		},
 	})
-	w := taken{httptest.NewRecorder()}
-	w.Code = 0
+	w := &delaying{ResponseRecorder: httptest.NewRecorder()}
 	l.Handler(ok).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	require.Zero(t, w.Code)
+	require.Zero(t, w.status)
 	require.Empty(t, w.Body.String())
 }
 
@@ -210,9 +190,9 @@ func TestResultsOfDecisions(t *testing.T) {
 	l := limits(t, httplimit.Options{
 		Observer: j,
 		Policies: []httplimit.Policy{
-			{Name: "no", Limiter: broken{lies: true}},
-			{Name: "fails", Limiter: broken{err: errBroken}},
-			{Name: "open", Limiter: broken{err: errBroken}, FailOpen: true},
+			{Name: "no", Limiter: refuser(core.Lease{})},
+			{Name: "fails", Limiter: refuser(core.Fail(errBroken))},
+			{Name: "open", Limiter: refuser(core.Fail(errBroken)), FailOpen: true},
 			{Name: "bytes", Upload: all(core.Unlimited())},
 		},
 	})

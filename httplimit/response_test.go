@@ -82,25 +82,11 @@ func kinds(j *journal) map[string]kind {
 			b
 			flusher
 		}{n(), f}, flush: true},
-		"without ReadFrom": {under: struct {
-			b
-			flusher
-			hijacker
-			notifier
-		}{n(), f, h, c}, flush: true, hijack: true, notify: true},
 		"as echo has it": {under: struct {
 			b
 			flusher
 			hijacker
 		}{n(), f, h}, flush: true, hijack: true},
-		"with all": {struct {
-			b
-			flusher
-			readerFrom
-			hijacker
-			notifier
-			pusher
-		}{n(), f, r, h, c, p}, true, true, true, true, false},
 		"Hijack alone": {under: struct {
 			b
 			hijacker
@@ -181,7 +167,7 @@ func TestResponseWriterIsNotWrappedForNothing(t *testing.T) {
 		"plain":           {Global: &httplimit.Policy{Limiter: free}},
 		"another's":       {Global: &httplimit.Policy{Limiter: free}, Policies: []httplimit.Policy{{Name: "d", Download: free, Refund: func(*http.Request, int) bool { return true }}}},
 		"upload":          {Global: &httplimit.Policy{Limiter: free, Upload: free}},
-		"shadow":          {Global: &httplimit.Policy{Limiter: broken{lies: true}, Shadow: true, Download: free, Upload: free, Refund: func(*http.Request, int) bool { return true }}},
+		"shadow":          {Global: &httplimit.Policy{Limiter: refuser(core.Lease{}), Shadow: true, Download: free, Upload: free, Refund: func(*http.Request, int) bool { return true }}},
 		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Permits: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
 		"none":            {Headers: httplimit.Draft11},
 	} {

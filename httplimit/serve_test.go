@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -140,10 +139,7 @@ func TestHijack(t *testing.T) {
 			held.ServeHTTP(w, r)
 		}))
 		defer s.Close()
-		conn, err := net.Dial("tcp", s.Listener.Addr().String())
-		require.NoError(t, err)
-		defer conn.Close()
-		_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+		conn := dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
 		in := bufio.NewReader(conn)
 		response, err := http.ReadResponse(in, nil)
 		require.NoError(t, err)

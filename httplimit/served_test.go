@@ -1,11 +1,9 @@
 package httplimit_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,14 +51,8 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 			assert.Equal(t, 1, files())
 		}))))
 		defer s.Close()
-		var body bytes.Buffer
-		form := multipart.NewWriter(&body)
-		part, err := form.CreateFormFile("f", "f.bin")
-		require.NoError(t, err)
-		_, err = part.Write(make([]byte, 100<<10))
-		require.NoError(t, err)
-		require.NoError(t, form.Close())
-		response, err := s.Client().Post(s.URL, form.FormDataContentType(), &body)
+		form := "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n" + strings.Repeat("x", 100<<10) + "\r\n--b--\r\n"
+		response, err := s.Client().Post(s.URL, "multipart/form-data; boundary=b", strings.NewReader(form))
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		s.Close()
@@ -125,49 +117,44 @@ func TestAWaitThatEndsIsNotAnswered200(t *testing.T) {
 	}
 }
 
-// A client that has no more to send still gets its answer, and its body is still read, at the
+// A client that has no more to send still gets its whole response, each byte once, and its body is still read, at the
 // policy's rate.
 func TestThrottledBodiesOfAHalfClosedConnection(t *testing.T) {
-	slowly := func() httplimit.Limiter {
-		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 1000, TokensPerPeriod: 10, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
-		}))
-		return all(l)
+	body := strings.Repeat("0123456789abcde", 333)[:4990]
+	file := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(file, []byte(body), 0o600))
+	post := fmt.Sprintf("POST / HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		<-r.Context().Done()
+		_, err = w.Write(body)
+		assert.NoError(t, err)
 	}
-	for name, p := range map[string]httplimit.Policy{"download": {Download: slowly()}, "upload": {Upload: slowly()}} {
+	for name, c := range map[string]struct {
+		throttle func(*httplimit.Policy, httplimit.Limiter)
+		handle   http.HandlerFunc
+		request  string
+		want     string
+	}{
+		"download": {func(p *httplimit.Policy, l httplimit.Limiter) { p.Download = l }, echo, post, body},
+		"upload":   {func(p *httplimit.Policy, l httplimit.Limiter) { p.Upload = l }, echo, post, body},
+		"file": {func(p *httplimit.Policy, l httplimit.Limiter) { p.Download = l }, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFile(w, r, file)
+		}, "GET / HTTP/1.1\r\nHost: x\r\nRange: bytes=10-4800\r\n\r\n", body[10:4801]},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := httptest.NewServer(limits(t, httplimit.Options{Global: &p}).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				assert.NoError(t, err)
-				<-r.Context().Done()
-				_, err = w.Write(body)
-				assert.NoError(t, err)
-			})))
+			var p httplimit.Policy
+			c.throttle(&p, all(core.Must(core.NewTokenBucket(core.TokenBucketOptions{
+				TokenLimit: 1000, TokensPerPeriod: 10, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
+			}))))
+			s := httptest.NewServer(limits(t, httplimit.Options{Global: &p}).Handler(c.handle))
 			defer s.Close()
-			body := strings.Repeat("0123456789abcde", 333)[:4990]
-			c := dial(t, s, fmt.Sprintf("POST / HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
-			require.NoError(t, c.CloseWrite())
-			got := readAnswer(t, c)
-			require.Equal(t, body, string(got))
+			conn := dial(t, s, c.request)
+			require.NoError(t, conn.CloseWrite())
+			require.Equal(t, c.want, string(readAnswer(t, conn)))
 		})
 	}
-}
-
-// A file is sent to the last byte, too, and each byte of it once.
-func TestAThrottledFileOfAHalfClosedConnection(t *testing.T) {
-	l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
-		TokenLimit: 1000, TokensPerPeriod: 20, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
-	}))
-	body := strings.Repeat("0123456789abcde", 1000)
-	name := filepath.Join(t.TempDir(), "f")
-	require.NoError(t, os.WriteFile(name, []byte(body), 0o600))
-	s := httptest.NewServer(limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}}).Handler(
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })))
-	defer s.Close()
-	c := dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\nRange: bytes=10-14000\r\n\r\n")
-	require.NoError(t, c.CloseWrite())
-	got := readAnswer(t, c)
-	require.Equal(t, body[10:14001], string(got))
 }
 
 // probedWriter is a ResponseWriter that notes when something is sent, and fails from the time lost
