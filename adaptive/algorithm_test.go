@@ -85,86 +85,68 @@ type explainer interface {
 	Explain() (reason string, baseline time.Duration)
 }
 
-// server gives a Gradient windows of a server, one after the other, until the reason changes.
-type server struct {
-	t     *testing.T
-	a     adaptive.Algorithm
-	limit int
-}
-
-// next returns the next reason, while the server takes mean at the limit.
-func (s *server) next(mean time.Duration, dropped int) string {
-	s.t.Helper()
-	before, _ := s.a.(explainer).Explain()
-	for range 1000 {
-		w := adaptive.Window{N: 20, Dropped: dropped, Mean: mean, InFlight: float64(s.limit)}
-		s.limit = int(s.a.Next(s.limit, w))
-		if reason, _ := s.a.(explainer).Explain(); reason != before {
-			return reason
-		}
-	}
-	require.Fail(s.t, "the reason does not change")
-	return ""
-}
-
-// A limit that was searched for when a trial began is searched for after it: it grows, although requests
-// queue a little.
-func TestAfterATrial(t *testing.T) {
-	s := &server{t, adaptive.Gradient{}.New(), 20}
-	require.Equal(t, "trial", s.next(time.Millisecond, 0))
-	require.Equal(t, "trial over", s.next(time.Millisecond, 0))
-	require.Equal(t, "growing", s.next(1200*time.Microsecond, 0))
-	require.Equal(t, "trial", s.next(2*time.Millisecond, 0))
-	require.Equal(t, "trial over", s.next(time.Millisecond, 0))
-	require.Equal(t, "growing", s.next(1200*time.Microsecond, 0))
-}
-
-// Of a server that is saturated from the start the latency falls with the limit.
-func TestATrialThatFindsAQueue(t *testing.T) {
-	s := &server{t, adaptive.Gradient{}.New(), 20}
-	require.Equal(t, "trial", s.next(20*time.Millisecond, 0))
-	require.Equal(t, "queueing", s.next(10*time.Millisecond, 0))
-	require.Equal(t, 5, s.limit, "the next trial, of half of the rest")
-}
-
-// A drop lowers the limit and does not end the trial, nor does it spoil the measurement.
-func TestADropDuringATrial(t *testing.T) {
-	s := &server{t, adaptive.Gradient{}.New(), 20}
-	require.Equal(t, "trial", s.next(time.Millisecond, 0))
-	require.Equal(t, "dropped", s.next(time.Millisecond, 1))
-	require.Equal(t, "trial over", s.next(time.Millisecond, 0))
-	require.Equal(t, "growing", s.next(time.Millisecond, 0))
-}
-
-// TestReasons follows a Gradient through its phases: of a server with a latency of 1 ms it tries half of
-// the limit, and grows until requests queue.
+// A Gradient is given windows of a server, one after the other, until the reason changes.
 func TestReasons(t *testing.T) {
-	const capacity = 100
-	a := adaptive.Gradient{}.New()
-	limit, before := 20, ""
-	var reasons []string
-	for range 200 {
-		mean := time.Duration(max(limit, capacity)) * time.Millisecond / capacity
-		limit = int(a.Next(limit, adaptive.Window{N: max(limit, 20), Mean: mean, InFlight: float64(limit)}))
-		reason, baseline := a.(explainer).Explain()
-		if reason != before {
-			reasons, before = append(reasons, reason), reason
-		}
-		if reason == "growing" || reason == "overloaded" {
-			require.Equal(t, time.Millisecond, baseline)
-		}
+	type step struct {
+		mean    time.Duration
+		dropped int
+		reason  string // the next one
 	}
-	require.Equal(t, []string{"trial", "trial over", "growing", "overloaded"}, reasons[:4])
-	limit = int(a.Next(limit, adaptive.Window{Dropped: 1}))
-	reason, _ := a.(explainer).Explain()
-	require.Equal(t, "dropped", reason)
-	require.InEpsilon(t, capacity, limit, 0.2)
+	for name, c := range map[string]struct {
+		steps []step
+		limit int // at the end; 0: any
+	}{
+		"a limit that was searched for is searched for after a trial, although requests queue a little": {[]step{
+			{ms, 0, "trial"},
+			{ms, 0, "trial over"},
+			{1200 * time.Microsecond, 0, "growing"},
+			{2 * ms, 0, "trial"},
+			{ms, 0, "trial over"},
+			{1200 * time.Microsecond, 0, "growing"},
+		}, 0},
+		"a server that is saturated from the start: the next trial is of half of the rest": {[]step{
+			{20 * ms, 0, "trial"}, {10 * ms, 0, "queueing"},
+		}, 5},
+		"a drop lowers the limit and does not end the trial, nor does it spoil the measurement": {[]step{
+			{ms, 0, "trial"}, {ms, 1, "dropped"}, {ms, 0, "trial over"}, {ms, 0, "growing"},
+		}, 0},
+		"growth ends where requests queue": {[]step{
+			{ms, 0, "trial"}, {ms, 0, "trial over"}, {ms, 0, "growing"}, {1600 * time.Microsecond, 0, "overloaded"}, {ms, 1, "dropped"},
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, limit := adaptive.Gradient{}.New(), 20
+			explain := a.(interface {
+				Explain() (reason string, baseline time.Duration)
+			}).Explain
+			for _, step := range c.steps {
+				before, _ := explain()
+				reason, baseline := before, time.Duration(0)
+				for n := 0; n < 1000 && reason == before; n++ {
+					w := adaptive.Window{N: 20, Dropped: step.dropped, Mean: step.mean, InFlight: float64(limit)}
+					limit = int(a.Next(limit, w))
+					reason, baseline = explain()
+				}
+				require.Equal(t, step.reason, reason)
+				if reason == "growing" || reason == "overloaded" {
+					require.Equal(t, ms, baseline)
+				}
+			}
+			if c.limit > 0 {
+				require.Equal(t, c.limit, limit)
+			}
+		})
+	}
 }
 
 // The limiter sees how long each lease was held; its algorithm only sees means.
 func TestAIMDTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: adaptive.AIMD{Timeout: time.Second, Backoff: 0.5}})
+		var changes []adaptive.Change
+		l := newConcurrency(t, adaptive.Options{
+			Initial: 10, Algorithm: adaptive.AIMD{Timeout: time.Second, Backoff: 0.5},
+			OnChange: func(c adaptive.Change) { changes = append(changes, c) },
+		})
 		release := func(held time.Duration) {
 			lease := l.TryAcquire(1)
 			time.Sleep(held)
@@ -175,7 +157,7 @@ func TestAIMDTimeout(t *testing.T) {
 		release(21 * 365 * 24 * time.Hour)
 		assert.Equal(t, 10, l.Limit(), "decades are those of another clock")
 		release(time.Second + 1)
-		assert.Equal(t, 5, l.Limit())
+		assert.Equal(t, []adaptive.Change{{Old: 10, New: 5, Reason: "dropped"}}, changes)
 	})
 }
 
@@ -204,46 +186,40 @@ func TestConcurrencyFindsTheCapacity(t *testing.T) {
 	if testkit.Race {
 		t.Skip("slow; TestStressConcurrency is for races")
 	}
-	const c, clients = 100, 400
-	for _, initial := range []int{20, 1000} {
-		t.Run(fmt.Sprint("from ", initial), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := newConcurrency(t, adaptive.Options{Initial: initial, QueueLimit: clients})
-				slots := make(chan struct{}, c)
-				ctx := t.Context()
-				end := time.Now().Add(5 * time.Second) // at 10,000 a second: 500 samples per slot
-				for i := range clients {
-					r := rand.New(rand.NewPCG(uint64(i), 7))
-					go func() {
-						for time.Now().Before(end) {
-							lease, err := l.Acquire(ctx, 1)
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							slots <- struct{}{}
-							time.Sleep(time.Duration(r.ExpFloat64() * float64(10*ms)))
-							<-slots
-							lease.Release()
-						}
-					}()
+	synctest.Test(t, func(t *testing.T) {
+		const c, clients = 100, 400
+		l := newConcurrency(t, adaptive.Options{QueueLimit: clients})
+		slots := make(chan struct{}, c)
+		end := time.Now().Add(5 * time.Second) // at 10,000 a second: 500 samples per slot
+		for i := range clients {
+			r := rand.New(rand.NewPCG(uint64(i), 7))
+			go func() {
+				for time.Now().Before(end) {
+					lease, err := l.Acquire(t.Context(), 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					slots <- struct{}{}
+					time.Sleep(time.Duration(r.ExpFloat64() * float64(10*ms)))
+					<-slots
+					lease.Release()
 				}
-				// The limit is halved during a trial: what it is on the
-				// whole in the last second counts, not at one instant.
-				const looks = 1000
-				time.Sleep(time.Until(end) - time.Second)
-				sum := 0
-				for range looks {
-					sum += l.Limit()
-					time.Sleep(time.Second / looks)
-				}
-				assert.InDelta(t, c, float64(sum)/looks, 0.2*c)
-				synctest.Wait()
-				time.Sleep(time.Second)
-				require.Equal(t, l.Limit(), l.Available())
-			})
-		})
-	}
+			}()
+		}
+		// The limit is halved during a trial: what it is on the
+		// whole in the last second counts, not at one instant.
+		const looks = 1000
+		time.Sleep(time.Until(end) - time.Second)
+		sum := 0
+		for range looks {
+			sum += l.Limit()
+			time.Sleep(time.Second / looks)
+		}
+		assert.InDelta(t, c, float64(sum)/looks, 0.2*c)
+		time.Sleep(time.Second)
+		require.Equal(t, l.Limit(), l.Available())
+	})
 }
 
 func Example() {

@@ -57,11 +57,6 @@ func (g *gauge) count() int {
 	return g.reads
 }
 
-func newShed(t *testing.T, o adaptive.ShedOptions) *adaptive.Shed {
-	t.Helper()
-	return core.Must(adaptive.NewShed(o))
-}
-
 // shedAt returns a Shed that sheds at 0.9, and its gauge, which reads nothing.
 func shedAt(t *testing.T, o adaptive.ShedOptions) (*adaptive.Shed, *gauge) {
 	t.Helper()
@@ -70,7 +65,7 @@ func shedAt(t *testing.T, o adaptive.ShedOptions) (*adaptive.Shed, *gauge) {
 	if o.Above == 0 {
 		o.Above = 0.9
 	}
-	return newShed(t, o), g
+	return core.Must(adaptive.NewShed(o)), g
 }
 
 func TestShedKeepsTheRules(t *testing.T) {
@@ -270,25 +265,6 @@ func TestShedProbePanics(t *testing.T) {
 	})
 }
 
-// However many permits are asked for, they are granted once the reading falls, time and again.
-func TestShedGrantsTheMostThatThereIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: math.MaxInt, Every: time.Second})
-		for i := range 3 {
-			g.set(1)
-			time.Sleep(time.Second)
-			require.False(t, s.TryAcquire(math.MaxInt).Acquired())
-			time.AfterFunc(5*time.Second, func() { g.set(0) })
-			lease, err := s.Acquire(t.Context(), math.MaxInt)
-			require.NoError(t, err)
-			assert.Equal(t, math.MaxInt, lease.Permits())
-			assert.Equal(t, core.Statistics{
-				Limit: math.MaxInt, Available: math.MaxInt, Granted: uint64(i + 1), Rejected: uint64(i + 1),
-			}, s.Statistics())
-		}
-	})
-}
-
 // A Shed of one bubble works in another, where the clock is elsewhere.
 func TestShedInAnotherBubble(t *testing.T) {
 	s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 1, Every: time.Hour})
@@ -347,7 +323,7 @@ func TestBadShedOptions(t *testing.T) {
 func TestStressShed(t *testing.T) {
 	const goroutines, turns = 8, 500
 	var reads, overlaps, inProbe atomic.Int64
-	s := newShed(t, adaptive.ShedOptions{
+	s := core.Must(adaptive.NewShed(adaptive.ShedOptions{
 		Above: 1, Every: 20 * time.Microsecond, QueueLimit: 3, QueueOrder: core.NewestFirst,
 		Probe: func() float64 {
 			if inProbe.Add(1) > 1 {
@@ -357,7 +333,7 @@ func TestStressShed(t *testing.T) {
 			inProbe.Add(-1)
 			return float64(reads.Add(1) / 3 % 2)
 		},
-	})
+	}))
 	var granted, rejected, canceled atomic.Uint64
 	var wg sync.WaitGroup
 	for g := range goroutines {

@@ -125,7 +125,7 @@ func TestFindsTheCapacity(t *testing.T) {
 		}
 	}
 	// atLeast: a limit that may not be lowered, because it is Min, finds out from above what there is to know, and comes
-	// back if that was too much.
+	// back if that was too much. It does not grow if it is the capacity or more.
 	atLeast := func(limit int) func(*trial) {
 		return func(tr *trial) { tr.Min, tr.Max, tr.Initial = limit, 1000, limit }
 	}
@@ -142,20 +142,16 @@ func TestFindsTheCapacity(t *testing.T) {
 			}
 		}
 	}
-	// slower: the service becomes slower by itself, or faster. That is no load, and the limit stays.
-	slower := func(factor float64) func(*trial) {
-		return func(tr *trial) {
-			tr.Initial, tr.from, tr.to, tr.mean = c, 900*c, 1100*c, time.Duration(factor*float64(tr.mean))
-			tr.Service = stepped(tr, 300*c, factor)
-		}
-	}
 	for name, prepare := range map[string]func(*trial){
 		"from 1": from(1), "from 20": from(20), "from 150": from(150), "from 1000": from(1000),
 		"shared, from 1": shared(0, 1), "shared, from 20": shared(0, 20), "shared, from 500": shared(0, 500),
 		"shared, load 1.5, from 1": shared(1.5, 1), "shared, load 1.5, from 20": shared(1.5, 20), "shared, load 1.5, from 500": shared(1.5, 500),
-		"at least 2": atLeast(2), "at least 50": atLeast(50), "at least 80": atLeast(80),
+		"at least 2": atLeast(2), "at least 50": atLeast(50), "at least 80": atLeast(80), "at least 100": atLeast(100),
 		"100, then 200": changes(100, 200), "200, then 100": changes(200, 100), "400, then 100": changes(400, 100),
-		"slower": slower(2), "faster": slower(0.5),
+		"at the least, before a server of half of it": func(tr *trial) {
+			atLeast(c)(tr)
+			tr.Slots, tr.mean = always(c/2), 2*tr.mean
+		},
 		"the largest limit": func(tr *trial) {
 			tr.Min, tr.Max, tr.Initial, tr.Clients = 1, math.MaxInt, math.MaxInt, always(4*c)
 		},
@@ -282,20 +278,6 @@ func TestLeavesAnIdleServerAlone(t *testing.T) {
 		result := tr.run()
 		assert.Less(t, late, 4000, "samples with a limit below the average demand")
 		assert.Less(t, result.Rejected, result.Good/20)
-	})
-}
-
-// A limit that may not be lowered, because it is Min, does not grow if it is the capacity or more.
-func TestMinAboveTheCapacity(t *testing.T) {
-	each(t, func(t *testing.T, d distribution, seed uint64) {
-		const least = 100
-		for _, c := range []int{50, 100} {
-			tr := &trial{capacity: least, from: 500 * least, to: 700 * least, Config: simulation.Config{
-				Min: least, Max: 1000, Initial: least, Seed: seed, Service: d.of, Slots: always(c),
-			}}
-			tr.run()
-			assert.Less(t, tr.sum/float64(tr.n-tr.from), 1.2*least, "the mean limit")
-		}
 	})
 }
 

@@ -70,10 +70,12 @@ func backendCall(c pb.TestServiceClient) func(context.Context, *pb.SimpleRequest
 // A stream that has done work and then exceeds the limit of its messages keeps its permit.
 func TestARejectedMessageIsAnOutcome(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		calls := bucket(t, 1, 5)
+		calls, impatient := bucket(t, 1, 5), core.Must(core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second,
+		}))
 		var outcome error
 		l := limits(t, one(grpclimit.Policy{
-			Limiter: grpclimit.Shared(calls), Receive: grpclimit.Shared(impatient(t)),
+			Limiter: grpclimit.Shared(calls), Receive: grpclimit.Shared(impatient),
 			Refund: func(_ *grpclimit.Call, err error) bool { outcome = err; return false },
 		}))
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
@@ -84,12 +86,6 @@ func TestARejectedMessageIsAnOutcome(t *testing.T) {
 		code(t, codes.ResourceExhausted, outcome)
 		require.Equal(t, 4, calls.Available())
 	})
-}
-
-// impatient returns a bucket without a queue.
-func impatient(t *testing.T) *core.TokenBucket {
-	t.Helper()
-	return core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
 }
 
 // An interceptor inside that rejects is another matter: the outer one refunds.

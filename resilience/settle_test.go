@@ -34,13 +34,15 @@ func hourly(limit int) (*core.TokenBucket, error) {
 func TestSettle(t *testing.T) {
 	shared := core.Must(hourly(10))
 	callers := core.Must(perCaller(func(string) (core.Limiter, error) { return hourly(10) }))
+	found := 0
+	find := func(ctx context.Context) string { found++; return callerOf(ctx) }
 	for name, c := range map[string]struct {
 		s    *resilience.Strategy
 		left func() int
 	}{
 		"limit": {core.Must(resilience.New(resilience.Options{Limiter: shared, Settle: cost})), shared.Available},
 		"keyed": {
-			core.Must(resilience.Keyed(callers, callerOf, resilience.Options{Settle: cost})),
+			core.Must(resilience.Keyed(callers, find, resilience.Options{Settle: cost})),
 			partition.For(callers, "ann").Available,
 		},
 	} {
@@ -65,6 +67,7 @@ func TestSettle(t *testing.T) {
 			require.ErrorIs(t, s.Do(ctx, never(t)), core.ErrRejected)
 		})
 	}
+	require.Equal(t, 6, found, "Keyed finds the request once per call, also to settle")
 }
 
 func TestSettleOfOwnPermits(t *testing.T) {
@@ -115,14 +118,4 @@ func TestUpdateOfSettle(t *testing.T) {
 func TestRejectedErrorNamesTheStrategy(t *testing.T) {
 	require.EqualError(t, &resilience.RejectedError{}, "resilience: rejected")
 	require.EqualError(t, &resilience.RejectedError{Strategy: "orders"}, "resilience: orders: rejected")
-}
-
-// Keyed finds the request once per call, also to settle.
-func TestKeyedFindsTheRequestOnce(t *testing.T) {
-	callers := core.Must(perCaller(func(string) (core.Limiter, error) { return hourly(10) }))
-	asked := 0
-	s := core.Must(resilience.Keyed(callers, func(context.Context) string { asked++; return "ann" }, resilience.Options{Settle: cost}))
-	require.NoError(t, s.Do(t.Context(), nothing))
-	require.Equal(t, 1, asked)
-	require.Equal(t, 5, partition.For(callers, "ann").Available())
 }
