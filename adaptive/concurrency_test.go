@@ -304,33 +304,48 @@ func TestMoreThanTheCurrentLimitWaits(t *testing.T) {
 	})
 }
 
-// Successes that are released while Next runs are lost; drops are in the next window.
+// Successes that are released while Next runs are lost; drops are in the next window, also if Next panics.
 func TestDropsWhileNextRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const many = 50
-		goOn := make(chan struct{})
-		a := &script{next: func(int, adaptive.Window) float64 { <-goOn; return math.NaN() }}
-		l := newConcurrency(t, adaptive.Options{Max: 200, Initial: 200, Algorithm: a})
-		leases := make([]core.Lease, 2*many)
-		for i := range leases {
-			leases[i] = l.TryAcquire(1)
-		}
-		go l.Drop(l.TryAcquire(1))
-		synctest.Wait()
-		for i, lease := range leases {
-			if i%2 == 0 {
-				l.Drop(lease) // none of these waits
-			} else {
-				lease.Release()
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const many = 50
+			goOn, recovered := make(chan struct{}), make(chan any, 1)
+			a := &script{next: func(int, adaptive.Window) float64 {
+				<-goOn
+				if panics {
+					panic("boom")
+				}
+				return math.NaN()
+			}}
+			l := newConcurrency(t, adaptive.Options{Max: 200, Initial: 200, Algorithm: a})
+			leases := make([]core.Lease, 2*many)
+			for i := range leases {
+				leases[i] = l.TryAcquire(1)
 			}
-		}
-		assert.Equal(t, 200, l.Limit())
-		close(goOn)
-		synctest.Wait()
-		assert.Equal(t, []adaptive.Window{{Dropped: 1}, {Dropped: many}}, a.take())
-		assert.False(t, a.overlap)
-		assert.Equal(t, 200-1-many, l.Limit())
-	})
+			go func() {
+				defer func() { recovered <- recover() }()
+				l.Drop(l.TryAcquire(1))
+			}()
+			synctest.Wait()
+			for i, lease := range leases {
+				if i%2 == 0 {
+					l.Drop(lease) // none of these waits
+				} else {
+					lease.Release()
+				}
+			}
+			assert.Equal(t, 200, l.Limit())
+			close(goOn)
+			if panicked := <-recovered; panics {
+				assert.Equal(t, "boom", panicked)
+				assert.Equal(t, 199, l.Limit())
+				assert.PanicsWithValue(t, "boom", func() { l.TryAcquire(1).Release() })
+			}
+			assert.Equal(t, []adaptive.Window{{Dropped: 1}, {Dropped: many}}, a.take())
+			assert.False(t, a.overlap)
+			assert.Equal(t, 200-1-many, l.Limit())
+		})
+	}
 }
 
 // A panic goes to the caller that releases; what it held is back, and the limiter continues.
@@ -351,30 +366,6 @@ func TestNextPanics(t *testing.T) {
 	a.next = func(int, adaptive.Window) float64 { return 5 }
 	learn(l, 1)
 	assert.Equal(t, 5, l.Limit())
-}
-
-// Drops that come while Next panics are in the window of the next release.
-func TestNextPanicsWhileWorkIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		goOn := make(chan struct{})
-		a := &script{next: func(int, adaptive.Window) float64 { <-goOn; panic("boom") }}
-		l := newConcurrency(t, adaptive.Options{Initial: 20, Algorithm: a})
-		panicked := make(chan any, 1)
-		go func() {
-			defer func() { panicked <- recover() }()
-			l.Drop(l.TryAcquire(1))
-		}()
-		synctest.Wait()
-		for range 5 {
-			l.Drop(l.TryAcquire(1))
-		}
-		close(goOn)
-		assert.Equal(t, "boom", <-panicked)
-		assert.Equal(t, 19, l.Limit())
-		assert.PanicsWithValue(t, "boom", func() { l.TryAcquire(1).Release() })
-		assert.Equal(t, []adaptive.Window{{Dropped: 1}, {Dropped: 5}}, a.take())
-		assert.Equal(t, 14, l.Limit())
-	})
 }
 
 // OnChange may panic: the limit is applied, and the limiter continues.
@@ -448,6 +439,36 @@ func TestNothingAllocates(t *testing.T) {
 	}
 }
 
+// stress has goroutines ask in turns, some with a context that is canceled meanwhile, and use what they are granted.
+// It returns how many requests were granted and how many rejected; all others were canceled.
+func stress(t *testing.T, l core.Limiter, goroutines, turns int, use func(i int, lease core.Lease)) (granted, rejected uint64) {
+	t.Helper()
+	var grants, rejections atomic.Uint64
+	var all sync.WaitGroup
+	for g := range goroutines {
+		all.Go(func() {
+			for i := range turns {
+				ctx, cancel := context.WithCancel(t.Context())
+				if (g+i)%5 == 0 {
+					go cancel()
+				}
+				switch lease, err := l.Acquire(ctx, (g+i)%3); {
+				case err == nil:
+					grants.Add(1)
+					use(i, lease)
+				case errors.Is(err, core.ErrRejected):
+					rejections.Add(1)
+				case !errors.Is(err, context.Canceled):
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	return grants.Load(), rejections.Load()
+}
+
 // However releases, drops and cancellations fall: all permits are back, never was more out
 // than the most, each drop is in a window, and Next was never entered twice.
 func TestStressConcurrency(t *testing.T) {
@@ -471,32 +492,18 @@ func TestStressConcurrency(t *testing.T) {
 		}
 		last = c.New
 	}})
-	var wg sync.WaitGroup
 	var drops atomic.Int64
-	for g := range goroutines {
-		wg.Go(func() {
-			for i := range turns {
-				ctx, cancel := context.WithCancel(t.Context())
-				if (g+i)%6 == 0 {
-					go cancel()
-				}
-				lease, err := l.Acquire(ctx, 1+i%2)
-				cancel()
-				switch {
-				case err == nil && i%5 == 0:
-					l.Drop(lease)
-					drops.Add(1)
-				case err == nil && i%5 == 1:
-					l.Ignore(lease)
-				case err == nil:
-					lease.Release()
-				case !errors.Is(err, context.Canceled) && !errors.Is(err, core.ErrRejected):
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
+	stress(t, l, goroutines, turns, func(i int, lease core.Lease) {
+		switch i % 5 {
+		case 0:
+			l.Drop(lease)
+			drops.Add(int64(min(lease.Permits(), 1)))
+		case 1:
+			l.Ignore(lease)
+		default:
+			lease.Release()
+		}
+	})
 	dropped := 0
 	for _, w := range a.take() {
 		dropped += w.Dropped

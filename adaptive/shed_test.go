@@ -2,7 +2,6 @@ package adaptive_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"runtime"
 	"sync"
@@ -334,34 +333,10 @@ func TestStressShed(t *testing.T) {
 			return float64(reads.Add(1) / 3 % 2)
 		},
 	}))
-	var granted, rejected, canceled atomic.Uint64
-	var wg sync.WaitGroup
-	for g := range goroutines {
-		wg.Go(func() {
-			for i := range turns {
-				ctx, cancel := context.WithCancel(t.Context())
-				if (g+i)%4 == 0 {
-					go cancel()
-				}
-				switch _, err := s.Acquire(ctx, (g+i)%3); {
-				case err == nil:
-					granted.Add(1)
-				case errors.Is(err, core.ErrRejected):
-					rejected.Add(1)
-				case errors.Is(err, context.Canceled):
-					canceled.Add(1)
-				default:
-					t.Error(err)
-				}
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
+	granted, rejected := stress(t, s, goroutines, turns, func(int, core.Lease) {})
 	assert.Zero(t, overlaps.Load())
-	assert.EqualValues(t, goroutines*turns, granted.Load()+rejected.Load()+canceled.Load())
 	st := s.Statistics()
-	assert.Equal(t, []uint64{granted.Load(), rejected.Load(), 0}, []uint64{st.Granted, st.Rejected, uint64(st.Queued)})
+	assert.Equal(t, []uint64{granted, rejected, 0}, []uint64{st.Granted, st.Rejected, uint64(st.Queued)})
 	require.NoError(t, s.Close())
 }
 

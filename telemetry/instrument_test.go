@@ -119,19 +119,18 @@ func TestMetadataIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bare, i := pair(), instrument(t, newSDK().Options, pair())
-				for _, n := range []int{1, 0, 2, 3, 2, 0, 6, -1} {
-					want, got := bare.TryAcquire(n), i.TryAcquire(n)
-					require.Equal(t, want.Acquired(), got.Acquired(), n)
-					require.Equal(t, metadata(want), metadata(got), n)
-					require.Equal(t, want.Err(), got.Err())
-				}
-				bare, i = pair(), instrument(t, newSDK().Options, pair())
-				for _, n := range []int{1, 0, 4, 6, -1} {
-					want, wantErr := bare.Acquire(t.Context(), n)
-					got, gotErr := i.Acquire(t.Context(), n)
-					require.Equal(t, metadata(want), metadata(got), n)
-					require.Equal(t, wantErr, gotErr)
+				for _, ask := range []func(core.Limiter, int) (core.Lease, error){
+					func(l core.Limiter, n int) (core.Lease, error) { lease := l.TryAcquire(n); return lease, lease.Err() },
+					func(l core.Limiter, n int) (core.Lease, error) { return l.Acquire(t.Context(), n) },
+				} {
+					bare, i := pair(), instrument(t, newSDK().Options, pair())
+					for _, n := range []int{1, 0, 4, 2, 6, -1} {
+						want, wantErr := ask(bare, n)
+						got, gotErr := ask(i, n)
+						require.Equal(t, want.Acquired(), got.Acquired(), n)
+						require.Equal(t, metadata(want), metadata(got), n)
+						require.Equal(t, wantErr, gotErr)
+					}
 				}
 			})
 		})
