@@ -217,6 +217,35 @@ func TestWindows(t *testing.T) {
 	})
 }
 
+// After a large change of the limit the leases of before do not count, nor those that end while
+// they are in flight.
+func TestLeasesOfBeforeALargeChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := wants(20)
+		l := newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: a})
+		old := l.TryAcquire(6)
+		window(l, 35, 1) // until five for each of the 7 have ended
+		require.Empty(t, a.take())
+		window(l, 20, 1)
+		require.Len(t, a.take(), 1)
+		require.Equal(t, 20, l.Limit())
+		older := l.TryAcquire(1)
+		time.Sleep(time.Second)
+		old.Release()
+		window(l, 9, 1)
+		require.Empty(t, a.take())
+		window(l, 1, 1)
+		older.Release()
+		window(l, 19, 1)
+		require.Empty(t, a.take())
+		window(l, 1, 1)
+		want := adaptive.Window{N: 20, InFlight: 1}
+		windows := a.take()
+		require.Len(t, windows, 1)
+		assert.Equal(t, want, windows[0])
+	})
+}
+
 // The limiter does what sampler.Move says, of which there is a larger table.
 func TestWhatAnAlgorithmMayWant(t *testing.T) {
 	for name, c := range map[string]struct {

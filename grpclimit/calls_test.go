@@ -19,7 +19,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
-	"github.com/sluice-go/sluice/httplimit"
 )
 
 // The leases are held while the handler runs, and released however it ends, wherever an interceptor recovers.
@@ -150,26 +149,15 @@ func TestFailuresAndRejectionsOfAPolicy(t *testing.T) {
 	}
 }
 
-// results is an Observer.
-type results struct {
-	all            []httplimit.Result
-	active, queued int
-}
-
-func (r *results) Queued(_ context.Context, _ string, delta int) { r.queued += delta }
-func (r *results) Decided(_ context.Context, _ string, result httplimit.Result, _ time.Duration) {
-	r.all = append(r.all, result)
-}
-func (r *results) Active(_ context.Context, _ string, delta int)   { r.active += delta }
-func (r *results) Released(context.Context, string, time.Duration) {}
-
-func TestOnRejected(t *testing.T) {
+// An Update is for the calls that come after it, and one that is refused changes nothing.
+func TestOnRejectedAndUpdate(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 1 }})
 		var answer error
 		var seen *grpclimit.Rejection
 		o.OnRejected = func(_ context.Context, rejection *grpclimit.Rejection) error { seen = rejection; return answer }
-		c := serve(t, new(service), limits(t, o).ServerOptions())
+		l := limits(t, o)
+		c := serve(t, new(service), l.ServerOptions())
 		ask(t, c, codes.OK)
 		ask(t, c, codes.ResourceExhausted)
 		require.Equal(t, "/grpc.testing.TestService/UnaryCall", seen.Call.FullMethod)
@@ -177,16 +165,8 @@ func TestOnRejected(t *testing.T) {
 		require.ErrorIs(t, seen.Err, core.ErrRejected)
 		answer = status.Error(codes.PermissionDenied, "own")
 		ask(t, c, codes.PermissionDenied)
-	})
-}
-
-func TestUpdate(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
-		c := serve(t, new(service), l.ServerOptions())
-		ask(t, c, codes.OK)
 		require.Error(t, l.Update(one(grpclimit.Policy{})))
-		ask(t, c, codes.ResourceExhausted)
+		ask(t, c, codes.PermissionDenied)
 		require.NoError(t, l.Update(grpclimit.Options{}))
 		ask(t, c, codes.OK)
 	})

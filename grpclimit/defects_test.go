@@ -57,14 +57,12 @@ func TestAClientsRejectionInsideAHandler(t *testing.T) {
 		inner := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 2 }})
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
 		backend := serve(t, new(service), nil, inner.DialOptions()...)
-		c := serve(t, &service{unary: backendCall(backend)}, l.ServerOptions())
+		c := serve(t, &service{unary: func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			return backend.UnaryCall(ctx, r)
+		}}, l.ServerOptions())
 		ask(t, c, codes.ResourceExhausted)
 		require.Equal(t, 4, outer.Available())
 	})
-}
-
-func backendCall(c pb.TestServiceClient) func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-	return func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) { return c.UnaryCall(ctx, r) }
 }
 
 // A stream that has done work and then exceeds the limit of its messages keeps its permit.

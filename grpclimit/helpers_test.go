@@ -85,25 +85,27 @@ func serveOn(t *testing.T, l net.Listener, target string, s pb.TestServiceServer
 
 // recovering returns interceptors for handlers that panic or call runtime.Goexit.
 func recovering() []grpc.ServerOption {
-	recovers := func(returned *bool, err *error) {
-		if recover() != nil || !*returned { //nolint:revive // it is called by defer
-			*err = status.Error(codes.Internal, "recovered")
-		}
+	recovers := func(handle func() error) (err error) {
+		returned := false
+		defer func() {
+			if recover() != nil || !returned {
+				err = status.Error(codes.Internal, "recovered")
+			}
+		}()
+		err = handle()
+		returned = true
+		return err
 	}
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
-			returned := false
-			defer recovers(&returned, &err)
-			resp, err = h(ctx, req)
-			returned = true
+			err = recovers(func() (err error) {
+				resp, err = h(ctx, req)
+				return err
+			})
 			return resp, err
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
-			returned := false
-			defer recovers(&returned, &err)
-			err = h(srv, ss)
-			returned = true
-			return err
+		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			return recovers(func() error { return h(srv, ss) })
 		}),
 	}
 }

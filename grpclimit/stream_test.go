@@ -45,16 +45,6 @@ func queued(t *testing.T, perSecond, burst int) core.Limiter {
 }
 
 func TestReceive(t *testing.T) {
-	bubble(t, "messages", func(t *testing.T) {
-		c := limited(t, grpclimit.Policy{Receive: grpclimit.Shared(queued(t, 10, 1))}, &service{duplex: drain})
-		s := duplex(t, c)
-		start := time.Now()
-		for range 21 {
-			require.NoError(t, s.Send(payload(10)))
-		}
-		finish(t, s)
-		require.Equal(t, 2*time.Second, time.Since(start))
-	})
 	bubble(t, "bytes, in bounded memory", func(t *testing.T) {
 		// 20 MB at 1 MB/s: the sender is stopped by flow control all the while.
 		down := core.Must(core.NewTokenBucket(ioreader.PerSecond(1_000_000)))

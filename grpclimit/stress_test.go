@@ -22,14 +22,17 @@ import (
 )
 
 // tally is an Observer whose sums are zero when nothing is in flight.
-type tally struct{ queued, active, decided, granted, released atomic.Int64 }
+type tally struct{ queued, active, decided, granted, canceled, released atomic.Int64 }
 
 func (o *tally) Queued(_ context.Context, _ string, delta int) { o.queued.Add(int64(delta)) }
 func (o *tally) Active(_ context.Context, _ string, delta int) { o.active.Add(int64(delta)) }
 func (o *tally) Decided(_ context.Context, _ string, r httplimit.Result, _ time.Duration) {
 	o.decided.Add(1)
-	if r == httplimit.Acquired {
+	switch r {
+	case httplimit.Acquired:
 		o.granted.Add(1)
+	case httplimit.RequestCanceled:
+		o.canceled.Add(1)
 	}
 }
 func (o *tally) Released(context.Context, string, time.Duration) { o.released.Add(1) }

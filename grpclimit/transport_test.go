@@ -160,7 +160,7 @@ func TestAllKindsLeaveTheQueue(t *testing.T) {
 				conc := concurrency(t, 1, 5)
 				held := conc.TryAcquire(1)
 				o := one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: time.Hour})
-				var seen results
+				var seen tally
 				o.Observer = &seen
 				o.OnRejected = func(context.Context, *grpclimit.Rejection) error { panic("it was not rejected") }
 				c := serve(t, echo{}, limits(t, o).ServerOptions())
@@ -176,8 +176,8 @@ func TestAllKindsLeaveTheQueue(t *testing.T) {
 				require.Equal(t, took, time.Since(start))
 				synctest.Wait()
 				require.Zero(t, conc.Statistics().Queued)
-				require.Zero(t, seen.queued)
-				require.Equal(t, []httplimit.Result{httplimit.RequestCanceled}, seen.all)
+				require.Zero(t, seen.queued.Load())
+				require.Equal(t, []int64{1, 1}, []int64{seen.decided.Load(), seen.canceled.Load()})
 				held.Release()
 				require.Equal(t, 1, conc.Available())
 			})

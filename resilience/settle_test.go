@@ -27,13 +27,9 @@ func cost(_ context.Context, err error) int {
 	return 0
 }
 
-func hourly(limit int) (*core.TokenBucket, error) {
-	return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-}
-
 func TestSettle(t *testing.T) {
-	shared := core.Must(hourly(10))
-	callers := core.Must(perCaller(func(string) (core.Limiter, error) { return hourly(10) }))
+	shared := bucket(t, 10, time.Hour)
+	callers := core.Must(perCaller(func(string) (core.Limiter, error) { return bucket(t, 10, time.Hour), nil }))
 	found := 0
 	find := func(ctx context.Context) string { found++; return callerOf(ctx) }
 	for name, c := range map[string]struct {
@@ -105,7 +101,7 @@ func TestSettleWithALimiterThatCannot(t *testing.T) {
 
 // A rejection of a settling strategy's options changes nothing, and the limiter that stays settles.
 func TestUpdateOfSettle(t *testing.T) {
-	l := core.Must(hourly(10))
+	l := bucket(t, 10, time.Hour)
 	s := core.Must(resilience.Limit(l))
 	require.Error(t, s.Update(resilience.Options{Limiter: (*core.TokenBucket)(nil), Settle: cost}))
 	require.NoError(t, s.Do(t.Context(), nothing))

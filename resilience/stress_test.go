@@ -68,4 +68,5 @@ func TestStressUpdates(t *testing.T) {
 	assert.Equal(t, most, shared.Available())
 	require.NoError(t, s.Do(t.Context(), nothing))
 	require.NoError(t, s.Close())
+	assert.True(t, shared.TryAcquire(1).Acquired(), "Close leaves the caller's limiter")
 }

@@ -97,13 +97,3 @@ func TestCloseEndsWaits(t *testing.T) {
 		})
 	}
 }
-
-func TestCloseLeavesTheCallersLimiter(t *testing.T) {
-	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
-	s := core.Must(resilience.Limit(l))
-	require.NoError(t, s.Close())
-	assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
-	lease := l.TryAcquire(1)
-	assert.True(t, lease.Acquired())
-	lease.Release()
-}

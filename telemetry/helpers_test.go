@@ -80,14 +80,12 @@ func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) 
 
 func concurrency(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	tb.Helper()
-	l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "inner", PermitLimit: permits, QueueLimit: queue}))
-	return l
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "inner", PermitLimit: permits, QueueLimit: queue}))
 }
 
 func bucket(tb testing.TB, o core.TokenBucketOptions) *core.TokenBucket {
 	tb.Helper()
-	l := core.Must(core.NewTokenBucket(o))
-	return l
+	return core.Must(core.NewTokenBucket(o))
 }
 
 func instrument(tb testing.TB, o telemetry.Options, l core.Limiter) core.Limiter {

@@ -111,11 +111,8 @@ func TestMetadataIsKept(t *testing.T) {
 		"bucket":      func() core.Limiter { return bucket(t, rate) },
 		"chain":       func() core.Limiter { return chain(t, foreign{core.Unlimited()}, bucket(t, rate)) },
 		"foreign":     func() core.Limiter { return foreign{bucket(t, rate)} },
-		"adaptive": func() core.Limiter {
-			l := core.Must(adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5}))
-			return l
-		},
-		"own": func() core.Limiter { return granting(mine.With("x"), core.Remaining.With(3), core.RetryAfter.With(1)) },
+		"adaptive":    func() core.Limiter { return core.Must(adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5})) },
+		"own":         func() core.Limiter { return granting(mine.With("x"), core.Remaining.With(3), core.RetryAfter.With(1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -178,38 +175,24 @@ func (s stranger) Acquire(ctx context.Context, n int) (core.Lease, error) {
 
 func (s stranger) Available() int { return 0 }
 
-func TestALimiterThatPanics(t *testing.T) {
+func TestALimiterThatPanicsOrLies(t *testing.T) {
+	odd, released := errors.New("odd"), 0
 	s := newSDK()
-	i := instrument(t, s.Options, stranger{
-		try:     func(int) core.Lease { panic("try") },
-		acquire: func(context.Context, int) (core.Lease, error) { panic("acquire") },
-	})
-	require.PanicsWithValue(t, "try", func() { i.TryAcquire(1) })
-	require.PanicsWithValue(t, "acquire", func() { _, _ = i.Acquire(t.Context(), 1) })
-	require.Empty(t, times(t, s))
-}
-
-func TestALimiterThatLies(t *testing.T) {
-	odd := errors.New("odd")
-	released := 0
-	for name, c := range map[string]struct {
-		lease core.Lease
-		err   error
-		want  error
-	}{
-		"no lease and no error": {core.Lease{}, nil, core.ErrRejected},
-		"a lease and an error":  {core.Grant(1, func() { released++ }), odd, odd},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSDK()
-			i := instrument(t, s.Options, stranger{acquire: func(context.Context, int) (core.Lease, error) { return c.lease, c.err }})
-			lease, err := i.Acquire(t.Context(), 1)
-			require.ErrorIs(t, err, c.want)
-			require.False(t, lease.Acquired())
-			require.Empty(t, times(t, s))
+	ask := func(acquire func() (core.Lease, error)) error {
+		i := instrument(t, s.Options, stranger{
+			try:     func(int) core.Lease { panic("try") },
+			acquire: func(context.Context, int) (core.Lease, error) { return acquire() },
 		})
+		require.PanicsWithValue(t, "try", func() { i.TryAcquire(1) })
+		lease, err := i.Acquire(t.Context(), 1)
+		require.False(t, lease.Acquired())
+		return err
 	}
+	require.PanicsWithValue(t, "acquire", func() { _ = ask(func() (core.Lease, error) { panic("acquire") }) })
+	require.ErrorIs(t, ask(func() (core.Lease, error) { return core.Lease{}, nil }), core.ErrRejected)
+	require.ErrorIs(t, ask(func() (core.Lease, error) { return core.Grant(1, func() { released++ }), odd }), odd)
 	require.Equal(t, 1, released)
+	require.Empty(t, times(t, s))
 }
 
 func TestInstrumentAllocatesNothing(t *testing.T) {
@@ -256,8 +239,7 @@ func TestConformance(t *testing.T) {
 			return unsettled{l, l, l, l, l}
 		}},
 		"window": {Limit: 5, QueueLimit: 10, Refill: time.Second, New: func() core.Limiter {
-			l := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10}))
-			return l
+			return core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10}))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
