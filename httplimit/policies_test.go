@@ -24,15 +24,17 @@ func TestSettle(t *testing.T) {
 		name   string
 		cost   string // of 5 permits that were taken
 		refund bool
+		shadow bool
 		handle func(http.ResponseWriter)
 		seen   string
 		want   int
 	}{
-		{"less", "2", false, write200, "refund? 200; settle 200 2", 8},
-		{"more than the limit", "12", false, write200, "refund? 200; settle 200 12", 0},
-		{"refunded", "2", true, write200, "refund? 200", 10},
-		{"panic", "2", false, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "refund? 500; settle 500 2", 8},
-		{"released early", "2", false, nil, "refund? 200; settle 200 2", 8},
+		{"less", "2", false, false, write200, "refund? 200; settle 200 2", 8},
+		{"more than the limit", "12", false, false, write200, "refund? 200; settle 200 12", 0},
+		{"refunded", "2", true, false, write200, "refund? 200", 10},
+		{"panic", "2", false, false, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "refund? 500; settle 500 2", 8},
+		{"in shadow", "2", false, true, write200, "refund? 200; settle 200 2", 8},
+		{"released early", "2", false, false, nil, "refund? 200; settle 200 2", 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j, window, slots := new(journal), perMinute(t, 10), atOnce(t, 10, 0)
@@ -52,7 +54,7 @@ func TestSettle(t *testing.T) {
 			}{window, slots} {
 				asked = l
 				lim := limits(t, httplimit.Options{Global: &httplimit.Policy{
-					Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: settle,
+					Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: settle, Shadow: c.shadow,
 					Refund: func(_ *http.Request, status int) bool {
 						j.write("refund? %d", status)
 						return c.refund
@@ -112,21 +114,6 @@ func TestShadow(t *testing.T) {
 		require.Contains(t, log.String(), `level=WARN msg="httplimit: a policy in shadow would have rejected" policy=one error.permits=1`)
 		require.Contains(t, log.String(), `level=ERROR msg="httplimit: a limiter failed" policy=fails error="the secret host is down" others=0`)
 	})
-}
-
-// What counts in shadow is settled, as it would be in earnest. A request that would have been
-// rejected has nothing to settle.
-func TestShadowSettles(t *testing.T) {
-	window := perMinute(t, 10)
-	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{{
-		Name: "p", Shadow: true, Limiter: all(window),
-		Permits: func(*http.Request) int { return 4 },
-		Settle:  func(*http.Request, int, http.Header) int { return 7 },
-	}}})
-	for _, left := range []int{3, 3} {
-		require.Equal(t, 200, get(l.Policy("p")(ok), "/").Code)
-		require.Equal(t, left, window.Available())
-	}
 }
 
 // The body of an answer to HEAD is not sent, and costs nothing.

@@ -167,7 +167,7 @@ func TestResponseWriterIsNotWrappedForNothing(t *testing.T) {
 		"plain":           {Global: &httplimit.Policy{Limiter: free}},
 		"another's":       {Global: &httplimit.Policy{Limiter: free}, Policies: []httplimit.Policy{{Name: "d", Download: free, Refund: func(*http.Request, int) bool { return true }}}},
 		"upload":          {Global: &httplimit.Policy{Limiter: free, Upload: free}},
-		"shadow":          {Global: &httplimit.Policy{Limiter: refuser(core.Lease{}), Shadow: true, Download: free, Upload: free, Refund: func(*http.Request, int) bool { return true }}},
+		"shadow":          {Global: &httplimit.Policy{Limiter: refuser(core.Lease{}), Shadow: true, Download: free, Upload: free, Settle: func(*http.Request, int, http.Header) int { panic("there is nothing to settle") }}},
 		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Permits: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
 		"none":            {Headers: httplimit.Draft11},
 	} {

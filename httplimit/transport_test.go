@@ -95,25 +95,48 @@ func TestTransportOptions(t *testing.T) {
 	require.Equal(t, 1, body.closed)
 }
 
-func TestTransportRefused(t *testing.T) {
-	l := perMinute(t, 1)
-	c := transport(t, httplimit.TransportOptions{Limiter: all(l), Base: answers(func() *http.Response { return answer(200, "") })})
-	_, err := c.Get("http://x")
-	require.NoError(t, err)
-	r, body := request(t, t.Context(), "http://x", "b")
-	_, err = c.Do(r)
-	rejected := new(core.RejectedError)
-	require.ErrorAs(t, err, &rejected)
-	require.NotZero(t, rejected.RetryAfter)
-	require.ErrorAs(t, err, new(*url.Error))
-	require.Equal(t, 1, body.closed)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r, body = request(t, ctx, "http://x", "b")
-	_, err = c.Do(r)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 1, body.closed)
+// A request that is not sent is closed, whether the limiter rejects it or a hold, that of Retry-After, outlasts it.
+func TestTransportDoesNotSend(t *testing.T) {
+	for name, c := range map[string]struct {
+		header            []string // of the response before
+		deadline, cancels time.Duration
+		want              error
+		took, retryAfter  time.Duration
+	}{
+		"rejected":                   {nil, time.Hour, time.Hour, core.ErrRejected, 0, time.Minute},
+		"canceled":                   {nil, time.Hour, 0, context.Canceled, 0, 0},
+		"a hold beyond the deadline": {[]string{"Retry-After", "30"}, 29 * time.Second, time.Hour, context.DeadlineExceeded, 0, 30 * time.Second},
+		"canceled during a hold":     {[]string{"Retry-After", "30"}, time.Hour, 4 * time.Second, context.Canceled, 4 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := transport(t, httplimit.TransportOptions{
+					HonorRetryAfter: true, Limiter: all(perMinute(t, 1)),
+					Base: answers(func() *http.Response { return answer(429, "", c.header...) }),
+				})
+				_, err := client.Get("http://x")
+				require.NoError(t, err)
+				start := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.cancels == 0 {
+					cancel()
+				}
+				time.AfterFunc(c.cancels, cancel)
+				ctx, stop := context.WithTimeout(ctx, c.deadline)
+				defer stop()
+				r, body := request(t, ctx, "http://x", "b")
+				_, err = client.Do(r)
+				require.ErrorIs(t, err, c.want)
+				require.ErrorAs(t, err, new(*url.Error))
+				rejected := new(core.RejectedError)
+				require.Equal(t, c.retryAfter > 0, errors.As(err, &rejected))
+				require.Equal(t, c.retryAfter, rejected.RetryAfter)
+				require.Equal(t, c.took, time.Since(start))
+				require.Equal(t, 1, body.closed)
+			})
+		})
+	}
 }
 
 // twoWay is the body of an upgrade.
@@ -196,57 +219,10 @@ func TestTransportHoldsTheLease(t *testing.T) {
 	}
 }
 
+// failing is a body that fails.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-func TestTransportThatFails(t *testing.T) {
-	l := atOnce(t, 1, 0)
-	c := transport(t, httplimit.TransportOptions{Limiter: all(l), Base: base(func(r *http.Request) (*http.Response, error) {
-		switch r.URL.Host {
-		case "nil":
-			return nil, nil
-		case "panic":
-			panic("boom")
-		}
-		return nil, errBroken
-	})})
-	_, err := c.Get("http://x")
-	require.ErrorIs(t, err, errBroken)
-	free(t, l)
-	_, err = c.Get("http://nil")
-	require.ErrorContains(t, err, "neither")
-	free(t, l)
-	require.Panics(t, func() { _, _ = c.Get("http://panic") })
-	free(t, l)
-}
-
-func TestHonorRetryAfterAndTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := transport(t, httplimit.TransportOptions{HonorRetryAfter: true, Base: answers(func() *http.Response { return answer(429, "", "Retry-After", "30") })})
-		_, err := client.Get("http://x")
-		require.NoError(t, err)
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
-		defer cancel()
-		r, body := request(t, ctx, "http://x", "b")
-		_, err = client.Do(r)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		rejected := new(core.RejectedError)
-		require.ErrorAs(t, err, &rejected)
-		require.Equal(t, 30*time.Second, rejected.RetryAfter)
-		require.Zero(t, time.Since(start))
-		require.Equal(t, 1, body.closed)
-
-		ctx, cancel = context.WithCancel(t.Context())
-		time.AfterFunc(4*time.Second, cancel)
-		r, body = request(t, ctx, "http://x", "b")
-		_, err = client.Do(r)
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, 4*time.Second, time.Since(start))
-		require.Equal(t, 1, body.closed)
-	})
-}
 
 func TestHonorRetryAfter(t *testing.T) {
 	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
@@ -504,21 +480,31 @@ func TestCloseIdleConnections(t *testing.T) {
 	transport(t, httplimit.TransportOptions{Base: base(nil)}).CloseIdleConnections()
 }
 
-// A function of the user's that panics after the response has come costs neither the permit nor the connection.
-func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
+// A Base that fails, or a function of the user's that panics, before or after the response has come, costs neither the
+// permit nor the connection.
+func TestTransportSurvivesFailures(t *testing.T) {
+	fails := func(o *httplimit.TransportOptions, err error) {
+		o.Base = base(func(*http.Request) (*http.Response, error) { return nil, err })
+	}
 	for name, c := range map[string]struct {
-		status  int
+		status  int // 0: no response comes
+		want    string
 		prepare func(*httplimit.TransportOptions, *http.Request)
 	}{
-		"RetryAfter": {http.StatusOK, func(o *httplimit.TransportOptions, _ *http.Request) {
+		"an error": {0, errBroken.Error(), func(o *httplimit.TransportOptions, _ *http.Request) { fails(o, errBroken) }},
+		"neither":  {0, "neither", func(o *httplimit.TransportOptions, _ *http.Request) { fails(o, nil) }},
+		"Base": {0, "", func(o *httplimit.TransportOptions, _ *http.Request) {
+			o.Base = base(func(*http.Request) (*http.Response, error) { panic("boom") })
+		}},
+		"RetryAfter": {http.StatusOK, "", func(o *httplimit.TransportOptions, _ *http.Request) {
 			o.HonorRetryAfter = true
 			o.RetryAfter = func(*http.Response) (time.Duration, bool) { panic("boom") }
 		}},
-		"GetBody": {http.StatusTooManyRequests, func(o *httplimit.TransportOptions, r *http.Request) {
+		"GetBody": {http.StatusTooManyRequests, "", func(o *httplimit.TransportOptions, r *http.Request) {
 			o.Retries = 1
 			r.GetBody = func() (io.ReadCloser, error) { panic("boom") }
 		}},
-		"the key of Download": {http.StatusOK, func(o *httplimit.TransportOptions, _ *http.Request) {
+		"the key of Download": {http.StatusOK, "", func(o *httplimit.TransportOptions, _ *http.Request) {
 			o.Download = core.Must(partition.New(partition.Options[*http.Request, string]{
 				Key: func(*http.Request) string { panic("boom") },
 				New: func(string) (core.Limiter, error) { return core.Unlimited(), nil },
@@ -526,23 +512,28 @@ func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := atOnce(t, 1, 0)
-			body := &closing{Reader: strings.NewReader("body")}
-			o := httplimit.TransportOptions{Limiter: all(l), Base: base(func(r *http.Request) (*http.Response, error) {
-				return &http.Response{
-					StatusCode: c.status, Header: http.Header{"Retry-After": {"0"}}, ContentLength: -1,
-					Body: body, Request: r,
-				}, nil
+			l, body := atOnce(t, 1, 0), &closing{Reader: strings.NewReader("body")}
+			o := httplimit.TransportOptions{Limiter: all(l), Base: answers(func() *http.Response {
+				response := answer(c.status, "", "Retry-After", "0")
+				response.ContentLength, response.Body = -1, body
+				return response
 			})}
 			r := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("request")))
 			c.prepare(&o, r)
-			tr := core.Must(httplimit.NewTransport(o))
-			require.PanicsWithValue(t, "boom", func() {
-				if response, err := tr.RoundTrip(r); err == nil {
+			send := func() {
+				response, err := core.Must(httplimit.NewTransport(o)).RoundTrip(r)
+				if c.want != "" {
+					require.ErrorContains(t, err, c.want)
+				} else if err == nil {
 					_ = response.Body.Close()
 				}
-			})
-			require.Equal(t, 1, body.closed)
+			}
+			if c.want == "" {
+				require.PanicsWithValue(t, "boom", send)
+			} else {
+				send()
+			}
+			require.Equal(t, c.status != 0, body.closed == 1)
 			free(t, l)
 		})
 	}

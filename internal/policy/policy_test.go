@@ -276,8 +276,10 @@ func TestAnErrorOfTheContextsOwn(t *testing.T) {
 	})
 }
 
-// Limiters of users may return anything.
+// Limiters of users may return anything. A limiter that fails does not know when to come back, and no time helps one that
+// is asked for too much.
 func TestCarelessLimiters(t *testing.T) {
+	later := core.RetryAfter.With(time.Second)
 	odd := errors.New("odd")
 	released := 0
 	for name, test := range map[string]struct {
@@ -289,7 +291,10 @@ func TestCarelessLimiters(t *testing.T) {
 		"a lease and an error":  {func(context.Context, int) (core.Lease, error) { return core.Grant(1, func() { released++ }), odd }, policy.Failed, odd},
 		"two errors":            {func(context.Context, int) (core.Lease, error) { return core.Reject(), odd }, policy.Failed, odd},
 		"a context's error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, context.DeadlineExceeded }, policy.Failed, context.DeadlineExceeded},
-		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Fail(odd), odd }, policy.Failed, odd},
+		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Fail(odd).With(later), odd }, policy.Failed, odd},
+		"more than the limit": {func(context.Context, int) (core.Lease, error) {
+			return core.Fail(core.ErrPermitsExceedLimit).With(later), core.ErrPermitsExceedLimit
+		}, policy.EndpointLimiter, core.ErrPermitsExceedLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy(test.answer)
@@ -298,6 +303,7 @@ func TestCarelessLimiters(t *testing.T) {
 			require.ErrorIs(t, rejection.Err, test.wantErr)
 			require.False(t, rejection.Lease.Acquired())
 			require.ErrorIs(t, rejection.Lease.Err(), test.wantErr)
+			require.Zero(t, rejection.RetryAfter)
 		})
 	}
 	require.Equal(t, 1, released)
@@ -314,17 +320,6 @@ func TestFailOpen(t *testing.T) {
 		require.Equal(t, []policy.Result{policy.Failed}, j.decided)
 		require.Contains(t, said.String(), `level=ERROR msg="test: a limiter failed" policy=p error=odd others=0`)
 		adm.Undo()
-	}
-}
-
-// A rejection says when to come back; a limiter that fails does not know, and no time helps one that is asked for too
-// much.
-func TestNoTimeHelps(t *testing.T) {
-	for result, err := range map[policy.Result]error{policy.Failed: errors.New("odd"), policy.EndpointLimiter: core.ErrPermitsExceedLimit} {
-		p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) {
-			return core.Fail(err).With(core.RetryAfter.With(time.Second)), err
-		}))
-		require.Zero(t, rejects(t, under(t, theOptions{}, p), "", result).RetryAfter)
 	}
 }
 
@@ -351,32 +346,6 @@ func TestShadowNeverWaits(t *testing.T) {
 	})
 }
 
-func TestEnd(t *testing.T) {
-	for name, test := range map[string]struct {
-		refund bool
-		cost   int
-		left   int // of 5 tokens, of which 2 were taken
-	}{
-		"refunded":      {true, 1, 5},
-		"cheaper":       {false, 1, 4},
-		"free":          {false, 0, 5},
-		"dearer":        {false, 4, 1},
-		"left as it is": {false, -1, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := bucket(t)
-				p := newPolicy(l)
-				p.Permits = func(string) int { return 2 }
-				adm := under(t, theOptions{}, p)
-				admits(t, adm, "r")
-				adm.End(func(any) (bool, int) { return test.refund, test.cost })
-				require.Equal(t, test.left, l.Available())
-			})
-		})
-	}
-}
-
 // counted embeds a limiter of core's and refunds in its own way.
 type counted struct {
 	*core.TokenBucket
@@ -390,13 +359,32 @@ func (c *counted) Refund(l core.Lease) {
 }
 
 // What cost nothing is refunded, by the Refund that a limiter of the user's has.
-func TestSettleOfALimiterThatEmbedsOne(t *testing.T) {
-	l := &counted{TokenBucket: bucket(t)}
-	adm := under(t, theOptions{}, newPolicy(l))
-	admits(t, adm, "r")
-	adm.End(func(any) (bool, int) { return false, 0 })
-	require.Equal(t, 1, l.refunded)
-	require.Equal(t, 5, l.Available())
+func TestEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		refund   bool
+		cost     int
+		left     int // of 5 tokens, of which 2 were taken
+		refunded int
+	}{
+		"refunded":      {true, 1, 5, 1},
+		"cheaper":       {false, 1, 4, 0},
+		"free":          {false, 0, 5, 1},
+		"dearer":        {false, 4, 1, 0},
+		"left as it is": {false, -1, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &counted{TokenBucket: bucket(t)}
+				p := newPolicy(l)
+				p.Permits = func(string) int { return 2 }
+				adm := under(t, theOptions{}, p)
+				admits(t, adm, "r")
+				adm.End(func(any) (bool, int) { return test.refund, test.cost })
+				require.Equal(t, test.left, l.Available())
+				require.Equal(t, test.refunded, l.refunded)
+			})
+		})
+	}
 }
 
 // One lease stands for all.
