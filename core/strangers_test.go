@@ -61,6 +61,20 @@ type refunder struct {
 	core.Refunder
 }
 
+// settler is a limiter that settles, and has no Refund.
+type settler struct {
+	bareLimiter
+	core.Settler
+}
+
+// A chain undoes a grant of a limiter without Refund by its Settle.
+func TestAChainUndoesBySettle(t *testing.T) {
+	rate := bucket(t, core.Every(time.Hour, 5))
+	l := chain(t, settler{bareLimiter{rate}, rate}, core.Blocked())
+	require.False(t, l.TryAcquire(3).Acquired())
+	available(t, rate, 5)
+}
+
 // The methods that a limiter has are its methods, promoted or not, whoever settles.
 func TestSettleOfAnEmbeddingLimiterIsOneRule(t *testing.T) {
 	for name, over := range map[string]func(core.Limiter) everything{
