@@ -13,6 +13,7 @@ import (
 // hint says what to do.
 //
 // Go's runtime then opens /dev/null for reading and writing. So does a daemon, but once, for all of its standard files.
+// Python's subprocess.DEVNULL and Node's 'ignore' for stdout alone cannot be told from that and are rejected too.
 func CheckStdout(hint string) error {
 	if _, err := os.Stdout.Stat(); err == nil && (!isNull(os.Stdout) || sharesNull(os.Stdin) || sharesNull(os.Stderr)) {
 		return nil
