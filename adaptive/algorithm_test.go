@@ -80,11 +80,6 @@ func TestAIMD(t *testing.T) {
 	assert.InDelta(t, 20.5, next(41, 0, 1, 0), 1e-9, "this was not")
 }
 
-// explainer is an algorithm that gives reasons.
-type explainer interface {
-	Explain() (reason string, baseline time.Duration)
-}
-
 // A Gradient is given windows of a server, one after the other, until the reason changes.
 func TestReasons(t *testing.T) {
 	type step struct {
