@@ -59,8 +59,6 @@ func TestGroupRunsItsTasks(t *testing.T) {
 // A group ends with its first error, its context, or its pool: it waits for its tasks that run, runs no other, and leaves
 // nothing behind, though the pool is busy with others.
 func TestGroupEnds(t *testing.T) {
-	done, over := context.WithCancel(t.Context())
-	over()
 	for name, o := range map[string]worker.Options{
 		"unqueued": {}, "queued": {Queue: 3}, "worker": {Workers: 3}, "queued, worker": {Queue: 3, Workers: 3},
 	} {
@@ -102,7 +100,7 @@ func TestGroupEnds(t *testing.T) {
 				case "parent":
 					cancel()
 				case "close":
-					require.ErrorIs(t, p.Close(done), context.Canceled)
+					closesNow(t, p)
 				default:
 					open.open()
 				}

@@ -115,6 +115,14 @@ func returned(t *testing.T, c <-chan error) error {
 	}
 }
 
+// closesNow closes the pool without waiting for its tasks.
+func closesNow(t *testing.T, p *worker.Pool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.Close(ctx), context.Canceled)
+}
+
 // drained checks that nothing of the pool is left: no lease, no goroutine.
 func drained(t *testing.T, p *worker.Pool, l core.Reporter) {
 	t.Helper()
