@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,12 +32,12 @@ func TestReloadOfChangedFiles(t *testing.T) {
 	link("linked.yaml", "data/limits.yaml")
 	link("rules", "one")
 	synctest.Test(t, func(t *testing.T) {
-		reloads := 0
+		var reloads atomic.Int32
 		s := &Service{
 			Say: t.Logf, Files: []string{path("file.yaml"), path("linked.yaml"), path("later/file.yaml"), path("rules")},
 			Reload: func(asked bool) {
 				assert.False(t, asked)
-				reloads++
+				reloads.Add(1)
 			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -61,19 +62,19 @@ func TestReloadOfChangedFiles(t *testing.T) {
 					write("neighbor.yaml", strings.Repeat("x", n))
 					time.Sleep(lookEvery)
 					synctest.Wait()
-					assert.Equal(t, 9, reloads, "while it is written")
+					assert.EqualValues(t, 9, reloads.Load(), "while it is written")
 				}
 			},
 		} {
 			change()
 			time.Sleep(5 * lookEvery)
 			synctest.Wait()
-			assert.Equal(t, i+1, reloads)
+			assert.EqualValues(t, i+1, reloads.Load())
 		}
 		write("neighbor.yaml", "one")
 		time.Sleep(5 * lookEvery)
 		synctest.Wait()
-		assert.Equal(t, 10, reloads)
+		assert.EqualValues(t, 10, reloads.Load())
 		cancel()
 	})
 }

@@ -111,6 +111,7 @@ func noting(t *testing.T, text string) (url string, came <-chan string) {
 			go func() {
 				defer func() { _ = c.Close() }()
 				var b []byte
+				var err error
 				for p := make([]byte, 4096); err == nil; {
 					_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 					var n int
