@@ -27,10 +27,10 @@ const (
 // errgroup and pond with a worker.Pool, on which all else in pond is built, and puddle's with a core.ConcurrencyLimiter in
 // place of its semaphore.
 func TestSuites(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it compiles and runs other test programs")
 	}
-	t.Parallel()
 	const ours = "github.com/sluice-go/sluice/internal/compat/"
 	inBubble := regexp.MustCompile(`func Test(\w+)\(t \*testing\.T\) \{`)
 	for name, suite := range map[string]struct {

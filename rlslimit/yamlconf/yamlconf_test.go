@@ -44,9 +44,10 @@ func TestValues(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	bomb := "- &a0 [x, x]\n"
+	var bomb strings.Builder
+	bomb.WriteString("- &a0 [x, x]\n")
 	for i := range 20 {
-		bomb += fmt.Sprintf("- &a%d [*a%d, *a%[2]d]\n", i+1, i)
+		_, _ = fmt.Fprintf(&bomb, "- &a%d [*a%d, *a%[2]d]\n", i+1, i)
 	}
 	for text, want := range map[string]string{
 		"a: b\nc: \x00":       "f:2:4: error loading config file: control characters are not allowed (value: 0)",
@@ -63,7 +64,7 @@ func TestFaults(t *testing.T) {
 		"a: [":                "f:1:4: error loading config file: did not find expected node content while parsing a flow node",
 		"a: [b,\nc: {d":       "f:2:4: error loading config file: did not find expected ',' or '}' while parsing a flow mapping",
 		"a:\n  b: 1\n c: 2\n": "f:3:2: error loading config file: did not find expected key while parsing a block mapping",
-		bomb:                  "its aliases stand for more than 1048576 values",
+		bomb.String():         "its aliases stand for more than 1048576 values",
 		"a: " + strings.Repeat("[", 2001) + strings.Repeat("]", 2001): "values stand in more than 1000 others",
 	} {
 		err := yamlconf.Read("f", []byte(text), func(root yamlconf.Node) {

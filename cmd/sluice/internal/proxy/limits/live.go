@@ -37,7 +37,7 @@ func (f *liveLimiter) TryAcquire(permits int) core.Lease {
 }
 
 func (f *liveLimiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	f.applyTerms() //nolint:contextcheck // new terms are for all callers
+	f.applyTerms()
 	return f.limiter.Acquire(ctx, permits)
 }
 
