@@ -37,8 +37,9 @@ func enlarge(f *os.File, n int) {
 	}
 }
 
-// descriptor returns the number of f. [os.File.Fd] would make f block.
-func descriptor(f *os.File) (fd int) {
+// descriptor returns the number of f, or -1, which no call accepts, if f is closed. [os.File.Fd] would make f block.
+func descriptor(f *os.File) int {
+	fd := -1
 	if c, err := f.SyscallConn(); err == nil {
 		_ = c.Control(func(number uintptr) { fd = int(number) })
 	}
