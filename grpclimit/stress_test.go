@@ -118,7 +118,7 @@ func TestStress(t *testing.T) {
 					for _, call := range kinds { // in a random order
 						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(60))*time.Millisecond)
 						if rand.IntN(3) == 0 {
-							time.AfterFunc(time.Duration(rand.IntN(10))*time.Millisecond, cancel)
+							time.AfterFunc(time.Duration(1+rand.IntN(10))*time.Millisecond, cancel) // 0: see testkit.Bubble
 						}
 						_ = call(ctx, c)
 						cancel()

@@ -31,7 +31,7 @@ func TestStressSharedLimiters(t *testing.T) {
 			var streams sync.WaitGroup
 			for i := range 12 {
 				l, end := limiters[i%3], random.IntN(3)
-				size, after := 1+random.IntN(3000), time.Duration(random.IntN(500))*time.Millisecond
+				size, after := 1+random.IntN(3000), time.Duration(1+random.IntN(500))*time.Millisecond
 				streams.Go(func() { stressOne(t, l, size, i%2 == 0, end, after) })
 			}
 			streams.Wait()

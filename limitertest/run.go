@@ -167,8 +167,12 @@ func (s *subject) panicked(p any) {
 	}
 }
 
-// wait waits for d, by the bubble's clock.
+// wait waits for d, by the bubble's clock. It starts no timer of 0: under the race detector two goroutines of a bubble
+// that start one together crash Go 1.26.
 func wait(d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C

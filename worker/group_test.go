@@ -88,7 +88,7 @@ func TestGroupEnds(t *testing.T) {
 						fail()
 						return errTask
 					case <-ctx.Done():
-						return ctx.Err()
+						return nil // the group's error is that of the Go that waits
 					}
 				})
 				for range o.Queue {

@@ -73,6 +73,13 @@ func simulated(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requ
 	return d.made
 }
 
+// sleep waits for d nanoseconds, and starts no timer of 0: see testkit.Bubble.
+func sleep(d int64) {
+	if d > 0 {
+		<-time.NewTimer(time.Duration(d)).C
+	}
+}
+
 // decidedByCore lets core decide about the same requests, in a bubble.
 func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requests []Request) []decision {
 	t.Helper()
@@ -84,7 +91,7 @@ func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, 
 	var w sync.WaitGroup
 	for _, q := range requests {
 		w.Go(func() {
-			<-time.NewTimer(time.Duration(q.At)).C
+			sleep(q.At)
 			ctx := t.Context()
 			if maxWait > 0 {
 				var cancel context.CancelFunc
@@ -95,7 +102,7 @@ func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, 
 			mu.Lock()
 			made = append(made, decision{q.Status, err == nil, int64(time.Since(start))})
 			mu.Unlock()
-			<-time.NewTimer(time.Duration(q.Took)).C
+			sleep(q.Took)
 			if q.Cost >= 0 {
 				lease = limiter.(core.Settler).Settle(lease, q.Cost)
 			}
