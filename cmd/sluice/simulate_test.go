@@ -26,7 +26,7 @@ func TestSimulateAgreesWithTheProxy(t *testing.T) {
 	s := startProxy(t, configOf(backend.URL, "trusted: [127.0.0.0/8]\naccess-log: "+log+`
 policies:
   parts:  {key: [ip, path:1], limits: [fixed 40/1h, 12/h burst 12], cost: 3, shadow: true,
-           overrides: {10.0.0.0/8: unlimited, 192.0.2.1: {free: unlimited, big: [fixed 30/1h]}}}
+           overrides: {10.0.0.0/8: unlimited, 192.0.2.1: [fixed 30/1h]}}
   all:    {limit: fixed 50/1h, shadow: true}
   agent:  {key: "header:User-Agent", limit: fixed 60/1h, cost: 2, overrides: {robot: fixed 4/1h}}
 routes: {/: [parts, all, agent]}

@@ -27,7 +27,7 @@ func (c *Config) check(fault faultFunc) {
 			}
 		}
 	}
-	if c.Admin != "" && sameAddress(c.Listen, c.Admin) {
+	if host, port, err := net.SplitHostPort(c.Admin); err == nil && c.leadsBack(host, port) {
 		fault(c.at["admin"], "admin is %q, where listen is", c.Admin)
 	}
 	if c.Redis != "" {
@@ -68,45 +68,33 @@ func (c *Config) Limited() bool {
 	return c.Global != nil || c.Connections != nil || c.ConnectionsPerIP != nil || routed
 }
 
-// sameAddress reports whether two listeners cannot have these addresses at the same time.
-func sameAddress(a, b string) bool {
-	host, port, err := net.SplitHostPort(a)
-	other, otherPort, otherErr := net.SplitHostPort(b)
-	if err != nil || otherErr != nil || port != otherPort || port == "" || port == "0" {
-		return false
-	}
-	return host == other || isWildcard(host) || isWildcard(other)
-}
-
 // leadsBack reports whether a connection to an address reaches the listener of this proxy: host and port of it are those
 // of listen, or are this machine's.
 func (c *Config) leadsBack(host, port string) bool {
 	own, ownPort, err := net.SplitHostPort(c.Listen)
-	if err != nil || port != ownPort || port == "0" {
-		return false
-	}
-	return host == own || isLoopback(host) && (isWildcard(own) || isLoopback(own))
+	return err == nil && port == ownPort && port != "0" && (host == own || isLocal(host) && isLocal(own))
 }
 
-func isLoopback(host string) bool {
+func isLocal(host string) bool {
 	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
+	return host == "" || host == "localhost" || err == nil && (a.IsLoopback() || a.IsUnspecified())
 }
-
-func isWildcard(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
 
 func (c *Config) checkPolicies(fault faultFunc) {
 	for _, p := range c.Policies {
-		if c.Global != nil && p.Name == c.Global.Name {
-			fault(p.At, "policy name %q is reserved for the global policy", p.Name)
-		}
-		if p.Name == "none" {
-			fault(p.At, `a policy cannot be called "none", which is how a route says that it has none`)
+		if p.Name == "global" || p.Name == "none" {
+			fault(p.At, "policy name %q is reserved", p.Name)
 		}
 	}
 	for _, p := range c.AllPolicies() {
-		c.checkDropped(fault, &p, "key", p.Key)
-		c.checkDropped(fault, &p, "flow", p.Flow)
+		for field, key := range map[string]Key{"key": p.Key, "flow": p.Flow} {
+			for _, part := range key {
+				if part.Kind == KeyHeader && !PassesHeader(part.Name, c.Underscores) {
+					fault(p.at[field], "%s is %s, but the proxy drops headers with other characters than letters, digits and hyphens; "+
+						"with underscores: true, those with underscores pass", field, part)
+				}
+			}
+		}
 		p.checkFlow(fault)
 		for _, l := range p.all() {
 			if err := p.checkLimit(l.Limit); err != nil {
@@ -114,19 +102,6 @@ func (c *Config) checkPolicies(fault faultFunc) {
 			}
 		}
 		p.Overrides.checkPatterns(fault, p.Key, c.Mux)
-	}
-}
-
-// checkDropped finds headers in a key or a flow that the proxy drops.
-func (c *Config) checkDropped(fault faultFunc, p *Policy, field string, key Key) {
-	for _, part := range key {
-		switch {
-		case part.Kind != KeyHeader || PassesHeader(part.Name, c.Underscores):
-		case PassesHeader(part.Name, true):
-			fault(p.at[field], "%s is %s, but headers with underscores are dropped; add underscores: true", field, part)
-		default:
-			fault(p.at[field], "%s is %s, but headers with other characters than letters, digits and hyphens are dropped", field, part)
-		}
 	}
 }
 
@@ -195,7 +170,7 @@ func (c *Config) checkRoutes(fault faultFunc) {
 		}
 		for _, name := range r.Policies {
 			p := policies[name]
-			if p == nil || c.Global != nil && name == c.Global.Name {
+			if p == nil {
 				fault(r.At, "route %q: no policy is named %q", r.Pattern, name)
 				continue
 			}

@@ -12,24 +12,17 @@ const maxWeight = 1 << 20
 
 // readWeights reads the weights of a policy whose flow has been read.
 func (p *Policy) readWeights(n yamlconf.Node, key string) {
-	switch {
-	case !p.has("flow"):
-		n.Fault("weights requires flow; add one, such as flow: header:X-Api-Key")
-		return
-	case len(p.Flow) > 1:
-		n.Fault("weights requires a flow of one part, and this one has %d", len(p.Flow))
-		return
-	case len(p.Flow) == 0: // it has a fault
+	if len(p.Flow) != 1 {
+		n.Fault("weights requires a flow of one part, such as flow: header:X-Api-Key")
 		return
 	}
 	p.Weights = make(map[string]int)
 	for _, pair := range n.Pairs(key) {
-		v, err := p.Flow[0].value(pair.Key)
+		name, err := p.Flow[0].value(pair.Key)
 		if err != nil {
 			pair.At.Fault("weights: %v", err)
 			continue
 		}
-		name := JoinKey([]Value{v})
 		if _, twice := p.Weights[name]; twice {
 			pair.At.Fault("weights: %q is here twice", pair.Key)
 			continue

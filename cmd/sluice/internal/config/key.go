@@ -40,44 +40,31 @@ const (
 	KeyPath    KeyKind = "path"
 )
 
-// Value is the value of a part of a key.
-type Value struct {
-	Text    string
-	Network netip.Prefix // of KeyIP: the client's, which has all bits of an IPv4 address and 64 of an IPv6 address
-}
-
-// Client returns the value of KeyIP for a client's network. That of no network is "".
-func Client(p netip.Prefix) Value {
+// Client returns the value of KeyIP for a client's network, which has all bits of an IPv4 address and 64 of an IPv6 address. That of
+// no network is "".
+func Client(p netip.Prefix) string {
 	switch {
 	case !p.IsValid():
-		return Value{}
+		return ""
 	case p.IsSingleIP():
-		return Value{p.Addr().String(), p}
+		return p.Addr().String()
 	}
-	return Value{p.String(), p}
+	return p.String()
 }
 
 // Text returns the value of any other kind. A long one is replaced by its hash, as package httplimit does it for headers.
-func Text(value string) Value { return Value{Text: policy.Key(value)} }
+func Text(value string) string { return policy.Key(value) }
 
 // JoinKey returns one text for the values of a key's parts. Different values have different texts.
-func JoinKey(values []Value) string {
+func JoinKey(values []string) string {
 	if len(values) == 1 {
-		return values[0].Text
+		return values[0]
 	}
-	return join(values)
-}
-
-// join returns a text that also tells values apart whose number is not the same.
-func join(values []Value) string {
-	var b strings.Builder
+	escaped := make([]string, len(values))
 	for i, v := range values {
-		if i > 0 {
-			b.WriteByte('/')
-		}
-		b.WriteString(url.PathEscape(v.Text)) // it escapes slashes
+		escaped[i] = url.PathEscape(v) // it escapes slashes
 	}
-	return b.String()
+	return strings.Join(escaped, "/")
 }
 
 // IsClientControlled reports whether clients choose the values of the part freely; they may be secrets.
@@ -103,14 +90,14 @@ func (p KeyPart) String() string {
 }
 
 // Values returns the values of the parts of a key, as an operator writes them.
-func (k Key) Values(texts []string) ([]Value, error) {
+func (k Key) Values(texts []string) ([]string, error) {
 	switch {
 	case len(k) == 0:
 		return nil, errors.New("the policy has no key")
 	case len(texts) != len(k):
 		return nil, fmt.Errorf("want a value for each part of the key: %s", k)
 	}
-	values := make([]Value, len(k))
+	values := make([]string, len(k))
 	for i, p := range k {
 		var err error
 		if values[i], err = p.value(texts[i]); err != nil {
@@ -120,30 +107,26 @@ func (k Key) Values(texts []string) ([]Value, error) {
 	return values, nil
 }
 
-// value returns the value that an operator has written. An address of IPv6 stands for its client's network.
-func (p KeyPart) value(text string) (Value, error) {
+// value returns the value that an operator has written.
+func (p KeyPart) value(text string) (string, error) {
 	switch p.Kind {
 	case KeyIP:
-		n, err := parseNetwork(text)
-		if !strings.Contains(text, "/") && n.Addr().Is6() {
-			n = netip.PrefixFrom(n.Addr(), clientBits6).Masked()
-		}
+		n, err := parseClients(text)
 		if err != nil || !isClient(n) {
-			return Value{}, fmt.Errorf("%q is not the address of a client", text)
+			return "", fmt.Errorf("%q is not the address of a client", text)
 		}
 		return Client(n), nil
 	case KeyHost:
 		host, ok := hostname.Of(text)
 		if !ok {
-			return Value{}, fmt.Errorf("%q is not a host", text)
+			return "", fmt.Errorf("%q is not a host", text)
 		}
-		return Value{Text: host}, nil
+		return host, nil
 	case KeyPattern:
-		pattern, err := route.Pattern(text)
-		return Value{Text: pattern}, err
+		return route.Pattern(text)
 	case KeyPath:
 		if strings.Contains(text, "/") {
-			return Value{}, fmt.Errorf("%q is not one segment of a path", text)
+			return "", fmt.Errorf("%q is not one segment of a path", text)
 		}
 	}
 	return p.Read(text)
@@ -151,9 +134,18 @@ func (p KeyPart) value(text string) (Value, error) {
 
 const clientBits6 = 64 // of IPv6, that are one client's
 
-// isClient reports whether a network is one client's.
+// parseClients is ParseNetwork for clients: a part of an IPv6 network that is one client's stands for that client.
+func parseClients(text string) (netip.Prefix, error) {
+	n, err := ParseNetwork(text)
+	if n.Addr().Is6() && n.Bits() > clientBits6 {
+		n = netip.PrefixFrom(n.Addr(), clientBits6).Masked()
+	}
+	return n, err
+}
+
+// isClient reports whether a network of parseClients is one client's.
 func isClient(n netip.Prefix) bool {
-	return n.IsSingleIP() && n.Addr().Is4() || n.Addr().Is6() && n.Bits() == clientBits6
+	return n.IsSingleIP() || n.Addr().Is6() && n.Bits() == clientBits6
 }
 
 // read reads the parts of a field, which is key or flow.

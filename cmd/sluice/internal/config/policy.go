@@ -33,7 +33,6 @@ type Policy struct {
 
 	what string                    // how messages name it: global, or policy "NAME"
 	at   map[string]yamlconf.Place // of its keys
-	read int                       // limits, good ones and bad ones
 }
 
 // Limit is a limit and its place in the file.
@@ -48,15 +47,11 @@ func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) *Policy {
 	if name == "global" {
 		p.what = name
 	}
-	limit := func(n yamlconf.Node, key string) {
-		p.read++
-		limits(&p.Limits)(n, key)
-	}
 	readOptions(n, p.what, p.at, []option{
 		{"key", p.Key.read},
 		{"flow", p.Flow.read},
-		{"limit", limit},
-		{"limits", each(limit)},
+		{"limit", limits(&p.Limits)},
+		{"limits", limits(&p.Limits)},
 		{"overrides", p.readOverrides},
 		{"weights", p.readWeights},
 		{"cost", number(&p.Cost, 1, math.MaxInt32)},
@@ -69,7 +64,9 @@ func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) *Policy {
 		{"fail-open", boolean(&p.FailOpen)},
 		{"shadow", boolean(&p.Shadow)},
 	})
-	p.checkKeys(n)
+	if !slices.ContainsFunc([]string{"limit", "limits", "upload", "download"}, p.has) {
+		n.FaultAt(p.At, "%s limits nothing, want limit, limits, upload or download", p.what)
+	}
 	if !nameable(name) {
 		n.FaultAt(at, "%s: a name has ASCII letters, digits, '-', '_' and '.'", p.what)
 	}
@@ -82,37 +79,12 @@ func (p *Policy) has(key string) bool {
 	return ok
 }
 
-// checkKeys finds keys that do not go together.
-func (p *Policy) checkKeys(n yamlconf.Node) {
-	switch {
-	case p.has("limit") && p.has("limits"):
-		n.FaultAt(p.At, "%s has limit and limits, want one of them", p.what)
-	case p.read == 0 && !p.has("upload") && !p.has("download"):
-		n.FaultAt(p.At, "%s limits nothing, want limit, limits, upload or download", p.what)
-	case p.read == 0:
-		for _, key := range []string{"overrides", "cost", "settle", "shadow", "flow", "weights"} {
-			if p.has(key) {
-				n.FaultAt(p.at[key], "%s is about limits on requests, and %s has none: add limit, such as limit: 100/s", key, p.what)
-			}
-		}
-	}
-}
-
 func (p *Policy) readSettle(n yamlconf.Node, key string) {
 	text, ok := n.Text(key)
 	if ok && !isToken(text) {
 		n.Fault("settle is %q, want a header of the backend's response, such as X-Cost", text)
 	}
 	p.Settle = http.CanonicalHeaderKey(text)
-	if slices.Contains(neededHeaders, p.Settle) {
-		n.Fault("settle is %s, which a client needs: want a header for the cost alone, such as X-Cost", p.Settle)
-	}
-}
-
-// neededHeaders are headers without which a client cannot read a response.
-var neededHeaders = []string{
-	"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Grpc-Message", "Grpc-Status", "Keep-Alive", "Location", "Set-Cookie", "Te",
-	"Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 func nameable(name string) bool {

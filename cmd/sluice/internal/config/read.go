@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
@@ -132,21 +133,24 @@ func (c *Config) readTrusted(n yamlconf.Node, key string) {
 	if !ok {
 		return
 	}
-	p, err := parseNetwork(text)
+	p, err := ParseNetwork(text)
 	if err != nil {
-		n.Fault("trusted has %q, want an address or a network such as 10.0.0.0/8", text)
+		n.Fault("trusted: %v", err)
 		return
 	}
 	c.Trusted = append(c.Trusted, p)
 }
 
-// parseNetwork reads a network, or an address as the network of it alone. An IPv4 address that is written as IPv6
+// ParseNetwork reads a network, or an address as the network of it alone. An IPv4 address that is written as IPv6
 // (::ffff:10.0.0.1) is an IPv4 address, because clients are seen as such.
-func parseNetwork(text string) (netip.Prefix, error) {
+func ParseNetwork(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		a, err := netip.ParseAddr(text)
-		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), err
+		if err != nil {
+			return p, fmt.Errorf("%q is not an address or a network such as 10.0.0.0/8", text)
+		}
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
 	}
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -212,8 +216,6 @@ func number(to *int, least, most int) reader {
 		switch {
 		case err == nil && v >= least && v <= most:
 			*to = v
-		case ok && most == math.MaxInt32:
-			n.Fault("%s is %q, want a number from %d", key, text, least)
 		case ok:
 			n.Fault("%s is %q, want a number from %d to %d", key, text, least, most)
 		}
@@ -244,11 +246,17 @@ func timeout(to *time.Duration) reader {
 	}
 }
 
-// limits reads a limit, and adds it to others.
+// limits reads a limit, or a list of them.
 func limits(to *[]Limit) reader {
-	return func(n yamlconf.Node, _ string) {
-		if l, ok := readLimit(n); ok {
-			*to = append(*to, l)
+	return func(n yamlconf.Node, key string) {
+		items := n.Items()
+		if len(items) == 0 {
+			n.Fault("%s has no limit, want one such as 1000/s, or unlimited", key)
+		}
+		for _, item := range items {
+			if l, ok := readLimit(item); ok {
+				*to = append(*to, l)
+			}
 		}
 	}
 }

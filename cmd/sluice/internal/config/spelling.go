@@ -10,7 +10,7 @@ import (
 
 // Read returns the value of a header, a cookie or a query parameter that a client has sent. All spellings that servers are
 // known to read alike have one value. It returns an error for a text that servers read differently.
-func (p KeyPart) Read(text string) (Value, error) {
+func (p KeyPart) Read(text string) (string, error) {
 	var err error
 	switch {
 	case p.Kind == KeyHeader && p.Name == "Authorization":

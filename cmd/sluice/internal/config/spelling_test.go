@@ -42,7 +42,7 @@ func TestOneSpelling(t *testing.T) {
 	} {
 		v, err := test.part.Read(test.value)
 		require.NoError(t, err, test.value)
-		assert.Equal(t, test.want, v.Text, test.value)
+		assert.Equal(t, test.want, v, test.value)
 	}
 	for _, bad := range []string{"Bearer tok x", "Bearer\u00a0tok", "Basic dTpw=", "Basic dTp", "Basic dTpx!", "Basic dTpw eDp5"} {
 		_, err := header.Read(bad)

@@ -18,7 +18,7 @@ type policy struct {
 	rules      []*engine.Rule
 	overrides  *config.Overrides
 	overridden [][]*engine.Rule // of each override, in place of rules
-	values     func(*accesslog.Record) []config.Value
+	values     func(*accesslog.Record) []string
 }
 
 // of returns the rules for a request.
@@ -124,13 +124,13 @@ func keyOf(k config.Key) func(*accesslog.Record) []byte {
 }
 
 // valuesOf returns a function that returns the values of the parts of a key, as in the proxy.
-func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
+func valuesOf(k config.Key) func(*accesslog.Record) []string {
 	parts := make([]func(*accesslog.Record) []byte, len(k))
 	for i, part := range k {
 		parts[i] = partOf(part)
 	}
-	return func(r *accesslog.Record) []config.Value {
-		values := make([]config.Value, len(k))
+	return func(r *accesslog.Record) []string {
+		values := make([]string, len(k))
 		for i, part := range parts {
 			switch text := string(part(r)); k[i].Kind {
 			case config.KeyIP:
@@ -138,7 +138,7 @@ func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
 			case config.KeyHeader, config.KeyPath, config.KeyCookie, config.KeyQuery:
 				values[i] = config.Text(text)
 			default:
-				values[i] = config.Value{Text: text}
+				values[i] = text
 			}
 		}
 		return values
@@ -146,14 +146,14 @@ func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
 }
 
 // client returns the value of the key ip for a client, which in a log may not be an address.
-func client(text string) config.Value {
+func client(text string) string {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return config.Client(netip.PrefixFrom(a, a.BitLen()))
 	}
 	if p, err := netip.ParsePrefix(text); err == nil {
 		return config.Client(p)
 	}
-	return config.Value{Text: text}
+	return text
 }
 
 func partOf(p config.KeyPart) func(*accesslog.Record) []byte {

@@ -26,7 +26,7 @@ type keyed struct {
 }
 
 // newKeyed returns the limiters of m, for up to most keys.
-func newKeyed(m *Limit, most int, values func(*http.Request) []config.Value) (*keyed, error) {
+func newKeyed(m *Limit, most int, values func(*http.Request) []string) (*keyed, error) {
 	keys, err := partition.New(partition.Options[*http.Request, string]{
 		Name:          m.id.policy,
 		Key:           func(r *http.Request) string { return config.JoinKey(values(r)) },
@@ -65,7 +65,7 @@ func eachOf[K comparable](keys *partition.Keyed[*http.Request, K], yield func(*l
 }
 
 // of returns the limiter of a key, or the one of its group, or nil if there is neither.
-func (l *keyed) of(values []config.Value) *liveLimiter {
+func (l *keyed) of(values []string) *liveLimiter {
 	one, ok := l.keys.Get(config.JoinKey(values))
 	if !ok {
 		one, _ = l.groups.Get(groupOf(values))
@@ -75,7 +75,7 @@ func (l *keyed) of(values []config.Value) *liveLimiter {
 }
 
 // names returns the names of the limiter of a key and of the one of its group.
-func names(key []config.Value) []string {
+func names(key []string) []string {
 	return []string{nameOf(config.JoinKey(key)), nameOfGroup(groupOf(key))}
 }
 
@@ -131,10 +131,9 @@ func (l *keyed) granter(lease core.Lease) granter {
 
 // groupOf returns the group of a key. Addresses of one network are in one group, so that a client with many addresses is
 // not in many.
-func groupOf(key []config.Value) uint16 {
+func groupOf(key []string) uint16 {
 	text := config.JoinKey(key)
-	if len(key) == 1 && key[0].Network.IsValid() {
-		n := key[0].Network
+	if n, err := config.ParseNetwork(key[0]); len(key) == 1 && err == nil {
 		bits := 24
 		if n.Addr().Is6() {
 			bits = 48

@@ -50,9 +50,9 @@ func (k *Keys) Address(r *http.Request) string {
 }
 
 // values returns a function that reads the values of a key's parts from a request.
-func (k *Keys) values(key config.Key) func(*http.Request) []config.Value {
-	return func(r *http.Request) []config.Value {
-		values := make([]config.Value, len(key))
+func (k *Keys) values(key config.Key) func(*http.Request) []string {
+	return func(r *http.Request) []string {
+		values := make([]string, len(key))
 		for i, p := range key {
 			values[i], _ = k.value(r, p)
 		}
@@ -61,7 +61,7 @@ func (k *Keys) values(key config.Key) func(*http.Request) []config.Value {
 }
 
 // value reads the value of a part of a key from a request. It reports false if a backend may read another value there.
-func (k *Keys) value(r *http.Request, p config.KeyPart) (v config.Value, ok bool) {
+func (k *Keys) value(r *http.Request, p config.KeyPart) (v string, ok bool) {
 	switch p.Kind {
 	case config.KeyIP:
 		return config.Client(k.client(r)), true
@@ -70,18 +70,18 @@ func (k *Keys) value(r *http.Request, p config.KeyPart) (v config.Value, ok bool
 		if !ok {
 			host = ""
 		}
-		return config.Value{Text: host}, true
+		return host, true
 	case config.KeyPath:
 		return config.Text(route.Segment(r.URL, p.Segment)), true
 	case config.KeyPattern:
-		return config.Value{Text: r.Pattern}, true
+		return r.Pattern, true
 	default:
 		return clientValue(r, p)
 	}
 }
 
 // clientValue reads the value of a part that the client has control of.
-func clientValue(r *http.Request, p config.KeyPart) (config.Value, bool) {
+func clientValue(r *http.Request, p config.KeyPart) (string, bool) {
 	var text string
 	var ok bool
 	switch p.Kind {

@@ -103,7 +103,7 @@ func (m *Limit) live(yield func(*liveLimiter) bool) {
 }
 
 // of returns the live limiter of a key, or nil if there is none.
-func (m *Limit) of(key []config.Value) *liveLimiter {
+func (m *Limit) of(key []string) *liveLimiter {
 	if m.keyed != nil {
 		return m.keyed.of(key)
 	}

@@ -99,7 +99,7 @@ func (s *Set) Policy(name string) (*Policy, error) {
 
 // Of returns the limits of a policy that are for a key, or all of them without one, and the values of the key as requests
 // have them.
-func (s *Set) Of(policy string, key []string) (limits []*Limit, values []config.Value, err error) {
+func (s *Set) Of(policy string, key []string) (limits []*Limit, values []string, err error) {
 	p, err := s.Policy(policy)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +125,7 @@ type builder struct {
 func (d *builder) policy(c config.Policy) *Policy {
 	p := &Policy{Policy: c, keys: d.keys, requests: d.requests(c, "", c.Limits)}
 	for _, o := range c.Overrides.All {
-		p.overridden = append(p.overridden, d.requests(c, o.Name, o.Limits))
+		p.overridden = append(p.overridden, d.requests(c, o.Value, o.Limits))
 	}
 	p.upload = d.bytes(c, upload, c.Upload)
 	p.download = d.bytes(c, download, c.Download)

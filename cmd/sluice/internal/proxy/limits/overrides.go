@@ -12,7 +12,7 @@ import (
 
 // overridden asks one limiter for the keys of each override of a policy, and another for all other keys.
 type overridden struct {
-	values    func(*http.Request) []config.Value
+	values    func(*http.Request) []string
 	overrides *config.Overrides
 	own       []httplimit.Limiter // of each override
 	others    httplimit.Limiter

@@ -32,7 +32,7 @@ func (p *Policy) Requests() []*Limit { return p.requests }
 func (p *Policy) Bytes() (upload, download *Limit) { return p.upload, p.download }
 
 // limitsOf returns the limits of p for a key.
-func (p *Policy) limitsOf(key []config.Value) []*Limit {
+func (p *Policy) limitsOf(key []string) []*Limit {
 	if i, ok := p.Overrides.Find(key); ok {
 		return p.withBytes(p.overridden[i])
 	}

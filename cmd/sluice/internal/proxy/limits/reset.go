@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/spec"
@@ -93,7 +92,7 @@ func FollowResets(ctx context.Context, store *shared.Store, id string, say func(
 
 // reset resets the limiter of a key, or all of them for no values: also those on a Redis server that other proxies have made,
 // whose names, in order, are among those of the policy. It returns how many.
-func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string) (int, error) {
+func (m *Limit) reset(ctx context.Context, key []string, ofPolicy []string) (int, error) {
 	done, err := m.resetLive(key)
 	if err != nil || !m.isByKeyOnServer() {
 		return len(done), err
@@ -130,7 +129,7 @@ func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string
 }
 
 // forget has the limiters of this process ask the server for what it has.
-func (m *Limit) forget(key []config.Value) {
+func (m *Limit) forget(key []string) {
 	if m.store != nil {
 		_ = atOnce(resetsAtOnce, m.liveLimiters(key), func(f *liveLimiter) error {
 			f.refresh()
@@ -140,7 +139,7 @@ func (m *Limit) forget(key []config.Value) {
 }
 
 // liveLimiters returns the live limiter of a key, or all of them for no values.
-func (m *Limit) liveLimiters(key []config.Value) []*liveLimiter {
+func (m *Limit) liveLimiters(key []string) []*liveLimiter {
 	if len(key) == 0 {
 		return slices.Collect(m.live)
 	}
@@ -151,7 +150,7 @@ func (m *Limit) liveLimiters(key []config.Value) []*liveLimiter {
 }
 
 // resetLive resets the limiters of this process, and returns their names.
-func (m *Limit) resetLive(key []config.Value) (map[string]bool, error) {
+func (m *Limit) resetLive(key []string) (map[string]bool, error) {
 	var mu sync.Mutex
 	done := make(map[string]bool)
 	err := atOnce(resetsAtOnce, m.liveLimiters(key), func(f *liveLimiter) error {

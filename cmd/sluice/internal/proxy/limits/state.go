@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -37,7 +36,7 @@ func (m *Limit) State() State {
 
 // StateOf returns the state of the limiter of a key. A key that has none is in its initial state, unless another proxy on the
 // same Redis server has one.
-func (m *Limit) StateOf(key []config.Value) (State, error) {
+func (m *Limit) StateOf(key []string) (State, error) {
 	s := State{Of: m.id.what}
 	if m.id.kind == spec.Unlimited {
 		return s, nil
