@@ -348,3 +348,36 @@ func TestUpdateOfABucket(t *testing.T) {
 		require.Equal(t, 10, l.Available())
 	})
 }
+
+// Where segments do not divide a window, each starts at the first microsecond of core's, which counts in nanoseconds.
+func TestSegmentsOfUnequalLength(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := core.SlidingWindowOptions{PermitLimit: 7, Window: time.Second, SegmentsPerWindow: 7, Anchor: time.Now()}
+		local, remote := core.Must(core.NewSlidingWindow(o)), sliding(t, s.shared("key"), o)
+		for range 20 {
+			takes(t, local, 1)
+			takes(t, remote, 1)
+			if local.Available() > 0 {
+				time.Sleep(143 * time.Millisecond)
+				continue
+			}
+			want, _ := core.RetryAfter.From(refuses(t, local, 1))
+			got, _ := core.RetryAfter.From(refuses(t, remote, 1))
+			require.Equal(t, up(want), got)
+			time.Sleep(got)
+		}
+	})
+}
+
+// A time that is no whole number of microseconds is rounded up: a bucket's period, and what is left of a RetryAfter.
+func TestTimesAreRoundedUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second - 999})
+		require.Equal(t, time.Second, l.ReplenishmentPeriod())
+		takes(t, l, 1)
+		refuses(t, l, 1)
+		time.Sleep(time.Nanosecond)
+		retry, _ := core.RetryAfter.From(refuses(t, l, 1))
+		require.Equal(t, time.Second, retry)
+	})
+}

@@ -180,3 +180,19 @@ func TestARefusalThatCannotBe(t *testing.T) {
 		})
 	}
 }
+
+// The call for a waiter takes a while, but the waiter has its token from the instant at which the bucket got it. So the next token
+// comes a period after that.
+func TestTheTickOfAWaiter(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1}
+		l := bucket(t, s.shared("key"), o)
+		takes(t, l, 1)
+		waiter := ask(t.Context(), l, 1)
+		s.store.answer(delayed(10 * time.Millisecond))
+		require.NoError(t, <-waiter.over)
+		s.store.answer(nil)
+		retry, _ := core.RetryAfter.From(refuses(t, l, 1))
+		require.Equal(t, 990*time.Millisecond, retry)
+	})
+}
