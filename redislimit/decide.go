@@ -134,8 +134,7 @@ func (e *engine) grantOf(req *request) core.Lease {
 }
 
 func (req *request) rejection() core.Lease {
-	var why *core.RejectedError
-	errors.As(req.err, &why)
+	why := req.err.(*core.RejectedError) //nolint:errorlint // it is not wrapped
 	room := [7]core.Metadata{core.ReasonPhrase.With(why.Reason)}
 	m := room[:1]
 	if why.RetryAfter > 0 {
