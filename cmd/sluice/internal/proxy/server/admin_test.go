@@ -16,6 +16,7 @@ policies:
   api: {key: ip, limit: fixed 1/1h}
   two: {limits: [fixed 5/1h, concurrency 2], upload: 1MiB/s}
   parts: {key: [ip, path:1], limit: fixed 1/1h}
+  bytes: {key: ip, upload: 1MiB/s, download: 1MiB/s}
 routes: {/: api, /two/: two, /parts/: parts}
 `)
 	for range 3 {
@@ -41,6 +42,8 @@ routes: {/: api, /two/: two, /parts/: parts}
 		{"PUT", "/limits/two", `{"limits": ["fixed 6/1h", "concurrency 3"]}`, 200, `"concurrency 3"`},
 		{"PUT", "/limits/global", `{"limit": "concurrency 9"}`, 200, `"concurrency 9"`},
 		{"PUT", "/limits/global", `{"limit": "concurrency 9 queue 5"}`, 400, "has no max-wait"},
+		{"PUT", "/limits/bytes", `{"limit": "1/h"}`, 400, "policy bytes limits only bytes"},
+		{"GET", "/limits/bytes", "", 200, `"of": "upload"`},
 		{"POST", "/limits/api", "", 405, ""},
 		{"GET", "/limits/api/reset", "", 405, ""},
 		{"POST", "/limits/nosuch/reset", "", 404, `no policy is named "nosuch"`},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,6 +168,9 @@ func (p *Proxy) change(name string, terms []spec.Limit) error {
 	policy, err := now.limits.Policy(name)
 	if err != nil {
 		return err
+	}
+	if len(policy.Requests()) == 0 {
+		return fmt.Errorf("policy %s limits only bytes, and these are changed in %s", name, p.file)
 	}
 	next := policy.Policy
 	next.Limits = nil
