@@ -1,11 +1,8 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"net"
-	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,8 +56,6 @@ type clientConn struct {
 
 	leave func()      // gives the permits of the connection back; nil if it took none
 	ended atomic.Bool // nothing more is read
-
-	progress upstream.Progress // of the client, which takes what is written
 }
 
 func (c *clientConn) Read(p []byte) (int, error) {
@@ -70,22 +65,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-func (c *clientConn) Write(p []byte) (n int, err error) {
-	for quiet := 0; quiet < upstream.Ticks; quiet++ {
-		if err := c.SetWriteDeadline(time.Now().Add(stallTime / upstream.Ticks)); err != nil {
-			return n, err
-		}
-		var m int
-		m, err = c.Conn.Write(p[n:])
-		if n += m; !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		if moved := c.progress.Moved(c.Conn); moved || m > 0 {
-			quiet = -1
-		}
-	}
-	return n, err
-}
+func (c *clientConn) Write(p []byte) (int, error) { return upstream.Write(c.Conn, p, stallTime) }
 
 func (c *clientConn) Close() error {
 	if c.leave != nil {
@@ -95,12 +75,4 @@ func (c *clientConn) Close() error {
 }
 
 // CloseWrite ends one direction of an upgraded connection alone.
-func (c *clientConn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// closeWrite ends the writes to a connection, where that is possible alone.
-func closeWrite(c any) error {
-	if w, ok := c.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return http.ErrNotSupported
-}
+func (c *clientConn) CloseWrite() error { return upstream.CloseWrite(c.Conn) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 )
 
 // exchange is a request on its way through the proxy, and its response. It is the request's ResponseWriter, to see what is
@@ -122,7 +123,7 @@ type resumedConn struct {
 func (c *resumedConn) Read(p []byte) (int, error) { return c.Reader.Read(p) }
 
 // CloseWrite ends one direction alone.
-func (c *resumedConn) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *resumedConn) CloseWrite() error { return upstream.CloseWrite(c.Conn) }
 
 // Unwrap is for [http.ResponseController].
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }

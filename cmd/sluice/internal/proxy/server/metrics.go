@@ -71,7 +71,7 @@ func (s collector) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- prometheus.MustNewConstMetric(redisDesc, prometheus.GaugeValue, decides)
 	}
-	for name, takes := range s.p.backends.States() {
+	for name, takes := range s.p.backends.Up() {
 		up := 0.0
 		if takes {
 			up = 1

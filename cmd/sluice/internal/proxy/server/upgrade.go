@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -38,4 +39,4 @@ type throttled struct {
 func (t *throttled) Close() error { return t.under.Close() }
 
 // CloseWrite ends one direction alone.
-func (t *throttled) CloseWrite() error { return closeWrite(t.under) }
+func (t *throttled) CloseWrite() error { return upstream.CloseWrite(t.under) }

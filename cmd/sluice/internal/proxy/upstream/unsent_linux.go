@@ -1,9 +1,15 @@
 package upstream
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
 
-// unsent returns how many bytes of a connection its peer has not acknowledged.
-func unsent(fd uintptr) int {
-	n, _ := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-	return n
+	"golang.org/x/sys/unix"
+)
+
+// limitUnsent has the kernel hold few bytes that a backend has no room for yet. A slow one would otherwise get a request of
+// megabytes long after it was written, and would seem silent meanwhile.
+func limitUnsent(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, 16<<10)
+	})
 }

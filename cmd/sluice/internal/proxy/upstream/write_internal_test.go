@@ -1,0 +1,47 @@
+package upstream
+
+import (
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSlowPeer: a Write that tries again finds room after each step that a peer takes, also where the kernel would not wake it; and
+// what has been written for a backend is not far ahead of it.
+func TestSlowPeer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	for name, dial := range map[string]func() (net.Conn, error){
+		"client":  func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) },
+		"backend": func() (net.Conn, error) { return dialBackend(t.Context(), "tcp", l.Addr().String()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := dial()
+			require.NoError(t, err)
+			defer func() { _ = c.Close() }()
+			peer, err := l.Accept()
+			require.NoError(t, err)
+			defer func() { _ = peer.Close() }()
+			fill := func() (n int) {
+				n, err := Write(c, make([]byte, 16<<20), 50*time.Millisecond)
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				return n
+			}
+			written := fill()
+			if name == "backend" && runtime.GOOS == "linux" {
+				assert.Less(t, written, 1<<20)
+			}
+			assert.Zero(t, fill())
+			_, err = io.CopyN(io.Discard, peer, 128<<10)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return fill() > 0 }, time.Minute, time.Millisecond)
+		})
+	}
+}
