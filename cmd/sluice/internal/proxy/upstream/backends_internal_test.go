@@ -23,7 +23,7 @@ func TestTooManyFiles(t *testing.T) {
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host/", nil)
 	require.NoError(t, err)
-	_, err = b.RoundTrip(r) //nolint:bodyclose // there is no response
+	_, err = b.RoundTrip(r)
 	assert.True(t, IsExhausted(err), "%v", err)
 	assert.Equal(t, map[string]bool{"http://127.0.0.1:1": true}, b.Up())
 }
