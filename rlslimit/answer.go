@@ -9,6 +9,8 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
 // code returns the code of a descriptor.
@@ -59,7 +61,7 @@ func (v *visit) fill(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatu
 	}
 	s.LimitRemaining = saturated(uint64(max(v.remains, 0)))
 	reset := v.reset
-	if v.limit.Unit != 0 { // whole seconds, as in envoyproxy/ratelimit
+	if v.limit.Kind == spec.FixedWindow { // whole seconds, as in envoyproxy/ratelimit
 		reset = (reset + time.Second - 1).Truncate(time.Second)
 	}
 	s.DurationUntilReset = durationpb.New(max(reset, 0))

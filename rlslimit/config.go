@@ -44,20 +44,15 @@ type node struct {
 
 // entry is the key and value of a descriptor.
 type entry struct {
-	key, value string // the value as the file has it
-	match      match
-	shared     bool // share_threshold
-	inMetric   bool // value_to_metric
+	key, value string // the value as the file has it: with * it is a wildcard, and "" is for any value
+	shared     bool   // share_threshold
+	inMetric   bool   // value_to_metric
 }
 
-// match says which values an entry is for.
-type match uint8
+func (e entry) isWildcard() bool { return strings.Contains(e.value, "*") }
 
-const (
-	exact    match = iota
-	wildcard       // the value contains *
-	anything       // there is no value
-)
+// separates reports whether each value that the entry is for has a limiter of its own.
+func (e entry) separates() bool { return !e.shared && (e.value == "" || e.isWildcard()) }
 
 // branch is the descriptors of one key. The exact value wins, then the first wildcard in the order of the file, then the
 // descriptor without a value.
@@ -216,16 +211,9 @@ func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error)
 	return err
 }
 
-const maxLevels = 64 // of descriptors
-
 // read reads the descriptors below a node.
 func (d *domainConfig) read(r *reader, parent *node, path []entry, list yamlconf.Node) {
-	items := maps(list, "descriptors")
-	if len(path) >= maxLevels && len(items) > 0 {
-		list.Fault("descriptors stand in more than %d others", maxLevels)
-		return
-	}
-	for _, item := range items {
+	for _, item := range maps(list, "descriptors") {
 		d.readOne(r, parent, path, item)
 	}
 }
@@ -242,15 +230,10 @@ func (d *domainConfig) readOne(r *reader, parent *node, path []entry, item yamlc
 		item.Fault("descriptor has empty key: want key: NAME")
 		return
 	}
-	switch {
-	case strings.Contains(n.key, "*"):
+	if strings.Contains(n.key, "*") {
 		f["key"].Fault("key '%s' has a *, which can only stand in a value", n.key)
-	case n.value == "":
-		n.match = anything
-	case strings.Contains(n.value, "*"):
-		n.match = wildcard
 	}
-	if n.shared && n.match != wildcard {
+	if n.shared && !n.isWildcard() {
 		f["share_threshold"].Fault("share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", n.name())
 	}
 	n.metadata = metadata(f["metadata"])
@@ -299,32 +282,31 @@ func (n *node) add(child *node) {
 		b = &branch{exact: make(map[string]*node)}
 		n.below[child.key] = b
 	}
-	switch child.match {
-	case exact:
-		b.exact[child.value] = child
-	case wildcard:
-		b.exact[child.value] = child // as in envoyproxy/ratelimit, a value that is the pattern itself finds it first
-		b.wildcards = append(b.wildcards, pattern{child, strings.Split(child.value, "*")})
-	case anything:
+	if child.value == "" {
 		b.any = child
+		return
+	}
+	b.exact[child.value] = child // as in envoyproxy/ratelimit, a value that is a wildcard itself finds it first
+	if child.isWildcard() {
+		b.wildcards = append(b.wildcards, pattern{child, strings.Split(child.value, "*")})
 	}
 }
 
-// find returns the most specific descriptor below n, or nil, and how many wildcards it has compared.
-func (n *node) find(key, value string) (found *node, compared int) {
+// find returns the most specific descriptor below n, or nil.
+func (n *node) find(key, value string) *node {
 	b := n.below[key]
 	if b == nil {
-		return nil, 0
+		return nil
 	}
 	if found := b.exact[value]; found != nil {
-		return found, 0
+		return found
 	}
-	for i, p := range b.wildcards {
+	for _, p := range b.wildcards {
 		if p.matches(value) {
-			return p.node, i + 1
+			return p.node
 		}
 	}
-	return b.any, len(b.wildcards)
+	return b.any
 }
 
 // name returns the entry as envoyproxy/ratelimit names it.

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		"a limit":              {"domain: d\ndescriptors:\n- key: k\n  " + limit, ""},
 		"no descriptors":       {"domain: d\ndescriptors:\n", ""},
 		"JSON":                 {`{"domain": "d", "descriptors": [{"key": "k", "value": 5, "limit": "sliding 6/30s"}]}`, ""},
-		"numbers as texts":     {"domain: 7\ndescriptors:\n- {key: 1, value: true}", ""},
+		"numbers as texts":     {"domain: 7\ndescriptors:\n- {key: 1, value: true}\n- {key: 1, value: 1.10}", ""},
 		"yes and 0x10":         {"domain: d\ndescriptors:\n- {key: k, shadow_mode: yes, rate_limit: {unit: DAY, requests_per_unit: 0x10}}", ""},
 		"anchors":              {"domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: *l}", ""},
 		"merge keys":           {"domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: {<<: *l, unit: day}}", ""},
@@ -62,14 +62,12 @@ func TestParse(t *testing.T) {
 		"a queue":               {"domain: d\ndescriptors:\n- {key: k, limit: 5/s queue 2}", "f:3:19: limit: \"5/s queue 2\" has a queue, in which no request waits"},
 		"no spec":               {"domain: d\ndescriptors:\n- {key: k, limit: 5/x}", "f:3:19: limit: \"5/x\": unknown time \"x\""},
 		"both":                  {"domain: d\ndescriptors:\n- key: k\n  " + limit + "\n  limit: 5/s", "f:5:10: limit and rate_limit: want one of them"},
-		"a fraction":            {"domain: d\ndescriptors:\n- {key: k, value: 1.10}", "f:3:19: value is the fraction 1.10, want a text: put it in quotes"},
 		"a number in quotes":    {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: '5'}}", "f:3:55: requests_per_unit is \"5\", want a whole number from 0 to 4294967295"},
 		"below 0":               {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: -5}}", "f:3:55: requests_per_unit is -5, want a whole number from 0 to 4294967295"},
 		"multiplier 0":          {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, unit_multiplier: 0}}", "f:3:53: unit_multiplier is 0, want a whole number from 1 to 4294967295"},
 		"multiplier":            {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, unit_multiplier: 99999}}", "f:3:53: unit_multiplier is 99999, want at most 53375 for this unit"},
 		"no keys":               {"domain: d\nkeys: 0", "f:2:7: keys is 0, want a whole number from 1 to 4294967295"},
 		"fail-open":             {"domain: d\nfail-open: maybe", "f:2:12: fail-open is \"maybe\", want true or false"},
-		"levels":                {"domain: d\ndescriptors: " + strings.Repeat("[{key: k, descriptors: ", 100) + "[]" + strings.Repeat("}]", 100), "descriptors stand in more than 64 others"},
 		"all of them":           {"descriptors:\n- {key: k, limit: }\n- {}", "f:1:1: config file cannot have empty domain"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,54 +6,52 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// decision is a request while it is decided.
+// decision is a request while it is decided. After each step of work for a descriptor it finds out whether the client has left.
 type decision struct {
 	service *Service
 	domain  *domain // nil if no domain has the name
 	visits  []visit // one per descriptor
 	over    bool    // the request is over the limit
-	work    int     // since ctx was last polled
-}
-
-// pollEvery is how much work a decision does before it polls whether the client is still there. Each descriptor is work, and each
-// lookup of an entry, and each wildcard and each replaced name that is compared.
-const pollEvery = 256
-
-// worked counts work, and returns ctx's error if it is time to poll it.
-func (d *decision) worked(ctx context.Context, n int) error {
-	if d.work += n; d.work < pollEvery {
-		return nil
-	}
-	d.work = 0
-	return ctx.Err()
 }
 
 // visit is a descriptor while it is decided.
 type visit struct {
 	rule      *rule // nil if no rule applies
 	config    *ruleConfig
-	limit     allowance
+	limit     *allowance
 	name      string // with values, for the counts; "" means the rule's
 	key       key
 	hits      uint64
 	givesHits bool // is_negative_hits: the hits are returned
 
-	take    take
-	outcome outcome
-	remains int
-	reset   time.Duration
+	verdict
 }
 
-// outcome is how a descriptor was decided.
+// verdict is how a descriptor was decided.
+type verdict struct {
+	outcome outcome
+	at      key        // of the limiter that decided
+	lease   core.Lease // the hits, or what a rejected descriptor has taken instead
+	remains int
+	reset   time.Duration
+	err     error // why the store did not decide
+}
+
+// outcome is the result of a verdict.
 type outcome uint8
 
 const (
@@ -63,37 +61,97 @@ const (
 	unanswered                // the store did not decide
 )
 
+// find finds the rule of each descriptor. Its errors are gRPC statuses.
+func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) error {
+	for _, descriptor := range req.GetDescriptors() {
+		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
+		if l := descriptor.GetLimit(); l != nil {
+			u := units{l.GetRequestsPerUnit(), timeUnit(l.GetUnit()), max(l.GetUnitMultiplier().GetValue(), 1)}
+			if _, known := ratelimit.RateLimitResponse_RateLimit_Unit_name[int32(u.unit)]; !known || u.unit == 0 {
+				return status.Errorf(codes.InvalidArgument, "invalid rate limit unit '%s'", l.GetUnit())
+			}
+			limit, err := u.allowance()
+			if err != nil {
+				return status.Error(codes.InvalidArgument, err.Error())
+			}
+			if d.domain != nil {
+				v.overrideLimit(d.domain, descriptor, &limit)
+			}
+		} else if d.domain != nil {
+			v.match(d.domain, descriptor.GetEntries())
+		}
+		d.visits = append(d.visits, v)
+		if err := ctx.Err(); err != nil {
+			return status.FromContextError(err).Err()
+		}
+	}
+	return status.FromContextError(d.replace(ctx)).Err()
+}
+
+// hitsOf returns the hits of a descriptor: its own, or those of the request.
+func hitsOf(req *ratelimit.RateLimitRequest, descriptor *envoy.RateLimitDescriptor) uint64 {
+	if own := descriptor.GetHitsAddend(); own != nil {
+		return own.GetValue()
+	}
+	return uint64(max(req.GetHitsAddend(), 1))
+}
+
+// replace leaves out the limits that others replace. It returns ctx's error if ctx is done.
+func (d *decision) replace(ctx context.Context) error {
+	var replaced map[string]bool
+	var seen map[*ruleConfig]bool // many descriptors may have one rule
+	for i := range d.visits {
+		rc := d.visits[i].config
+		if rc == nil || len(rc.replaces) == 0 || seen[rc] {
+			continue
+		}
+		if replaced == nil {
+			replaced, seen = make(map[string]bool), make(map[*ruleConfig]bool)
+		}
+		seen[rc] = true
+		for _, name := range rc.replaces {
+			replaced[name] = true
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	for i := range d.visits {
+		if v := &d.visits[i]; v.config != nil && !v.config.unlimited && v.config.limitName != "" && replaced[v.config.limitName] {
+			*v = visit{hits: v.hits}
+		}
+	}
+	return nil
+}
+
 // match finds the rule of the entries.
-func (d *decision) match(v *visit, entries []*envoy.RateLimitDescriptor_Entry) {
-	n := &d.domain.root
+func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
+	n := &d.root
 	for _, e := range entries {
-		var compared int
-		n, compared = n.find(e.GetKey(), e.GetValue())
-		d.work += 1 + compared
-		if n == nil {
+		if n = n.find(e.GetKey(), e.GetValue()); n == nil {
 			return
 		}
 	}
 	if n.rule == nil {
 		return
 	}
-	v.rule = d.domain.live[n.rule]
+	v.rule = d.live[n.rule]
 	v.config = v.rule.config.Load()
-	v.limit = v.config.limit
+	v.limit = &v.config.limit
 	parts := n.rule.valueParts
 	v.key = keyOf(len(parts), func(i int) string { return entries[parts[i]].GetValue() })
 	v.name = n.rule.nameFor(entries)
 }
 
 // overrideLimit sets a limit that comes with the request.
-func (v *visit) overrideLimit(d *domain, descriptor *envoy.RateLimitDescriptor, l allowance) {
+func (v *visit) overrideLimit(d *domain, descriptor *envoy.RateLimitDescriptor, l *allowance) {
 	var b strings.Builder
 	for _, e := range descriptor.GetEntries() {
 		writeText(&b, e.GetKey())
 		writeText(&b, e.GetValue())
 	}
 	v.rule, v.config, v.limit = d.override, d.override.config.Load(), l
-	v.key = key{values: policy.Key(b.String()), override: overrideOf(l)}
+	v.key = key{values: policy.Key(b.String()), override: l.units}
 }
 
 // keyOf returns the key of n values.
@@ -122,7 +180,7 @@ func writeText(b *strings.Builder, text string) {
 func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string {
 	wanted := rc.detailed
 	for _, e := range rc.path {
-		wanted = wanted || e.inMetric && !e.shared && e.match != exact
+		wanted = wanted || e.inMetric && e.separates()
 	}
 	if !wanted {
 		return ""
@@ -157,20 +215,20 @@ func (d *decision) decide(ctx context.Context) error {
 		defer cancel()
 	}
 	d.ask(within)
-	late := false
+	var why error
 	for i := range d.visits {
 		switch v := &d.visits[i]; v.outcome {
 		case rejected:
 			d.over = d.over || v.enforced()
 		case unanswered:
 			d.over = d.over || v.enforced() && !d.domain.failOpen
-			late = late || v.take.from == nil
+			why = v.err
 		case free, granted:
 		}
 	}
 	err := ctx.Err()
-	if late && err == nil {
-		d.service.logUnreachable(errLate)
+	if why != nil && err == nil {
+		d.service.logUnreachable(why)
 	}
 	d.finish(within, err)
 	return err
@@ -178,46 +236,10 @@ func (d *decision) decide(ctx context.Context) error {
 
 var errLate = errors.New("no reply within the Timeout")
 
-// chore is work that is left to do at a limiter. It returns the time until the limiter is reset, or 0 if that has not changed.
-type chore struct {
-	of *visit
-	do func() (reset time.Duration)
-}
-
-// finish returns the hits that are not to be kept, and drains limits. left is the error of a client that has disconnected.
-func (d *decision) finish(ctx context.Context, left error) {
-	var chores []chore
-	for i := len(d.visits) - 1; i >= 0; i-- {
-		v := &d.visits[i]
-		var do func() time.Duration
-		switch {
-		case left == nil:
-			do = v.finish(d)
-		case v.outcome == granted && !v.givesHits:
-			do = v.take.refund
-		}
-		if do != nil {
-			chores = append(chores, chore{v, do})
-		}
-	}
-	done := func(i int, reset time.Duration) {
-		if reset > 0 {
-			chores[i].of.reset = reset
-		}
-	}
-	if d.service.stored() {
-		together(ctx, len(chores), func(i int) time.Duration { return chores[i].do() }, done, func(int, time.Duration) {})
-		return
-	}
-	for i, c := range chores {
-		done(i, c.do())
-	}
-}
-
 // ask asks the limiters of all descriptors: in memory one after the other, and at a store several concurrently, so that a
 // request takes one round trip.
 func (d *decision) ask(ctx context.Context) {
-	var stored []*visit
+	asking := 0
 	for i := range d.visits {
 		v := &d.visits[i]
 		switch {
@@ -225,64 +247,86 @@ func (d *decision) ask(ctx context.Context) {
 			v.outcome = rejected
 		case !v.asks():
 		case d.service.stored():
-			v.outcome = unanswered // until there is a reply
-			stored = append(stored, v)
-		case d.worked(ctx, 1) != nil:
+			v.verdict = verdict{outcome: unanswered, err: errLate} // until there is a reply
+			asking++
+		case ctx.Err() != nil:
 			return
 		default:
-			v.decided(d, v.tryAcquire()) //nolint:contextcheck // it does not wait
+			v.verdict = v.ask() //nolint:contextcheck // it does not wait
 		}
 	}
-	if len(stored) == 1 {
-		stored[0].decided(d, stored[0].tryAcquire()) //nolint:contextcheck // as below
+	if asking == 0 {
 		return
 	}
-	together(ctx, len(stored), func(i int) take {
-		if ctx.Err() != nil {
-			return take{}
+	verdicts := make([]atomic.Pointer[verdict], len(d.visits))
+	together(ctx, len(verdicts), func(i int) {
+		if v := &d.visits[i]; v.asks() && ctx.Err() == nil {
+			reply := v.ask()                              //nolint:contextcheck // a call of the store may be for many requests
+			if !verdicts[i].CompareAndSwap(nil, &reply) { // it is late
+				v.rule.refund(reply.at, reply.lease)
+			}
 		}
-		return stored[i].tryAcquire() //nolint:contextcheck // a call of the store may be for many requests
-	}, func(i int, t take) {
-		if t.from != nil {
-			stored[i].decided(d, t)
+	})
+	for i := range verdicts {
+		if reply := verdicts[i].Swap(new(verdict)); reply != nil {
+			d.visits[i].verdict = *reply
 		}
-	}, func(_ int, t take) { t.refund() })
+	}
 }
 
-// tryAcquire asks the limiter. It asks for no permits if hits are returned, which only looks.
-func (v *visit) tryAcquire() take {
+// ask asks the limiter. It asks for no permits if hits are returned, which only looks.
+func (v *visit) ask() verdict {
 	n := number(v.hits)
 	if v.givesHits {
 		n = 0
 	}
-	return v.rule.tryAcquire(v.key, n)
+	l, k := v.rule.tryAcquire(v.key, n)
+	reply := verdict{outcome: granted, at: k, lease: l}
+	switch err := l.Err(); {
+	case err == nil:
+	case errors.Is(err, redislimit.ErrStore):
+		return verdict{outcome: unanswered, err: err}
+	case errors.Is(err, core.ErrClosed): // the rule has gone since
+		return verdict{}
+	default:
+		reply.outcome = rejected
+	}
+	reply.remains, _ = core.Remaining.From(l)
+	reply.reset, _ = core.ResetAfter.From(l)
+	if n > 1 && reply.outcome == rejected {
+		reply.lease, reply.remains = v.rule.drain(k, l), 0
+		if reset, _ := core.ResetAfter.From(reply.lease); reset > 0 {
+			reply.reset = reset
+		}
+	}
+	return reply
 }
 
 func number(hits uint64) int { return int(min(hits, math.MaxInt)) }
 
-// decided notes how the limiter decided.
-func (v *visit) decided(d *decision, t take) {
-	v.take = t
-	err := t.lease.Err()
-	switch {
-	case err == nil:
-		v.outcome = granted
-	case errors.Is(err, redislimit.ErrStore):
-		v.outcome = unanswered
-		d.service.logUnreachable(err)
-		return
-	case errors.Is(err, core.ErrClosed): // the rule has gone since
-		v.outcome = free
-		return
-	default:
-		v.outcome = rejected
+// finish counts how the descriptors were decided, and returns the hits that are not to be kept. left is the error of a client
+// that has disconnected.
+func (d *decision) finish(ctx context.Context, left error) {
+	var rest []func()
+	for i := len(d.visits) - 1; i >= 0; i-- {
+		v := &d.visits[i]
+		if left != nil {
+			rest = append(rest, v.giveUp)
+		} else if do := v.finish(d); do != nil {
+			rest = append(rest, do)
+		}
 	}
-	v.remains, _ = core.Remaining.From(t.lease)
-	v.reset, _ = core.ResetAfter.From(t.lease)
+	if d.service.stored() {
+		together(ctx, len(rest), func(i int) { rest[i]() })
+		return
+	}
+	for _, do := range rest {
+		do()
+	}
 }
 
-// finish counts how the descriptor was decided, and returns the chore that is left, or nil.
-func (v *visit) finish(d *decision) (do func() time.Duration) {
+// finish counts how the descriptor was decided, and returns what is left to do at its limiter, or nil.
+func (v *visit) finish(d *decision) (rest func()) {
 	if v.rule == nil {
 		return nil
 	}
@@ -296,47 +340,68 @@ func (v *visit) finish(d *decision) (do func() time.Duration) {
 	case v.outcome == unanswered:
 		c.unanswered.Add(1)
 		if !v.enforced() || d.domain.failOpen {
-			v.remains = number(uint64(v.limit.perUnit()))
+			v.remains = number(uint64(v.limit.requests))
 		}
 	case v.givesHits && d.over:
 	case v.givesHits:
-		if v.take.from != nil {
-			do = v.giveBack()
-		}
 		c.givenBack.Add(v.hits)
+		most := number(uint64(v.limit.requests))
+		v.remains += min(number(v.hits), most-min(v.remains, most))
+		rest = v.giveBack
 	case v.outcome == granted && d.over:
 		v.remains += number(v.hits) // the number before the request
-		do = v.take.refund
+		rest = v.giveUp
 	case v.outcome == granted:
 		c.granted.Add(v.hits)
+	case v.outcome == rejected && (v.config.shadow || v.config.quota):
+		c.shadowed.Add(v.hits)
+		d.service.logShadowed(v)
 	case v.outcome == rejected:
-		if v.config.shadow || v.config.quota {
-			c.shadowed.Add(v.hits)
-			d.service.logShadowed(v)
-		} else {
-			c.rejected.Add(v.hits)
-		}
-		if v.hits > 1 && v.take.from != nil {
-			v.remains, do = 0, v.take.drain
-		}
+		c.rejected.Add(v.hits)
 	}
 	if v.outcome != free && v.reset <= 0 {
 		v.reset = v.limit.untilEnd()
 	}
-	return do
+	return rest
 }
 
-// giveBack returns a chore that returns the hits to the limiter, which has been looked at. So it exists, also in a process that
-// has taken nothing.
-func (v *visit) giveBack() func() time.Duration {
-	t, hits, most := v.take, number(v.hits), number(uint64(v.limit.perUnit()))
-	v.remains += min(hits, most-min(v.remains, most))
-	return func() time.Duration {
-		if l, ok := t.from.Get(t.key); ok {
-			if f, ok := l.(*follower); ok {
-				f.GiveBack(hits)
+// giveUp returns what the request has taken.
+func (v *visit) giveUp() {
+	if v.rule != nil {
+		v.rule.refund(v.at, v.lease)
+	}
+}
+
+// giveBack returns the hits to the limiter, which has been asked. So it exists, also in a process that has taken nothing.
+func (v *visit) giveBack() {
+	l, _ := v.rule.of(v.at).Get(v.at)
+	if f, ok := l.(*follower); ok {
+		f.GiveBack(number(v.hits))
+	}
+}
+
+// maxTogether is how many calls of the store one request has in flight. A Redis client shares connections and pipelines among
+// them.
+const maxTogether = 64
+
+// together calls do(0), …, do(n-1), several of them concurrently. It returns when all calls have returned, or ctx is done.
+func together(ctx context.Context, n int, do func(i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, maxTogether) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
 			}
-		}
-		return 0
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }

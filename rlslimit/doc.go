@@ -38,6 +38,6 @@
 //
 // Load makes a tree of nodes, and a ruleConfig for each node with a limit. Update makes a state, which maps each ruleConfig to
 // a rule and keeps the rules that the previous state had. A rule has two partition.Keyed: one with a limiter per key, and one
-// with a limiter per group. The limiters follow the current terms of the rule. ShouldRateLimit reads one state and makes a
+// with a limiter per group. The limiters follow the current limit of the rule. ShouldRateLimit reads one state and makes a
 // decision, which has a visit per descriptor: it takes the hits of each, and gives them back if one is over its limit.
 package rlslimit

@@ -3,6 +3,7 @@ package rlslimit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,62 +36,93 @@ func unitOf(name string) (timeUnit, bool) {
 	return timeUnit(n), ok && n != 0
 }
 
-// allowance is the limit of a rule: a number of requests in a window that starts with the clock's unit and lasts one or
-// several of them, or what package spec reads. It is comparable.
+// allowance is the limit of a rule. It is comparable.
 type allowance struct {
-	Requests   uint32 // 0: it bans
-	Unit       timeUnit
-	Multiplier uint32 // units; at least 1
-
-	spec spec.Limit // if Unit is 0
+	units                              // as responses have it
+	spec.Limit                         // has only the kind if the limit was written in units
+	window     core.FixedWindowOptions // without a name, of a fixed window
 }
 
-// longestOf has how long a unit is, at most.
-var longestOf = map[timeUnit]time.Duration{
-	second: time.Second, minute: time.Minute, hour: time.Hour, day: 24 * time.Hour, week: 7 * 24 * time.Hour,
-	month: 31 * 24 * time.Hour, year: 366 * 24 * time.Hour,
+// units is a number of requests in a window of one or several units. It bans if there are no requests.
+type units struct {
+	requests   uint32
+	unit       timeUnit
+	multiplier uint32 // at least 1
 }
 
-// anchorOf returns an instant at which windows of a unit start: the Unix epoch, or the first Monday after it.
-func anchorOf(u timeUnit) time.Time {
-	if u == week {
-		return time.Date(1970, time.January, 5, 0, 0, 0, 0, time.UTC)
+// length is how long a unit is, or a month and a year at most.
+type length struct {
+	unit timeUnit
+	time.Duration
+}
+
+var lengths = []length{
+	{year, 366 * 24 * time.Hour},
+	{month, 31 * 24 * time.Hour},
+	{week, 7 * 24 * time.Hour},
+	{day, 24 * time.Hour},
+	{hour, time.Hour},
+	{minute, time.Minute},
+	{second, time.Second},
+}
+
+// allowance returns the limit, whose windows start with the clock's units.
+func (u units) allowance() (allowance, error) {
+	l := allowance{Limit: spec.Limit{Kind: spec.FixedWindow}, units: u}
+	length := lengths[slices.IndexFunc(lengths, func(of length) bool { return of.unit == u.unit })].Duration
+	if most := math.MaxInt64 / 2 / int64(length); int64(u.multiplier) > most {
+		return l, fmt.Errorf("unit_multiplier is %d, want at most %d for this unit", u.multiplier, most)
 	}
-	return time.Unix(0, 0)
-}
-
-// calendar returns the windows of months and years, in UTC; zero: all units are of one length.
-func (l allowance) calendar() core.Calendar {
-	var c calendar.Calendar
-	switch l.Unit {
+	l.window.PermitLimit = number(uint64(u.requests))
+	switch u.unit {
+	case week:
+		l.window.Calendar = core.Calendar(calendar.New(calendar.Week, int(u.multiplier), int(time.Monday), nil))
 	case month:
-		c = calendar.New(calendar.Month, int(l.Multiplier), 1, nil)
+		l.window.Calendar = core.Calendar(calendar.New(calendar.Month, int(u.multiplier), 1, nil))
 	case year:
-		c = calendar.New(calendar.Year, int(l.Multiplier), 0, nil)
+		l.window.Calendar = core.Calendar(calendar.New(calendar.Year, int(u.multiplier), 0, nil))
+	default:
+		l.window.Window, l.window.Anchor = length*time.Duration(u.multiplier), epoch
 	}
-	return core.Calendar(c)
+	return l, nil
 }
 
-// check finds a window that is too long.
-func (l allowance) check() error {
-	if most := math.MaxInt64 / 2 / int64(longestOf[l.Unit]); int64(l.Multiplier) > most {
-		return fmt.Errorf("unit_multiplier is %d, want at most %d for this unit", l.Multiplier, most)
-	}
-	return nil
-}
+// epoch is an instant at which windows start.
+var epoch = time.Unix(0, 0)
 
-// kind returns the kind of limiter that the limit is.
-func (l allowance) kind() spec.Kind {
-	if l.Unit != 0 {
-		return spec.FixedWindow
+// ofSpec returns a limit of package spec. Responses have it in the largest unit that measures its time; a time that is no whole
+// number of seconds is rounded up.
+func ofSpec(s spec.Limit) allowance {
+	l := allowance{Limit: s, units: units{saturated(uint64(s.Permits)), second, 1}}
+	if s.Kind == spec.FixedWindow {
+		l.window = core.FixedWindowOptions{PermitLimit: s.Permits, Window: s.Per, Calendar: s.Calendar}
 	}
-	return l.spec.Kind
+	switch calendar.Calendar(s.Calendar).Unit() {
+	case calendar.Day:
+		l.unit = day
+	case calendar.Week:
+		l.unit = week
+	case calendar.Month:
+		l.unit = month
+	case calendar.Year:
+		l.unit = year
+	case calendar.None:
+		l.window.Anchor = epoch
+		l.multiplier = saturated(uint64((s.Per + time.Second - 1) / time.Second))
+		for _, u := range lengths[2:] { // months and years differ in length
+			if s.Per%u.Duration == 0 && s.Per/u.Duration <= math.MaxUint32 {
+				l.unit, l.multiplier = u.unit, uint32(s.Per/u.Duration)
+				break
+			}
+		}
+	}
+	return l
 }
 
 // prefetch returns how many permits one call of the store may take: up to a hundredth of a large limit, so that few requests
 // need a call. 0 leaves that to redislimit.
 func (l allowance) prefetch() int {
-	if n := int(min(l.perUnit()/100, maxPrefetch)); n > 1 {
+	if n := int(min(l.requests/100, maxPrefetch)); n > 1 {
 		return n
 	}
 	return 0
@@ -99,63 +131,27 @@ func (l allowance) prefetch() int {
 const maxPrefetch = 64
 
 // bans reports whether the limit rejects everything.
-func (l allowance) bans() bool { return l.Unit != 0 && l.Requests == 0 }
+func (l allowance) bans() bool { return l.Kind == spec.FixedWindow && l.window.PermitLimit == 0 }
 
 // String returns the limit as text: that of package spec, or "5/minute", "5/30 seconds".
 func (l allowance) String() string {
-	if l.Unit == 0 {
-		return l.spec.String()
+	if l.Limit != (spec.Limit{Kind: spec.FixedWindow}) {
+		return l.Limit.String()
 	}
-	unit := strings.ToLower(l.Unit.String())
-	if l.Multiplier > 1 {
-		return fmt.Sprintf("%d/%d %ss", l.Requests, l.Multiplier, unit)
+	unit := strings.ToLower(l.unit.String())
+	if l.multiplier > 1 {
+		return fmt.Sprintf("%d/%d %ss", l.requests, l.multiplier, unit)
 	}
-	return fmt.Sprintf("%d/%s", l.Requests, unit)
+	return fmt.Sprintf("%d/%s", l.requests, unit)
 }
 
 // current returns the limit as a response has it.
 func (l allowance) current(name string) *ratelimit.RateLimitResponse_RateLimit {
-	requests, unit, multiplier := l.Requests, l.Unit, l.Multiplier
-	if unit == 0 {
-		requests, unit, multiplier = l.inUnits()
-	}
-	c := &ratelimit.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: requests, Unit: unit}
-	if multiplier > 1 {
-		c.UnitMultiplier = wrapperspb.UInt32(multiplier)
+	c := &ratelimit.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: l.requests, Unit: l.unit}
+	if l.multiplier > 1 {
+		c.UnitMultiplier = wrapperspb.UInt32(l.multiplier)
 	}
 	return c
-}
-
-// perUnit returns the requests per unit, as a response has them.
-func (l allowance) perUnit() uint32 {
-	if l.Unit != 0 {
-		return l.Requests
-	}
-	return saturated(uint64(l.spec.Permits))
-}
-
-// inUnits returns a limit of package spec in the largest unit that measures its time. A time that is no whole number of
-// seconds is rounded up.
-func (l allowance) inUnits() (requests uint32, unit timeUnit, multiplier uint32) {
-	requests = saturated(uint64(l.spec.Permits))
-	switch calendar.Calendar(l.spec.Calendar).Unit() {
-	case calendar.Day:
-		return requests, day, 1
-	case calendar.Week:
-		return requests, week, 1
-	case calendar.Month:
-		return requests, month, 1
-	case calendar.Year:
-		return requests, year, 1
-	case calendar.None:
-	}
-	for _, unit := range []timeUnit{week, day, hour, minute, second} { // months and years differ in length
-		if length := longestOf[unit]; l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
-			return requests, unit, uint32(l.spec.Per / length)
-		}
-	}
-	seconds := (l.spec.Per + time.Second - 1) / time.Second
-	return requests, second, saturated(uint64(seconds))
 }
 
 func saturated(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
@@ -171,21 +167,13 @@ type limiter interface {
 	Close() error
 }
 
-// window returns the options of the limit's window.
-func (l allowance) window(name string) core.FixedWindowOptions {
-	o := core.FixedWindowOptions{Name: name, PermitLimit: number(uint64(l.Requests))}
-	if o.Calendar = l.calendar(); o.Calendar == (core.Calendar{}) {
-		o.Window, o.Anchor = longestOf[l.Unit]*time.Duration(l.Multiplier), anchorOf(l.Unit)
-	}
-	return o
-}
-
 // local makes a limiter of this process.
 func (l allowance) local(name string) (core.Limiter, error) {
-	if l.Unit == 0 {
-		return l.spec.New(name)
+	if l.Kind != spec.FixedWindow {
+		return l.New(name)
 	}
-	return core.NewFixedWindow(l.window(name))
+	l.window.Name = name
+	return core.NewFixedWindow(l.window)
 }
 
 // make makes a limiter: one that processes share if there is a store.
@@ -202,37 +190,33 @@ func (l allowance) make(name string, shared redislimit.StoreOptions) (limiter, e
 	if m, ok := made.(limiter); ok {
 		return m, nil
 	}
-	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is not a rate limiter", l.kind())
+	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is not a rate limiter", l.Kind)
 }
 
 // update applies l to a limiter of make's, which is of the same kind.
 func (l allowance) update(to limiter, name string) error {
-	from, err := l.local(name)
-	if err != nil {
-		return err
-	}
 	switch t := to.(type) {
 	case redislimit.Limiter:
+		from, err := l.local(name)
+		if err != nil {
+			return err
+		}
 		return t.UpdateFrom(from)
 	case *core.FixedWindow:
-		if f, ok := from.(*core.FixedWindow); ok {
-			return t.Update(f.Options())
-		}
+		l.window.Name = name
+		return t.Update(l.window)
 	}
-	return l.spec.Update(to)
+	return l.Update(to)
 }
 
-// untilEnd returns the time until the current window of a unit ends, or 0 if the limit is one of package spec.
+// untilEnd returns the time until the current window ends, or 0 if the limit is no fixed window.
 func (l allowance) untilEnd() time.Duration {
-	if l.Unit == 0 {
+	now := time.Now()
+	if _, end := l.window.Calendar.Bounds(now); !end.IsZero() {
+		return end.Sub(now)
+	}
+	if l.window.Window == 0 {
 		return 0
 	}
-	options := l.window("")
-	options.PermitLimit = max(options.PermitLimit, 1) // a ban has 0
-	window, err := core.NewFixedWindow(options)
-	if err != nil {
-		return 0
-	}
-	reset, _ := core.ResetAfter.From(window.TryAcquire(1))
-	return reset
+	return l.window.Window - now.Sub(epoch)%l.window.Window
 }

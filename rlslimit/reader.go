@@ -58,16 +58,10 @@ func maps(n yamlconf.Node, what string) (items []yamlconf.Node) {
 	return items
 }
 
-// text reads a text. A fraction is refused, because envoyproxy/ratelimit may print it in another way than the file does.
-func text(n yamlconf.Node, what string) string {
-	switch {
-	case n.IsNull():
-		return ""
-	case n.IsFraction():
-		n.Fault("%s is the fraction %s, want a text: put it in quotes", what, n)
-		return ""
+func text(n yamlconf.Node, what string) (v string) {
+	if !n.IsNull() {
+		v, _ = n.Text(what)
 	}
-	v, _ := n.Text(what)
 	return v
 }
 

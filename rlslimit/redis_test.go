@@ -376,6 +376,7 @@ func TestTheStoreIsBack(t *testing.T) {
 		ask(t, s, hits(0, "a=x"))
 		return unanswered() == before
 	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, s.Close()) // it waits for the message
 	assert.Equal(t, 1, strings.Count(log.String(), "redis is reachable again; it decides"))
 }
 

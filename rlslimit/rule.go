@@ -15,19 +15,15 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // rule is a rule in use. It has a limiter per key. It lives as long as each next Config has it, even with another limit.
 type rule struct {
 	domain  string
-	kind    spec.Kind // of all its limiters
-	keys    int       // keys that have limiters of their own
+	keys    int // keys that have limiters of their own
 	shared  redislimit.StoreOptions
 	storeAs string // the prefix of the names of its limiters on the store
 	counts  counts
-
-	overflowed atomic.Uint64
 
 	config atomic.Pointer[ruleConfig]
 	own    *limiters
@@ -42,18 +38,10 @@ type limiters = partition.Keyed[key, key]
 
 // key identifies a limiter of a rule: requests with the same key share it. The key of a rule without values is the zero key.
 type key struct {
-	values   string   // of the entries that have limiters of their own; a long text is replaced by its hash
-	override override // of a limit that came with the request
-	group    bool     // values is the number of a group
+	values   string // of the entries that have limiters of their own; a long text is replaced by its hash
+	override units  // the limit that came with the request, if there is one
+	group    bool   // values is the number of a group
 }
-
-// override is a limit that came with a request. The zero override is none.
-type override struct {
-	requests, multiplier uint32
-	unit                 timeUnit
-}
-
-func overrideOf(l allowance) override { return override{l.Requests, l.Multiplier, l.Unit} }
 
 // storeAs returns the name of the key on the store. No value is escaped to a text with a slash or an exclamation mark, so no
 // client can choose the name of a group or of an override.
@@ -62,7 +50,7 @@ func (k key) storeAs() string {
 	if k.group {
 		name = "!" + name
 	}
-	if o := k.override; o != (override{}) {
+	if o := k.override; o != (units{}) {
 		return fmt.Sprintf("%d/%d/%d/%s", o.requests, o.multiplier, o.unit, name)
 	}
 	return name
@@ -82,7 +70,7 @@ const (
 
 // newRule returns a rule that has no limiters yet.
 func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions) (*rule, error) {
-	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared}
+	r := &rule{domain: domain, keys: keys, shared: shared}
 	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.config.Store(c)
 	most := groups
@@ -105,23 +93,13 @@ func (r *rule) keyed(most int) (*limiters, error) {
 	})
 }
 
-// all yields the live limiters.
-func (r *rule) all(yield func(*follower) bool) {
-	for _, ls := range []*limiters{r.own, r.rest} {
-		for _, l := range ls.All() {
-			if f, ok := l.(*follower); ok && !yield(f) {
-				return
-			}
-		}
-	}
-}
-
 // limitOf returns the limit of a key.
 func (rc *ruleConfig) limitOf(k key) allowance {
-	if rc.byLimit {
-		return allowance{Requests: k.override.requests, Multiplier: k.override.multiplier, Unit: k.override.unit}
+	if !rc.byLimit {
+		return rc.limit
 	}
-	return rc.limit
+	l, _ := k.override.allowance() // the request's decision has checked it
+	return l
 }
 
 // groupOf returns the key of the group that a key is in.
@@ -151,57 +129,45 @@ func (r *rule) follow(k key) (*follower, error) {
 	return f, nil
 }
 
-// take is the decision of a limiter.
-type take struct {
-	lease core.Lease
-	from  *limiters
-	key   key // of the limiter there
+// of returns the limiters that have that of a key.
+func (r *rule) of(k key) *limiters {
+	if k.group {
+		return r.rest
+	}
+	return r.own
 }
 
-// tryAcquire takes permits for a key.
-func (r *rule) tryAcquire(k key, n int) take {
-	if l := r.own.TryAcquire(k, n); !noRoom(l) {
-		return take{l, r.own, k}
+// tryAcquire takes permits for a key. It returns the key of the limiter, which is that of a group if there is no room for another
+// key.
+func (r *rule) tryAcquire(k key, n int) (core.Lease, key) {
+	if l := r.own.TryAcquire(k, n); !errors.Is(l.Err(), partition.ErrFull) {
+		return l, k
 	}
-	r.overflowed.Add(1)
 	k = groupOf(k)
-	return take{r.rest.TryAcquire(k, n), r.rest, k}
+	return r.rest.TryAcquire(k, n), k
 }
 
-// refund returns the permits of the lease.
-func (t take) refund() time.Duration {
-	if t.lease.Acquired() && t.lease.Permits() > 0 {
-		t.from.Refund(t.key, t.lease)
+// refund returns the permits of a lease.
+func (r *rule) refund(k key, l core.Lease) {
+	if l.Acquired() && l.Permits() > 0 {
+		r.of(k).Refund(k, l)
 	}
-	return 0
 }
 
-// drain takes the rest of a limit that has rejected several hits. A client may look first, and charge at the end whatever the
-// response is; it then finds the limit used up. It returns the time until the limiter is reset.
-func (t take) drain() (reset time.Duration) {
-	left, known := core.Remaining.From(t.lease)
+// drain takes the rest of a limit that has rejected several permits. A client may look first, and charge at the end whatever the
+// response is; it then finds the limit used up. The lease has the rest, or tells when the limiter is reset.
+func (r *rule) drain(k key, l core.Lease) core.Lease {
 	for range 8 { // others take, too
-		if !known {
-			look := t.from.TryAcquire(t.key, 0)
-			left, _ = core.Remaining.From(look)
-			reset, _ = core.ResetAfter.From(look)
-		}
-		if left <= 0 {
+		left, known := core.Remaining.From(l)
+		if known && left <= 0 {
 			break
 		}
-		all := t.from.TryAcquire(t.key, left)
-		if all.Acquired() {
-			reset, _ = core.ResetAfter.From(all)
+		l = r.of(k).TryAcquire(k, left) // 0 looks
+		if l.Acquired() && left > 0 || errors.Is(l.Err(), redislimit.ErrStore) {
 			break
 		}
-		left, known = core.Remaining.From(all)
 	}
-	return reset
-}
-
-// noRoom reports whether a request was rejected because its key found no room.
-func noRoom(l core.Lease) bool {
-	return !l.Acquired() && errors.Is(l.Err(), partition.ErrFull)
+	return l
 }
 
 // countsOf returns the counts of a name with values, or those of the rule if it has too many names.
@@ -242,20 +208,13 @@ type follower struct {
 
 // TryAcquire takes permits by the current limit.
 func (f *follower) TryAcquire(permits int) core.Lease {
-	f.catchUp()
+	if f.config.Load() != f.rule.config.Load() {
+		f.catchUp()
+	}
 	return f.limiter.TryAcquire(permits)
 }
 
-// Statistics are those of the current limit.
-func (f *follower) Statistics() core.Statistics {
-	f.catchUp()
-	return f.limiter.Statistics()
-}
-
 func (f *follower) catchUp() {
-	if f.config.Load() == f.rule.config.Load() {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was, is := f.config.Load(), f.rule.config.Load()

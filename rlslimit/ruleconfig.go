@@ -45,9 +45,9 @@ func (rc *ruleConfig) readSpec(n yamlconf.Node) {
 	case l.Queue > 0:
 		n.Fault("limit: %q has a queue, in which no request waits", limit)
 	}
-	rc.limit, rc.unlimited = allowance{spec: l}, l.Kind == spec.Unlimited
+	rc.limit, rc.unlimited = ofSpec(l), l.Kind == spec.Unlimited
 	if l.Kind == spec.Blocked {
-		rc.limit = allowance{Unit: second, Multiplier: 1} // a ban, like requests_per_unit: 0
+		rc.limit, _ = units{0, second, 1}.allowance() // a ban, like requests_per_unit: 0
 	}
 }
 
@@ -58,9 +58,9 @@ func (rc *ruleConfig) readRateLimit(r *reader, n yamlconf.Node) {
 	rc.unlimited = boolean(f["unlimited"], "unlimited")
 	rc.limitName = text(f["name"], "name")
 	rc.readReplaces(r, f["replaces"])
-	rc.limit = allowance{Requests: whole(f["requests_per_unit"], "requests_per_unit", 0), Multiplier: whole(f["unit_multiplier"], "unit_multiplier", 1)}
+	u := units{requests: whole(f["requests_per_unit"], "requests_per_unit", 0), multiplier: whole(f["unit_multiplier"], "unit_multiplier", 1)}
 	var known bool
-	rc.limit.Unit, known = unitOf(unit)
+	u.unit, known = unitOf(unit)
 	unitAt, ok := f["unit"]
 	if !ok {
 		unitAt = n
@@ -69,11 +69,11 @@ func (rc *ruleConfig) readRateLimit(r *reader, n yamlconf.Node) {
 	case rc.unlimited && unit != "":
 		unitAt.Fault("should not specify rate limit unit when unlimited")
 	case rc.unlimited:
-		rc.limit = allowance{}
 	case !known:
 		unitAt.Fault("invalid rate limit unit '%s', want second, minute, hour, day, week, month or year", unit)
 	default:
-		if err := rc.limit.check(); err != nil {
+		var err error
+		if rc.limit, err = u.allowance(); err != nil {
 			f["unit_multiplier"].Fault("%v", err)
 		}
 	}
@@ -97,17 +97,14 @@ func (rc *ruleConfig) describe(path []entry) {
 	rc.path, rc.name = path, nameOf(path)
 	var id strings.Builder
 	for i, e := range path {
-		own := e.match != exact && !e.shared
-		if own {
-			rc.valueParts = append(rc.valueParts, i)
-		}
 		fmt.Fprintf(&id, "%s=%s", strconv.Quote(e.key), strconv.Quote(e.value))
-		if own {
+		if e.separates() {
+			rc.valueParts = append(rc.valueParts, i)
 			id.WriteByte('+')
 		}
 		id.WriteByte('/')
 	}
-	rc.id = id.String() + rc.limit.kind().String()
+	rc.id = id.String() + rc.limit.Kind.String()
 	if !rc.unlimited {
 		rc.current = rc.limit.current(rc.limitName)
 	}

@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
@@ -37,9 +38,9 @@ type Options struct {
 	// descriptor that has the least left.
 	Headers bool
 
-	// Logger reports that the store does not decide, once in 10 s with the reason, and that it decides again; requests for a
-	// domain that the Config does not have, once in 10 s; and requests that a rule in shadow mode would have rejected, once a
-	// second per rule. nil means that nothing is logged.
+	// Logger reports that the store does not decide, once in 10 s with the reason, and that it is reachable again after several
+	// failures; requests for a domain that the Config does not have, once in 10 s; and requests that a rule in shadow mode would
+	// have rejected, once a second per rule. nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -80,9 +81,9 @@ type Service struct {
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
 
-	unreachableLogs   policy.Sometimes
-	loggedUnreachable atomic.Bool      // the log's latest word is that the store is unreachable
-	unknownLogs       policy.Sometimes // of domains
+	watch           *redislimit.TokenBucket // reports the state of the store, and is not asked; nil without a store
+	unreachableLogs policy.Sometimes
+	unknownLogs     policy.Sometimes // of domains
 }
 
 // state is a Config and the rules that it has. It does not change.
@@ -112,7 +113,15 @@ func New(o Options) (*Service, error) {
 		if o.Shared.Timeout == 0 {
 			s.options.Shared.Timeout = defaultTimeout
 		}
-		s.options.Shared.Store = &watchedStore{o.Shared.Store, s.logReachable}
+		if !reflect.ValueOf(o.Shared.Store).Comparable() { // limiters on equal stores share a circuit breaker
+			s.options.Shared.Store = &struct{ redislimit.Store }{o.Shared.Store}
+		}
+		watch := redislimit.TokenBucketOptions{TokenBucketOptions: core.PerSecond(1, 1), Shared: s.options.Shared}
+		watch.Shared.OnState = s.logState
+		var err error
+		if s.watch, err = redislimit.NewTokenBucket(watch); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.Update(o.Config); err != nil {
 		return nil, err
@@ -177,7 +186,7 @@ func (s *Service) Update(c Config) error {
 }
 
 // overrides stands for the limits that come with requests.
-var overrides = &ruleConfig{name: "override", id: "override", byLimit: true, limit: allowance{Unit: second, Multiplier: 1}}
+var overrides = &ruleConfig{name: "override", id: "override", byLimit: true}
 
 // check makes a limiter, to find out now whether the limit is valid.
 func (r *rule) check() error {
@@ -203,6 +212,9 @@ func (s *Service) Close() error {
 	for _, r := range before.rules {
 		r.close()
 	}
+	if s.watch != nil {
+		_ = s.watch.Close()
+	}
 	return nil
 }
 
@@ -223,16 +235,14 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 		return nil, status.Error(codes.Unavailable, errClosed.Error())
 	}
 	room := [4]visit{}
-	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: room[:0], work: pollEvery}
+	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: room[:0]}
 	if err := d.find(ctx, req); err != nil {
 		return nil, err
 	}
 	if d.domain == nil {
 		s.logUnknown(req.GetDomain())
-	} else {
-		if err := d.decide(ctx); err != nil {
-			return nil, status.FromContextError(err).Err()
-		}
+	} else if err := d.decide(ctx); err != nil {
+		return nil, status.FromContextError(err).Err()
 	}
 	return d.response(), nil
 }
@@ -247,7 +257,6 @@ func (s *Service) logUnreachable(err error) {
 		return
 	}
 	if others, ok := s.unreachableLogs.Allow(logEvery); ok {
-		s.loggedUnreachable.Store(true)
 		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
 		message := "redis is unreachable; fail-open of each domain decides"
 		if errors.Is(err, redislimit.ErrRefused) {
@@ -260,10 +269,12 @@ func (s *Service) logUnreachable(err error) {
 	}
 }
 
-// logReachable logs that the store decides again.
-func (s *Service) logReachable() {
-	if s.loggedUnreachable.Load() && s.loggedUnreachable.CompareAndSwap(true, false) {
-		s.options.Logger.Info("redis is reachable again; it decides")
+// logState logs that the store has become unreachable or reachable.
+func (s *Service) logState(up bool, err error) {
+	if !up {
+		s.logUnreachable(err)
+	} else if l := s.options.Logger; l != nil {
+		l.Info("redis is reachable again; it decides")
 	}
 }
 
@@ -286,73 +297,4 @@ func (s *Service) logShadowed(v *visit) {
 	if l := s.options.Logger; l != nil && v.rule.mayLog() {
 		l.Info("over the limit, and let through", slog.String("domain", v.rule.domain), slog.String("rule", v.config.name))
 	}
-}
-
-// find finds the rule of each descriptor.
-func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) error {
-	for _, descriptor := range req.GetDescriptors() {
-		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
-		if l := descriptor.GetLimit(); l != nil {
-			unit := timeUnit(l.GetUnit())
-			if _, known := ratelimit.RateLimitResponse_RateLimit_Unit_name[int32(unit)]; !known || unit == 0 {
-				return status.Errorf(codes.InvalidArgument, "invalid rate limit unit '%s'", l.GetUnit())
-			}
-			limit := allowance{Requests: l.GetRequestsPerUnit(), Unit: unit, Multiplier: max(l.GetUnitMultiplier().GetValue(), 1)}
-			if err := limit.check(); err != nil {
-				return status.Error(codes.InvalidArgument, err.Error())
-			}
-			if d.domain != nil {
-				v.overrideLimit(d.domain, descriptor, limit)
-			}
-		} else if d.domain != nil {
-			d.match(&v, descriptor.GetEntries())
-		}
-		d.visits = append(d.visits, v)
-		if err := d.worked(ctx, 1); err != nil {
-			return status.FromContextError(err).Err()
-		}
-	}
-	if err := d.replace(ctx); err != nil {
-		return status.FromContextError(err).Err()
-	}
-	return nil
-}
-
-// hitsOf returns the hits of a descriptor: its own, or those of the request.
-func hitsOf(req *ratelimit.RateLimitRequest, descriptor *envoy.RateLimitDescriptor) uint64 {
-	if own := descriptor.GetHitsAddend(); own != nil {
-		return own.GetValue()
-	}
-	return uint64(max(req.GetHitsAddend(), 1))
-}
-
-// replace leaves out the limits that others replace. It returns ctx's error if ctx is done.
-func (d *decision) replace(ctx context.Context) error {
-	var replaced map[string]bool
-	var seen map[*ruleConfig]bool // many descriptors may have one rule
-	for i := range d.visits {
-		t := d.visits[i].config
-		if t == nil || len(t.replaces) == 0 || seen[t] {
-			continue
-		}
-		if replaced == nil {
-			replaced, seen = make(map[string]bool), make(map[*ruleConfig]bool)
-		}
-		seen[t] = true
-		for _, name := range t.replaces {
-			replaced[name] = true
-		}
-		if err := d.worked(ctx, len(t.replaces)); err != nil {
-			return err
-		}
-	}
-	if replaced == nil {
-		return nil
-	}
-	for i := range d.visits {
-		if v := &d.visits[i]; v.config != nil && !v.config.unlimited && v.config.limitName != "" && replaced[v.config.limitName] {
-			*v = visit{hits: v.hits}
-		}
-	}
-	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
@@ -424,14 +423,14 @@ func TestManyDescriptors(t *testing.T) {
 	r := full(t, s, req)
 	assert.Equal(t, ratelimit.RateLimitResponse_OK, r.GetOverallCode())
 	assert.Equal(t, "OK: OK 10001/20001 left", decided(ask(t, s, hits(0, "all=x"))))
-	for _, looks := range []int{0, 1, 50, 150, 160, 200, 230} {
+	for _, looks := range []int{0, 1, 12_345, 20_000, 20_001, 20_002, 33_333, 40_001} {
 		_, err := s.ShouldRateLimit(&leaving{t.Context(), looks}, req)
 		assert.Equal(t, codes.Canceled, status.Code(err))
 		assert.Equal(t, "OK: OK 10001/20001 left; OK 20000/30000 left", decided(ask(t, s, hits(0, "all=x"), hits(0, "vip=x"))))
 	}
 }
 
-// polls counts how often a decision polls its context, which it does after a certain amount of work.
+// polls counts how often a decision polls its context, which it does after each step of work.
 type polls struct {
 	context.Context
 
@@ -443,8 +442,8 @@ func (p *polls) Err() error {
 	return nil
 }
 
-// The work for a request grows with its descriptors, and not faster: each is looked up, and compared with the wildcards of its
-// key, once; and a rule's list of replaced names is read once, however many descriptors have the rule.
+// The work for a request grows with its descriptors, and not faster: each is looked up and asked once, and a rule's list of
+// replaced names is read once, however many descriptors have the rule.
 func TestTheWorkIsLinear(t *testing.T) {
 	t.Parallel()
 	s := service(t, `
@@ -461,9 +460,7 @@ func TestTheWorkIsLinear(t *testing.T) {
 		ctx := &polls{Context: t.Context()}
 		_, err := s.ShouldRateLimit(ctx, req)
 		require.NoError(t, err)
-		// A poll stands for 256 steps. Four descriptors take 13: each is read and asked, three are looked up, and one of them is
-		// compared with two wildcards.
-		assert.InDelta(t, 13*n/4/256, ctx.n, 3)
+		assert.Equal(t, 2*n+2, ctx.n, "and for the rule that replaces, and at the end")
 	}
 }
 
@@ -590,14 +587,6 @@ func TestUpdate(t *testing.T) {
 		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")))
 		require.EqualError(t, s.Update(parse(t, "domain: d\nkeys: 5")), `f:1:1: keys of domain "d" was 100000 and is 5: that needs a restart`)
 		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")), "a bad change is none")
-
-		alone := func(limit string) *core.Statistics {
-			require.NoError(t, s.Update(parse(t, "domain: d\ndescriptors:\n- {key: k, value: v, limit: "+limit+"}\n")))
-			return s.Rules()[0].State
-		}
-		require.Nil(t, alone("fixed 5/min"))
-		assert.Equal(t, "OK: OK 4/5 left, 1m0s", ask(t, s, entries("k=v")))
-		assert.Equal(t, 8, alone("fixed 9/min").Available, "before the next request")
 	})
 }
 
@@ -622,7 +611,7 @@ func TestReset(t *testing.T) {
 		_, err = s.Reset(t.Context(), "d/none")
 		require.ErrorIs(t, err, rlslimit.ErrNoRule)
 		_, err = s.Reset(t.Context(), "d/key2", "x", "y")
-		require.EqualError(t, err, "rlslimit: 2 values for a rule that has 1")
+		require.ErrorIs(t, err, rlslimit.ErrNoRule, "it has one value")
 
 		// Of rules that have one name, values reset the one that has as many.
 		s = service(t, "- {key: override, limit: 1/day}\n- {key: a.b, limit: 1/day}\n- {key: a, descriptors: [{key: b, limit: 1/day}]}")

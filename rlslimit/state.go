@@ -4,31 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/sluice-go/sluice/core"
 )
 
 // Rule is a rule of a [Service] as it is now.
 type Rule struct {
-	Domain string
-	Name   string // the keys and values that lead to it, as key1_value1.key2; of the limits that requests bring: override
-	Limit  string // as 5/minute, or as package spec reads it; "" of the limits that requests bring
-	Shadow bool   // it is over its limit, and lets requests through: shadow_mode or quota_mode
+	Domain string `json:"-"`
+	Name   string `json:"-"`                // the keys and values that lead to it, as key1_value1.key2; of the limits that requests bring: override
+	Limit  string `json:"limit,omitempty"`  // as 5/minute, or as package spec reads it; "" of the limits that requests bring
+	Shadow bool   `json:"shadow,omitempty"` // it is over its limit, and lets requests through: shadow_mode or quota_mode
 	Counts
-	Details map[string]Counts // by names with values, if detailed_metric or value_to_metric wants them; Counts is of the others
+	Details map[string]Counts `json:"-"` // by names with values, if detailed_metric or value_to_metric wants them; Counts is of the others
 
-	State      *core.Statistics // of a rule with one limiter; nil: there is none now, or there are many
-	Keys       int              // limiters that are live
-	Overflowed uint64           // requests that found no room, and shared the limiter of a group
+	Keys       int    `json:"limiters"`             // limiters that are live
+	Overflowed uint64 `json:"overflowed,omitempty"` // requests that found no room, and shared the limiter of a group
 }
 
 // Counts are the hits of a rule since it exists, by decision.
 type Counts struct {
-	Granted    uint64
-	Rejected   uint64 // over the limit
-	Shadowed   uint64 // over the limit, and let through
-	GivenBack  uint64
-	Unanswered uint64 // requests, not hits, that the store did not decide: fail-open did
+	Granted    uint64 `json:"granted"`
+	Rejected   uint64 `json:"rejected"`           // over the limit
+	Shadowed   uint64 `json:"shadowed,omitempty"` // over the limit, and let through
+	GivenBack  uint64 `json:"given_back,omitempty"`
+	Unanswered uint64 `json:"unanswered,omitempty"` // requests, not hits, that the store did not decide: fail-open did
 }
 
 func (c *counts) load() Counts {
@@ -54,18 +51,10 @@ func (r *rule) report() Rule {
 	own, rest := r.own.Counts(), r.rest.Counts()
 	report := Rule{
 		Domain: r.domain, Name: c.name, Shadow: c.shadow || c.quota, Counts: r.counts.load(),
-		Keys: own.Live + rest.Live, Overflowed: r.overflowed.Load(),
+		Keys: own.Live + rest.Live, Overflowed: own.Overflowed,
 	}
 	if !c.byLimit {
 		report.Limit = c.limit.String()
-	}
-	if len(c.valueParts) == 0 && !c.byLimit {
-		if l, ok := r.own.Get(key{}); ok && r.shared.Store == nil {
-			if reporter, ok := l.(core.Reporter); ok {
-				s := reporter.Statistics()
-				report.State = &s
-			}
-		}
 	}
 	r.details.Range(func(name, c any) bool {
 		if report.Details == nil {
@@ -77,12 +66,12 @@ func (r *rule) report() Rule {
 	return report
 }
 
-// ErrNoRule is returned by [Service.Reset] if no rule has the name.
-var ErrNoRule = errors.New("rlslimit: no rule has that name")
+// ErrNoRule is returned by [Service.Reset] if no rule has the name and as many values.
+var ErrNoRule = errors.New("rlslimit: no rule has that name and number of values")
 
 // Reset resets limiters of the rules named DOMAIN/NAME, as [Rule] has the names. Without values it resets all limiters that
 // this process has. With values it resets the limiter of these values: one value, in order, for each entry that has no value or
-// one with a *. If several rules have the name, Reset takes those with as many values. It returns how many limiters it has
+// one with a *. Rules with another number of values are left out. It returns how many limiters it has
 // reset. With a store the limiters of the values are reset for all processes, but other processes still use what they have
 // prefetched, and remember for a while that a limit was used up. A limiter that only other processes have counts if permits of
 // it are taken. If the store has not confirmed a reset, Reset stops and returns the error, which matches [redislimit.ErrStore]
@@ -93,49 +82,48 @@ func (s *Service) Reset(ctx context.Context, name string, values ...string) (int
 		return 0, errClosed
 	}
 	n := 0
-	wrong := fmt.Errorf("%w: %q", ErrNoRule, name)
+	err := fmt.Errorf("%w: %q", ErrNoRule, name)
 	for _, r := range st.rules {
 		c := r.config.Load()
-		if r.domain+"/"+c.name != name {
+		if r.domain+"/"+c.name != name || len(values) > 0 && (c.byLimit || len(values) != len(c.valueParts)) {
 			continue
 		}
-		if len(values) > 0 && (c.byLimit || len(values) != len(c.valueParts)) {
-			if wrong != nil {
-				wrong = fmt.Errorf("rlslimit: %d values for a rule that has %d", len(values), len(c.valueParts))
-			}
-			continue
+		reset := 0
+		if err = ctx.Err(); err == nil {
+			reset, err = r.reset(values)
 		}
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		wrong = nil
-		reset, err := r.reset(values)
 		if n += reset; err != nil {
-			return n, err
+			break
 		}
 	}
-	return n, wrong
+	return n, err
 }
 
 // reset resets the limiters of a rule.
 func (r *rule) reset(values []string) (n int, err error) {
 	if len(values) == 0 {
-		for f := range r.all {
-			if err := f.reset(); err != nil {
-				return n, err
+		for _, ls := range []*limiters{r.own, r.rest} {
+			for _, l := range ls.All() {
+				f, ok := l.(*follower)
+				if !ok {
+					continue
+				}
+				if err := f.reset(); err != nil {
+					return n, err
+				}
+				n++
 			}
-			n++
 		}
 		return n, nil
 	}
 	own := keyOf(len(values), func(i int) string { return values[i] })
-	for _, at := range []take{{from: r.own, key: own}, {from: r.rest, key: groupOf(own)}} {
-		l, _ := at.from.Get(at.key)
+	for _, k := range []key{own, groupOf(own)} {
+		l, _ := r.of(k).Get(k)
 		f, has := l.(*follower)
 		if has {
 			err = f.reset()
 		} else if r.shared.Store != nil {
-			has, err = r.resetElsewhere(at.key)
+			has, err = r.resetElsewhere(k)
 		}
 		if err != nil {
 			return n, err

@@ -22,7 +22,6 @@ const examples = `  sluice serve --config limits.yaml
   sluice serve --config /etc/sluice/limits/ --check
   sluice serve --config limits.yaml --redis redis://cache:6379/0 --listen :8081 --admin 127.0.0.1:9091
   curl http://127.0.0.1:9091/limits
-  curl http://127.0.0.1:9091/limits/shop/remote_address
   curl -X POST 'http://127.0.0.1:9091/limits/shop/remote_address/reset?key=192.0.2.1'`
 
 const long = `Serve tells Envoy, and gateways built on Envoy, whether a request may pass. It is the gRPC

@@ -106,29 +106,22 @@ func (rules) Describe(c chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (s rules) Collect(c chan<- prometheus.Metric) {
 	type name struct{ domain, rule string }
-	sums := make(map[name]rlslimit.Counts) // several rules may have one name: a.b has that of b below a
-	limiters := make(map[name]rlslimit.Rule)
+	counts := make(map[name]rlslimit.Counts)
 	for _, r := range s.service.Rules() {
-		at := name{r.Domain, r.Name}
-		sums[at] = sum(sums[at], r.Counts)
-		l := limiters[at]
-		l.Keys, l.Overflowed = l.Keys+r.Keys, l.Overflowed+r.Overflowed
-		limiters[at] = l
-		for detail, counts := range r.Details {
-			sums[name{r.Domain, detail}] = sum(sums[name{r.Domain, detail}], counts)
+		counts[name{r.Domain, r.Name}] = sum(counts[name{r.Domain, r.Name}], r.Counts)
+		for detail, of := range r.Details {
+			counts[name{r.Domain, detail}] = sum(counts[name{r.Domain, detail}], of)
 		}
 	}
-	for at, counts := range sums {
-		for result, n := range map[string]uint64{
-			"granted": counts.Granted, "rejected": counts.Rejected, "shadowed": counts.Shadowed, "given_back": counts.GivenBack,
-		} {
+	for at, n := range counts {
+		for result, n := range map[string]uint64{"granted": n.Granted, "rejected": n.Rejected, "shadowed": n.Shadowed, "given_back": n.GivenBack} {
 			c <- prometheus.MustNewConstMetric(hitsDesc, prometheus.CounterValue, float64(n), at.domain, at.rule, result)
 		}
-		c <- prometheus.MustNewConstMetric(unansweredDesc, prometheus.CounterValue, float64(counts.Unanswered), at.domain, at.rule)
+		c <- prometheus.MustNewConstMetric(unansweredDesc, prometheus.CounterValue, float64(n.Unanswered), at.domain, at.rule)
 	}
-	for at, r := range limiters {
-		c <- prometheus.MustNewConstMetric(limitersDesc, prometheus.GaugeValue, float64(r.Keys), at.domain, at.rule)
-		c <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(r.Overflowed), at.domain, at.rule)
+	for _, r := range s.byName() {
+		c <- prometheus.MustNewConstMetric(limitersDesc, prometheus.GaugeValue, float64(r.Keys), r.Domain, r.Name)
+		c <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(r.Overflowed), r.Domain, r.Name)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -37,7 +36,6 @@ type server struct {
 	metrics  *metrics
 	health   *health.Server
 	draining atomic.Bool
-	warned   time.Time // when the start said that Redis does not decide
 }
 
 // names are the services that clients check the health of.
@@ -53,7 +51,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: slog.New(storeLog{cli.NewLogger(s.say).Handler(), s})}
+	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: cli.NewLogger(s.say)}
 	if o.redis != "" {
 		if s.store, err = shared.Open(o.redis, timeout); err != nil {
 			return nil, fmt.Errorf("--redis: %q: %w", shared.WithoutPassword(o.redis), err)
@@ -67,23 +65,6 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	s.metrics = newMetrics(s.service)
 	return s, nil
 }
-
-// storeLog drops what rlslimit logs about Redis shortly after the start has said the same.
-type storeLog struct {
-	slog.Handler
-
-	s *server
-}
-
-// Handle implements [slog.Handler].
-func (h storeLog) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level == slog.LevelWarn && strings.HasPrefix(r.Message, "redis ") && r.Time.Sub(h.s.warned) < warnedFor {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-const warnedFor = 10 * time.Second // as often as rlslimit logs it
 
 // load reads the files, and prints warnings about keys that have no effect.
 func (s *server) load() (rlslimit.Config, error) {
@@ -113,22 +94,19 @@ func (s *server) run(ctx context.Context) error {
 	r := service.Service{
 		Say: s.say, Files: s.files,
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
-			unreachable := s.warm()
-			if unreachable != nil {
-				s.warned = time.Now()
-			}
-			main, err = s.start(ctx, failed)
+			l, err := cli.Listen(ctx, "--listen", s.listen)
 			if err != nil {
 				return nil, err
 			}
+			s.say("listening on %s", l.Addr())
+			s.warnUnlimited()
 			admin, err := service.ListenAdmin(ctx, "--admin", s.options.admin, s.handler(), s.say, failed)
 			if err != nil {
 				return nil, err
 			}
-			if unreachable != nil {
-				what, why, _ := strings.Cut(shared.Reason(unreachable), ": ")
-				s.say("%s; fail-open of each domain decides: error=%q", what, why) // as rlslimit's Logger says it later
-			}
+			s.warm()
+			main = s.grpc()
+			go func() { failed <- main.Serve(l) }()
 			return func() { _ = admin.Close() }, nil
 		},
 		Reload: func(bool) { s.reload() },
@@ -137,30 +115,16 @@ func (s *server) run(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
-// start listens and accepts calls.
-func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, error) {
-	l, err := cli.Listen(ctx, "--listen", s.listen)
-	if err != nil {
-		return nil, err
+// warm connects to Redis and loads the scripts, so that the first calls do not wait for that. If that fails, the service logs
+// that Redis is unreachable.
+func (s *server) warm() {
+	if s.store != nil {
+		_ = s.store.Warm([]spec.Limit{
+			{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
+			{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
+			{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
+		})
 	}
-	main := s.grpc()
-	s.say("listening on %s", l.Addr())
-	s.warnUnlimited()
-	go func() { failed <- main.Serve(l) }()
-	return main, nil
-}
-
-// warm connects to Redis and loads the scripts, so that the first calls do not wait for that. It returns an error if Redis is
-// unreachable.
-func (s *server) warm() error {
-	if s.store == nil {
-		return nil
-	}
-	return s.store.Warm([]spec.Limit{
-		{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
-		{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
-		{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
-	})
 }
 
 // grpc returns the gRPC server.
