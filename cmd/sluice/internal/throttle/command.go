@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"syscall"
 	"time"
@@ -26,19 +27,26 @@ const examples = `  sluice throttle -L 8MiB/s image.iso > /mnt/stick/image.iso
   sluice throttle --schedule "08:00,512kB/s 18:00,10MB/s 23:00,unlimited" backup.tar | nc backup 9000
   kill -USR1 PID    # double the rate; kill -USR2 PID halves it`
 
-// flags are the command's flags, as the user wrote them.
-type flags struct {
-	limit, burst, size, schedule string
+// options are the flags and what they mean.
+type options struct {
+	rate, burst, timetable, size string
 	lines, null                  bool
 	quiet, numeric, verbose      bool
 	parts                        parts
 	every                        cli.Duration
 	name, out, progress          string
+
+	files    []string
+	limit    spec.Limit // at the start
+	schedule schedule   // nil: limit does not change
+	binary   bool       // show KiB, MiB …
+	end      byte       // of a line
+	total    int64      // expected bytes, or lines; 0: unknown
 }
 
 // New returns the command.
 func New() *cobra.Command {
-	var f flags
+	o := &options{every: cli.Duration(time.Second)}
 	c := &cobra.Command{
 		Use:   "throttle {--limit RATE | --schedule TEXT} [flags] [FILE...]",
 		Short: "Copy files or stdin to stdout at a rate",
@@ -55,8 +63,7 @@ On a terminal, throttle shows its progress and prints a summary at the end; -b, 
 prints the summary.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			o, err := f.options(args)
-			if err != nil {
+			if err := o.read(args); err != nil {
 				return err
 			}
 			return o.run(c.Context())
@@ -70,124 +77,78 @@ prints the summary.`,
 		}
 		return pflag.NormalizedName(name)
 	})
-	s.StringVarP(&f.limit, "limit", "L", "", "copy at most at `RATE`")
-	s.StringVar(&f.burst, "burst", "", "let a burst of up to `SIZE` pass after a pause; SIZE is like a RATE without its time (default: the amount of 10 ms)")
-	s.StringVar(&f.schedule, "schedule", "", "change the rate by local time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
-	s.BoolVarP(&f.lines, "line-mode", "l", false, "limit lines instead of bytes; do not split lines")
-	s.BoolVarP(&f.null, "null", "0", false, "end lines with NUL; implies -l")
-	s.StringVarP(&f.out, "output", "o", "-", "write to `FILE`; - is stdout")
-	s.StringVarP(&f.size, "size", "s", "", "expect `SIZE` bytes, or lines with -l, for percent and time left; 0 means unknown (default: the size of the files)")
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing, not even the summary")
-	s.BoolVarP(&f.verbose, "verbose", "v", false, "print the summary even without a terminal")
-	s.BoolVarP(&f.numeric, "numeric", "n", false, "print percent, or bytes if the size is unknown, one line per interval")
-	s.StringVar(&f.progress, "progress", "", "print progress as `json`, one line per interval")
-	s.BoolVarP(&f.parts.bytes, "bytes", "b", false, "show the amount copied")
-	s.BoolVarP(&f.parts.timer, "timer", "t", false, "show the elapsed time")
-	s.BoolVarP(&f.parts.rate, "rate", "r", false, "show the current rate")
-	s.BoolVarP(&f.parts.average, "average-rate", "a", false, "show the average rate")
-	s.BoolVarP(&f.parts.eta, "eta", "e", false, "show the time left")
-	s.BoolVarP(&f.parts.bar, "progress-bar", "p", false, "show a bar")
-	f.every = cli.Duration(time.Second)
-	s.VarP(&f.every, "interval", "i", "update the display every `TIME`: 250ms, or a number of seconds")
-	s.StringVarP(&f.name, "name", "N", "", "show `NAME` in front of the progress")
+	s.StringVarP(&o.rate, "limit", "L", "", "copy at most at `RATE`")
+	s.StringVar(&o.burst, "burst", "", "let a burst of up to `SIZE` pass after a pause; SIZE is like a RATE without its time (default: the amount of 20 ms)")
+	s.StringVar(&o.timetable, "schedule", "", "change the rate by local time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
+	s.BoolVarP(&o.lines, "line-mode", "l", false, "limit lines instead of bytes; do not split lines")
+	s.BoolVarP(&o.null, "null", "0", false, "end lines with NUL; implies -l")
+	s.StringVarP(&o.out, "output", "o", "-", "write to `FILE`; - is stdout")
+	s.StringVarP(&o.size, "size", "s", "", "expect `SIZE` bytes, or lines with -l, for percent and time left; 0 means unknown (default: the size of the files)")
+	s.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing, not even the summary")
+	s.BoolVarP(&o.verbose, "verbose", "v", false, "print the summary even without a terminal")
+	s.BoolVarP(&o.numeric, "numeric", "n", false, "print percent, or bytes if the size is unknown, one line per interval")
+	s.StringVar(&o.progress, "progress", "", "print progress as `json`, one line per interval")
+	s.BoolVarP(&o.parts.bytes, "bytes", "b", false, "show the amount copied")
+	s.BoolVarP(&o.parts.timer, "timer", "t", false, "show the elapsed time")
+	s.BoolVarP(&o.parts.rate, "rate", "r", false, "show the current rate")
+	s.BoolVarP(&o.parts.average, "average-rate", "a", false, "show the average rate")
+	s.BoolVarP(&o.parts.eta, "eta", "e", false, "show the time left")
+	s.BoolVarP(&o.parts.bar, "progress-bar", "p", false, "show a bar")
+	s.VarP(&o.every, "interval", "i", "update the display every `TIME`: 250ms, or a number of seconds")
+	s.StringVarP(&o.name, "name", "N", "", "show `NAME` in front of the progress")
 	return c
 }
 
-// options are the flags and what they mean.
-type options struct {
-	flags
-
-	limit    spec.Limit // at the start
-	binary   bool       // show KiB, MiB …
-	schedule schedule
-	files    []string
-	end      byte // of a line
-	size     int64
-	style    style
-}
-
-// style says how progress is shown.
-type style uint8
-
-const (
-	forPeople style = iota
-	silent
-	numeric
-	asJSON
-)
-
-func (f *flags) options(files []string) (o options, err error) {
-	o = options{flags: *f, files: files, end: '\n'}
-	o.verbose = f.verbose || f.parts.any()
-	o.parts = f.parts.orAll()
-	if f.null {
-		o.lines, o.end = true, 0
-	}
-	if len(files) == 0 {
+func (o *options) read(files []string) (err error) {
+	if o.files = files; len(files) == 0 {
 		o.files = []string{"-"}
 	}
-	if every := time.Duration(f.every); every < minInterval {
-		return o, cli.Usage("--interval %v is too short; use at least %v", every, minInterval)
+	if o.end = '\n'; o.null {
+		o.lines, o.end = true, 0
 	}
-	switch {
-	case f.schedule != "" && f.limit != "":
-		return o, cli.Usage("use --limit or --schedule, not both")
-	case f.schedule != "":
-		o.schedule, err = parseSchedule(f.schedule, f.burst)
-	case f.limit != "":
-		o.limit, err = parseRate(f.limit, f.burst)
+	if o.parts != (parts{}) {
+		o.verbose = true
+	} else {
+		o.parts = parts{bytes: true, timer: true, rate: true, eta: true, bar: true}
 	}
-	if err != nil {
-		return o, err
+	o.binary = binaryPrefix.MatchString(o.rate + o.timetable)
+	if every := time.Duration(o.every); every < minInterval {
+		return cli.Usage("--interval %v is too short; use at least %v", every, minInterval)
 	}
-	if o.schedule != nil {
-		o.limit = o.schedule.at(time.Now())
+	if o.progress != "" && o.progress != "json" {
+		return cli.Usage("--progress %q is not a format; use json", o.progress)
 	}
-	o.binary = binaryUnit(f.limit + f.schedule)
-	if f.size != "" {
-		if o.size, err = parseSize(f.size); err != nil {
-			return o, err
+	if o.size != "" {
+		if o.total, err = parseSize(o.size); err != nil {
+			return err
 		}
 	}
 	switch {
-	case f.progress != "" && f.progress != "json":
-		return o, cli.Usage("--progress %q is not a format; use json", f.progress)
-	case f.progress != "":
-		o.style = asJSON
-	case f.numeric:
-		o.style = numeric
-	case f.quiet:
-		o.style = silent
+	case o.timetable != "" && o.rate != "":
+		return cli.Usage("use --limit or --schedule, not both")
+	case o.timetable != "":
+		if o.schedule, err = parseSchedule(o.timetable, o.burst); err == nil {
+			o.limit = o.schedule.at(time.Now())
+		}
+	case o.rate != "":
+		o.limit, err = parseRate(o.rate, o.burst)
+	default:
+		err = cli.Usage("no rate; use --limit RATE, such as 8MiB/s, or --limit unlimited to copy at full speed")
 	}
-	if f.limit+f.schedule == "" {
-		return o, f.noRate(files)
-	}
-	return o, nil
+	return err
 }
 
-// noRate is the error of a copy without a rate.
-func (f *flags) noRate(files []string) error {
-	if f.parts.rate && len(files) > 0 {
-		if _, err := parseRate(files[0], ""); err == nil {
-			return cli.Usage("--rate only shows the rate; use --limit %s to set it", files[0])
-		}
-	}
-	return cli.Usage("no rate; use --limit RATE, such as 8MiB/s, or --limit unlimited to copy at full speed")
-}
+var binaryPrefix = regexp.MustCompile(`(?i)[0-9][kmgt]i`)
 
 const minInterval = 10 * time.Millisecond
 
 // stopGrace is how long a signal waits for a copy that is blocked in a read or a write.
 const stopGrace = 100 * time.Millisecond
 
-func (o options) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p, err := newPace(o.limit)
-	if err != nil {
-		return err
-	}
-	j, err := o.open(p) // before signals are caught, because opening a named pipe waits for a reader
+	j, err := o.open() // before signals are caught, because opening a named pipe waits for a reader
 	if err != nil {
 		return err
 	}
@@ -197,7 +158,7 @@ func (o options) run(ctx context.Context) error {
 	defer signal.Stop(signals)
 	runtime.GOMAXPROCS(1) // one goroutine copies; with more Ps, each of its waits would wake a thread that finds no work
 	if o.schedule != nil {
-		stopFollowing := cli.Every(time.Second, p.follow(o.schedule, time.Now))
+		stopFollowing := cli.Every(time.Second, j.pace.follow(o.schedule, time.Now))
 		defer stopFollowing()
 	}
 	done := make(chan error, 2)
@@ -209,9 +170,11 @@ func (o options) run(ctx context.Context) error {
 		case err = <-done:
 			ended = true
 		case s := <-signals:
-			if change := rateChange(s); change != nil {
-				j.say(p.scale(change))
-			} else if s != syscall.SIGPIPE {
+			switch s {
+			case syscall.SIGPIPE:
+			case cli.UserSignal1, cli.UserSignal2:
+				j.say(j.pace.change(s))
+			default:
 				stopped, ended = s, true
 				cancel()
 				grace := time.AfterFunc(stopGrace, func() { done <- nil })
@@ -226,20 +189,16 @@ func (o options) run(ctx context.Context) error {
 
 // conclude prints the summary and returns the error with which the program ends.
 func (j *job) conclude(stopped os.Signal, err error) error {
-	if closing := j.close(); err == nil && stopped == nil {
-		err = closing
+	if j.sink.f != os.Stdout {
+		if closing := j.sink.f.Close(); err == nil { // when some errors show
+			err = closing
+		}
 	}
-	if stopped == nil && errors.Is(err, syscall.EPIPE) {
+	if stopped != nil {
+		err = cli.Exit(cli.StatusOf(stopped), nil)
+	} else if errors.Is(err, syscall.EPIPE) {
 		return cli.Exit(cli.BrokenPipe, nil) // without a message, as if the signal had ended the program
 	}
-	j.last(stopped != nil, stopped == nil && err == nil)
-	switch {
-	case stopped != nil:
-		return cli.Exit(cli.StatusOf(stopped), nil)
-	case err != nil:
-		return err
-	case j.failed:
-		return cli.Exit(cli.Failure, nil)
-	}
-	return nil
+	j.last(stopped != nil, err == nil)
+	return err
 }

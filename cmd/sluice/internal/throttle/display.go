@@ -3,7 +3,6 @@ package throttle
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -16,58 +15,24 @@ import (
 // parts are what the display shows.
 type parts struct{ bytes, timer, rate, average, eta, bar bool }
 
-// orAll returns p, or the default if the user has asked for nothing.
-func (p parts) orAll() parts {
-	if p == (parts{}) {
-		return parts{bytes: true, timer: true, rate: true, eta: true, bar: true}
-	}
-	return p
-}
-
-// any reports whether the user has asked for a part.
-func (p parts) any() bool { return p != parts{} }
-
 // moment says how far the copy is.
 type moment struct {
 	Bytes   int64   `json:"bytes"`
 	Lines   *int64  `json:"lines,omitempty"` // nil: not counted
 	Total   int64   `json:"total"`           // 0: unknown; lines with -l
 	Elapsed float64 `json:"elapsed"`         // seconds
-	Rate    float64 `json:"rate"`            // bytes or lines per second, in about the last second
+	Rate    float64 `json:"rate"`            // bytes or lines per second, since the last time that it was shown
 	Done    bool    `json:"done"`
 }
 
-// meter works out rates.
-type meter struct {
-	j     *job
-	marks []mark // of about the last second
-}
-
-type mark struct {
-	at      time.Duration
-	permits int64
-}
-
-const rateWindow = time.Second
-
-// read returns how far the copy is, and keeps it to work out the rate later.
-func (m *meter) read() moment {
-	now, permits := time.Since(m.j.start), m.j.sink.n.Load()
-	v := moment{Bytes: permits, Total: m.j.total, Elapsed: now.Seconds()}
-	if m.j.lines {
-		permits = m.j.passed.Load()
-		v.Lines = &permits
+// since returns how far the copy is; last is what was shown last.
+func (j *job) since(last moment) moment {
+	v := moment{Bytes: j.sink.n.Load(), Total: j.total, Elapsed: time.Since(j.start).Seconds()}
+	if j.lines {
+		lines := j.passed.Load()
+		v.Lines = &lines
 	}
-	if len(m.marks) == 0 {
-		m.marks = append(m.marks, mark{})
-	}
-	for len(m.marks) > 1 && now-m.marks[1].at >= rateWindow {
-		m.marks = m.marks[1:]
-	}
-	if span := now - m.marks[0].at; span > 0 {
-		v.Rate = float64(permits-m.marks[0].permits) / span.Seconds()
-	}
-	m.marks = append(m.marks, mark{now, permits})
+	v.Rate = float64(v.done()-last.done()) / max(v.Elapsed-last.Elapsed, 1e-9)
 	return v
 }
 
@@ -81,46 +46,36 @@ func (v moment) done() int64 {
 
 // show shows the progress until the function that it returns is called.
 func (j *job) show() (stop func()) {
-	m := &meter{j: j}
-	switch j.style {
-	case numeric:
-		return cli.Every(time.Duration(j.every), func() { printNumber(m.read()) })
-	case asJSON:
-		return cli.Every(time.Duration(j.every), func() { printJSON(m.read()) })
-	case forPeople:
-		if line := cli.NewStatusLine(os.Stderr); line != nil {
-			return j.showLine(line, m)
+	var v moment
+	stopDrawing := cli.Every(time.Duration(j.every), func() {
+		v = j.since(v)
+		if !j.print(v) && j.screen != nil {
+			j.screen.Show(j.line(v, j.screen.Width()))
 		}
-	}
-	return func() {}
-}
-
-func printNumber(v moment) {
-	n := v.done()
-	if v.Total > 0 {
-		n = n * 100 / v.Total
-	}
-	_, _ = fmt.Fprintln(os.Stderr, n)
-}
-
-func printJSON(v moment) { _ = json.NewEncoder(os.Stderr).Encode(v) }
-
-// showLine draws a line on the terminal in its place.
-func (j *job) showLine(line *cli.StatusLine, m *meter) (stop func()) {
-	j.mu.Lock()
-	j.screen = line.Above(os.Stderr)
-	j.mu.Unlock()
-	draw := func() { line.Show(j.line(m.read(), line.Width())) }
-	draw()
-	stopDrawing := cli.Every(time.Duration(j.every), draw)
+	})
 	return func() {
 		stopDrawing()
-		line.Clear()
+		j.screen.Clear()
 	}
+}
+
+// print prints the progress for programs, unless it is for people.
+func (j *job) print(v moment) bool {
+	switch {
+	case j.progress != "":
+		_ = json.NewEncoder(os.Stderr).Encode(v)
+	case j.numeric && v.Total > 0:
+		_, _ = fmt.Fprintln(os.Stderr, v.done()*100/v.Total)
+	case j.numeric:
+		_, _ = fmt.Fprintln(os.Stderr, v.done())
+	default:
+		return false
+	}
+	return true
 }
 
 // line returns what the display shows, at most width characters with a bar.
-func (o options) line(v moment, width int) string {
+func (o *options) line(v moment, width int) string {
 	var words []string
 	add := func(show bool, text string) {
 		if show && text != "" {
@@ -132,16 +87,17 @@ func (o options) line(v moment, width int) string {
 	add(o.parts.timer, clock(v.Elapsed))
 	add(o.parts.rate, "["+o.amount(v.Rate)+"/s]")
 	add(o.parts.average, "("+o.amount(float64(v.done())/max(v.Elapsed, 1e-9))+"/s)")
-	before := len(words)
-	if v.Total > 0 {
-		add(o.parts.bar, fmt.Sprintf("%3d%%", min(v.done()*100/v.Total, 100)))
-		add(o.parts.eta, eta(v))
+	if v.Total <= 0 {
+		return strings.Join(words, " ")
 	}
-	if o.parts.bar && v.Total > 0 {
-		room := width - len(strings.Join(words, " ")) - 1
-		if bar := cli.Bar(room, float64(v.done())/float64(v.Total)); bar != "" {
-			words = slices.Insert(words, before, bar)
-		}
+	before := len(words)
+	add(o.parts.bar, fmt.Sprintf("%3d%%", min(v.done()*100/v.Total, 100)))
+	if left := v.Total - v.done(); left > 0 && v.Rate > 0 {
+		add(o.parts.eta, "ETA "+clock(float64(left)/v.Rate))
+	}
+	room := width - len(strings.Join(words, " ")) - 1
+	if bar := cli.Bar(room, float64(v.done())/float64(v.Total)); o.parts.bar && bar != "" {
+		words = slices.Insert(words, before, bar)
 	}
 	return strings.Join(words, " ")
 }
@@ -152,116 +108,58 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-func eta(v moment) string {
-	left := v.Total - v.done()
-	if left <= 0 || v.Rate <= 0 {
-		return ""
-	}
-	return "ETA " + clock(float64(left)/v.Rate)
-}
-
 // amount writes a number of bytes, or of lines.
-func (o options) amount(n float64) string {
+func (o *options) amount(n float64) string {
+	if o.lines {
+		return fmt.Sprintf("%.1f lines", n)
+	}
 	base, infix, letters := 1000.0, "", "kMGTPE"
 	if o.binary {
 		base, infix, letters = 1024, "i", "KMGTPE"
 	}
-	prefix := ""
-	for _, p := range letters {
-		if n < base || o.lines {
-			break
-		}
-		n /= base
-		prefix = string(p) + infix
-	}
-	switch {
-	case o.lines && n < 100:
-		return fmt.Sprintf("%.1f lines", n)
-	case o.lines:
-		return fmt.Sprintf("%.0f lines", n)
-	case prefix == "":
+	if n < base {
 		return fmt.Sprintf("%.0f B", n)
 	}
-	return fmt.Sprintf("%.2f %sB", n, prefix)
+	n /= base
+	for n >= base && len(letters) > 1 {
+		n /= base
+		letters = letters[1:]
+	}
+	return fmt.Sprintf("%.2f %c%sB", n, letters[0], infix)
 }
 
 // last prints the summary, or the last line of progress.
 func (j *job) last(stopped, done bool) {
-	v := (&meter{j: j}).read() // its rate is the average
-	switch j.style {
-	case silent:
-	case numeric:
-		if done || stopped {
-			printNumber(v)
-		}
-	case asJSON:
-		v.Done = done
-		printJSON(v)
-	case forPeople:
-		if !stopped && !j.verbose && !cli.IsTerminal(os.Stderr) {
-			return // otherwise cron would mail the summary
-		}
-		var b strings.Builder
-		if stopped {
-			b.WriteString("interrupted after ")
-			b.WriteString(progressOf(v))
-			b.WriteString("\n")
-		}
-		b.WriteString(j.summary(v))
-		if j.name != "" {
-			_, _ = fmt.Fprintf(os.Stderr, "%s: ", j.name)
-		}
-		_, _ = fmt.Fprintln(os.Stderr, b.String())
+	v := j.since(moment{})
+	v.Done = done
+	if j.print(v) || j.quiet || !stopped && !j.verbose && !cli.IsTerminal(os.Stderr) {
+		return // without a terminal, cron would mail the summary
 	}
-}
-
-func progressOf(v moment) string {
-	what := "bytes"
-	if v.Lines != nil {
-		what = "lines"
+	text := j.summary(v)
+	if stopped {
+		text = "interrupted after " + text
 	}
-	if v.Total > 0 {
-		return fmt.Sprintf("%d of %d %s", v.done(), v.Total, what)
+	if j.name != "" {
+		text = j.name + ": " + text
 	}
-	return fmt.Sprintf("%d %s", v.done(), what)
+	_, _ = fmt.Fprintln(os.Stderr, text)
 }
 
 // summary says how fast the copy was, and how far from the requested rate.
 func (j *job) summary(v moment) string {
-	text := fmt.Sprintf("%d bytes in %.3f s", v.Bytes, v.Elapsed)
-	if v.Lines != nil {
-		text = fmt.Sprintf("%d lines, %s", *v.Lines, text)
+	text := fmt.Sprint(v.done())
+	if v.done() < v.Total {
+		text += fmt.Sprintf(" of %d", v.Total)
 	}
-	achieved := float64(v.done()) / max(v.Elapsed, 1e-9)
-	text += fmt.Sprintf(": %s/s", j.amount(achieved))
-	rate, always := j.pace.only()
-	if rate.Kind != spec.TokenBucket || !always || j.schedule != nil {
-		return text // unlimited, or several rates, or a window, whose permits come together
+	what := "bytes"
+	if j.lines {
+		what = "lines"
+	}
+	text += fmt.Sprintf(" %s in %.3f s: %s/s", what, v.Elapsed, j.amount(v.Rate))
+	rate, constant := j.pace.current()
+	if rate.Kind != spec.TokenBucket || !constant || j.schedule != nil || v.done() <= int64(burst(rate)) {
+		return text // there is no one rate to compare with, or the first burst passes at any rate
 	}
 	asked := float64(rate.Permits) / rate.Per.Seconds()
-	if v.done() <= int64(burst(rate)) {
-		return text // the first burst passes at any rate
-	}
-	return text + ", " + difference(achieved/asked-1, j.roundAmount(asked)+"/s")
-}
-
-// difference says how far the result is from the request: 8.6 % below the 100 MB/s asked for.
-func difference(by float64, asked string) string {
-	switch percent := 100 * math.Abs(by); {
-	case percent < 0.05:
-		return "the " + asked + " asked for"
-	case by < 0:
-		return fmt.Sprintf("%.1f %% below the %s asked for", percent, asked)
-	default:
-		return fmt.Sprintf("%.1f %% above the %s asked for", percent, asked)
-	}
-}
-
-// roundAmount is amount without trailing zeros: 100 MB.
-func (o options) roundAmount(n float64) string {
-	number, what, _ := strings.Cut(o.amount(n), " ")
-	if strings.Contains(number, ".") {
-		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
-	}
-	return number + " " + what
+	return text + fmt.Sprintf(", %+.1f %% from %v", 100*(v.Rate/asked-1), rate)
 }

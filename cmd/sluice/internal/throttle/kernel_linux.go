@@ -3,30 +3,89 @@ package throttle
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// sendFile moves the bytes of a [io.LimitedReader] around a file to an output that is no regular file, and returns how many it
-// moved. It stops where the kernel refuses; a copy of the rest finds the reason.
-func sendFile(to *os.File, r io.Reader) (total int64) {
-	limited, _ := r.(*io.LimitedReader)
-	if limited == nil {
+// move has the kernel move the bytes of an [io.LimitedReader] around a file or a pipe, and returns how many it moved. It stops
+// where the kernel refuses; a copy of the rest finds the reason. [os.File] moves those from file to file itself.
+func (s *sink) move(r io.Reader) (total int64) {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
 		return 0
 	}
+	to, call := descriptor(s.f), unix.Sendfile
 	from, ok := limited.R.(*os.File)
-	for ok && limited.N > 0 {
-		n, err := unix.Sendfile(descriptor(to), descriptor(from), nil, int(limited.N))
+	if p, piped := limited.R.(pipe); piped {
+		from, call = p.File, splice
+	} else if !ok || s.regular {
+		return 0
+	}
+	for limited.N > 0 {
+		n, err := call(to, descriptor(from), nil, int(limited.N))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		ok = n > 0
-		limited.N -= int64(max(n, 0))
-		total += int64(max(n, 0))
+		if n <= 0 {
+			break
+		}
+		limited.N -= int64(n)
+		total += int64(n)
 	}
 	return total
 }
+
+// splice is splice(2) with the parameters of [unix.Sendfile].
+func splice(to, from int, _ *int64, n int) (int, error) {
+	moved, err := unix.Splice(from, nil, to, nil, n, 0)
+	return int(moved), err
+}
+
+// source returns a pipe as a file that has as many bytes as are in the pipe, for which [ioreader.Copy] calls ReadFrom of its
+// output. Any other file stays as it is.
+func source(f *os.File) io.Reader {
+	if info, err := f.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return pipe{f}
+	}
+	return f
+}
+
+type pipe struct{ *os.File }
+
+// Stat waits until the pipe has bytes, or ends.
+func (p pipe) Stat() (fs.FileInfo, error) {
+	info, err := p.File.Stat()
+	if err != nil {
+		return nil, err
+	}
+	fd := descriptor(p.File)
+	for {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	n, err := unix.IoctlGetUint32(fd, unix.TIOCINQ)
+	return held{info, int64(n)}, err
+}
+
+// Seek does nothing: what is in the pipe starts where it is read.
+func (pipe) Seek(int64, int) (int64, error) { return 0, nil }
+
+// held describes what is in a pipe, as if it were a file.
+type held struct {
+	fs.FileInfo
+
+	size int64
+}
+
+// Mode is that of a file.
+func (held) Mode() fs.FileMode { return 0 }
+
+// Size returns the number of bytes.
+func (h held) Size() int64 { return h.size }
 
 // enlarge has a pipe hold n bytes, as far as the system lets it, so that fewer calls block. That is not a flag of the caller's
 // descriptor.

@@ -2,9 +2,11 @@ package throttle
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -14,16 +16,16 @@ func TestHalvedAndDoubled(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			first, err := spec.Parse(text)
 			assert.NoError(t, err)
-			l := halved(first)
+			l := changed(first, cli.UserSignal2)
 			assert.InDelta(t, perSecondOf(first)/2, perSecondOf(l), 1e-12)
-			assert.InDelta(t, perSecondOf(first), perSecondOf(doubled(l)), 1e-12)
+			assert.InDelta(t, perSecondOf(first), perSecondOf(changed(l, cli.UserSignal1)), 1e-12)
 			for range 1000 {
-				l = halved(l)
+				l = changed(l, cli.UserSignal2)
 			}
 			_, err = l.New("")
 			assert.NoError(t, err)
 			for range 1000 {
-				l = doubled(l)
+				l = changed(l, cli.UserSignal1)
 			}
 			_, err = l.New("")
 			assert.NoError(t, err)
@@ -46,14 +48,14 @@ func TestNumbersWithAPoint(t *testing.T) {
 		assert.NoError(t, err, text)
 		assert.Equal(t, want, n, text)
 	}
-	for _, text := range []string{"1.0001kB", "1.5", "1.5B", ".5MB"} {
+	for _, text := range []string{"1.5", "1.5B", ".5MB"} {
 		_, err := parseRate(text, "")
 		assert.Error(t, err, text)
 	}
 }
 
 func TestLine(t *testing.T) {
-	o := options{flags: flags{parts: parts{}.orAll(), name: "copy"}}
+	o := options{parts: parts{bytes: true, timer: true, rate: true, eta: true, bar: true}, name: "copy"}
 	v := moment{Bytes: 500, Total: 1000, Elapsed: 61, Rate: 100}
 	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s] [====>-----]  50% ETA 0:00:05", o.line(v, 59))
 	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s]  50% ETA 0:00:05", o.line(v, 20))
@@ -65,13 +67,24 @@ func TestLine(t *testing.T) {
 
 func perSecondOf(l spec.Limit) float64 { return float64(l.Permits) / l.Per.Seconds() }
 
-// The summary says by how much a rate was missed.
-func TestDifference(t *testing.T) {
-	asked := options{}.roundAmount(100e6) + "/s"
-	assert.Equal(t, "8.6 % below the 100 MB/s asked for", difference(-0.0862, asked))
-	assert.Equal(t, "0.1 % above the 100 MB/s asked for", difference(0.0006, asked))
-	assert.Equal(t, "the 100 MB/s asked for", difference(0.0004, asked))
-	assert.Equal(t, "1.5 MiB", options{binary: true}.roundAmount(1.5*(1<<20)))
-	assert.Equal(t, "100 lines", options{flags: flags{lines: true}}.roundAmount(100))
-	assert.Equal(t, "0.5 lines", options{flags: flags{lines: true}}.roundAmount(0.5))
+func TestAmount(t *testing.T) {
+	assert.Equal(t, "999 B", new(options).amount(999))
+	assert.Equal(t, "1.00 kB", new(options).amount(1000))
+	assert.Equal(t, "1.50 MiB", (&options{binary: true}).amount(1.5*(1<<20)))
+	assert.Equal(t, "0.5 lines", (&options{lines: true}).amount(0.5))
+}
+
+// By the clock on the wall, also on a day on which it changes: an entry in the hour that is left out starts when the clock jumps.
+func TestScheduleWhenTheClocksChange(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("no time zones here: ", err)
+	}
+	s, err := parseSchedule("03:15,3/s 01:00,1/s 02:30,2/s", "")
+	assert.NoError(t, err)
+	for utc, want := range map[string]int{"22:30": 3, "00:00": 1, "00:59": 1, "01:00": 2, "01:15": 3} {
+		at, err := time.Parse(time.DateOnly+" 15:04", "2026-03-29 "+utc)
+		assert.NoError(t, err)
+		assert.Equal(t, want, s.at(at.In(berlin)).Permits, utc)
+	}
 }
