@@ -74,6 +74,7 @@ func (s *Service) keepLoaded(ctx context.Context, hangups <-chan os.Signal, load
 		case <-ctx.Done():
 			return
 		case <-hangups:
+			loaded = stateOf(s.Files)
 			s.reload(ctx, true)
 		case <-look.C:
 			now := stateOf(s.Files)

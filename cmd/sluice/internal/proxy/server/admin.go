@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,33 +63,19 @@ func (p *Proxy) reports() map[string]policyReport {
 
 // policyReport is what /limits says of a policy.
 type policyReport struct {
-	Key      string         `json:"key,omitempty"`
-	Limit    string         `json:"limit,omitempty"`  // if there is one
-	Limits   []string       `json:"limits,omitempty"` // if there are several
-	Cost     int            `json:"cost,omitempty"`   // if it is not 1
-	Settle   string         `json:"settle,omitempty"`
-	Shadow   bool           `json:"shadow,omitempty"`
-	Upload   string         `json:"upload,omitempty"`
-	Download string         `json:"download,omitempty"`
-	State    []limits.State `json:"state,omitempty"` // of each of them, in this order, and of all overrides
+	Key    string         `json:"key,omitempty"`
+	Limit  string         `json:"limit,omitempty"`  // if there is one
+	Limits []string       `json:"limits,omitempty"` // if there are several
+	State  []limits.State `json:"state,omitempty"`  // of each of them, in this order, of upload and download, and of all overrides
 }
 
 func report(p *limits.Policy) policyReport {
-	t := policyReport{Key: p.Key.String(), Settle: p.Settle, Shadow: p.Shadow}
+	t := policyReport{Key: p.Key.String()}
 	for _, l := range p.Requests() {
 		t.Limits = append(t.Limits, l.Terms().String())
 	}
 	if len(t.Limits) == 1 {
 		t.Limit, t.Limits = t.Limits[0], nil
-	}
-	if p.Cost != 1 {
-		t.Cost = p.Cost
-	}
-	if p.Upload != nil {
-		t.Upload = p.Upload.String()
-	}
-	if p.Download != nil {
-		t.Download = p.Download.String()
 	}
 	for _, l := range p.Limits() {
 		t.State = append(t.State, l.State())
@@ -112,10 +99,15 @@ func (p *Proxy) get(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := p.state.Load().limits
 	if len(key) == 0 {
-		return p.report(name)
+		policy, err := now.Policy(name)
+		if err != nil {
+			return nil, err
+		}
+		return report(policy), nil
 	}
-	of, values, err := p.state.Load().limits.Of(name, key)
+	of, values, err := now.Of(name, key)
 	if err != nil {
 		return nil, err
 	}
@@ -129,14 +121,6 @@ func (p *Proxy) get(r *http.Request) (any, error) {
 		}
 	}
 	return t, nil
-}
-
-func (p *Proxy) report(name string) (any, error) {
-	policy, err := p.state.Load().limits.Policy(name)
-	if err != nil {
-		return nil, err
-	}
-	return report(policy), nil
 }
 
 // reset handles POST /limits/{name}/reset?key=VALUE: it resets the limiters of one key, or those of all keys if
@@ -162,8 +146,8 @@ func (p *Proxy) reset(r *http.Request) (any, error) {
 // put changes the limit of a policy: {"limit": SPEC}, or {"limits": [SPEC, …]} for several.
 func (p *Proxy) put(r *http.Request) (any, error) {
 	var body struct {
-		Limit  *string  `json:"limit"`
-		Limits []string `json:"limits"`
+		Limit  *spec.Limit  `json:"limit"`
+		Limits []spec.Limit `json:"limits"`
 	}
 	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 64<<10))
 	d.DisallowUnknownFields()
@@ -171,27 +155,24 @@ func (p *Proxy) put(r *http.Request) (any, error) {
 	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
 		err = errors.New("unexpected data after the JSON object")
 	}
-	if err != nil {
-		return nil, fmt.Errorf(`want {"limit": "100/s"}: %w`, err)
+	if err == nil && (body.Limit == nil) == (len(body.Limits) == 0) {
+		err = errors.New("there is no limit, or both a limit and limits")
 	}
-	if (body.Limit == nil) == (len(body.Limits) == 0) {
-		return nil, errors.New(`want "limit", or "limits" for several`)
+	if err != nil {
+		return nil, fmt.Errorf(`%w; want {"limit": "100/s"}, or "limits" for several`, err)
 	}
 	if body.Limit != nil {
-		body.Limits = []string{*body.Limit}
-	}
-	terms := make([]spec.Limit, len(body.Limits))
-	faults := make([]error, len(terms))
-	for i, text := range body.Limits {
-		terms[i], faults[i] = spec.Parse(text)
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
+		body.Limits = []spec.Limit{*body.Limit}
 	}
 	name := r.PathValue("name")
-	if err := p.change(name, terms); err != nil {
+	if err := p.change(name, body.Limits); err != nil {
 		return nil, err
 	}
-	p.say("policy %s: limit changed to %s until the next reload", name, strings.Join(body.Limits, ", "))
-	return p.report(name)
+	policy, err := p.state.Load().limits.Policy(name)
+	if err != nil {
+		return nil, err
+	}
+	t := report(policy)
+	p.say("policy %s: limit changed to %s until the next reload", name, cmp.Or(t.Limit, strings.Join(t.Limits, ", ")))
+	return t, nil
 }

@@ -30,7 +30,8 @@ func (l listener) Accept() (net.Conn, error) {
 		}
 		leave, rejectedBy := l.p.state.Load().limits.Admit(c)
 		if rejectedBy != "" {
-			l.p.logRejected(rejectedBy, c.RemoteAddr())
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			l.p.refusals.say("connection from %s rejected by %s", host, rejectedBy)
 			_ = c.Close()
 			continue
 		}
@@ -39,14 +40,6 @@ func (l listener) Accept() (net.Conn, error) {
 			admitted.leave = sync.OnceFunc(leave)
 		}
 		return admitted, nil
-	}
-}
-
-// logRejected logs that a connection was closed for want of a permit, once a second at most.
-func (p *Proxy) logRejected(by string, client net.Addr) {
-	if others, ok := p.refusals.Allow(time.Second); ok {
-		host, _, _ := net.SplitHostPort(client.String())
-		p.say("connection from %s rejected by %s (%d more since the last message)", host, by, others)
 	}
 }
 

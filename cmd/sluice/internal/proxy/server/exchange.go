@@ -8,10 +8,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 )
 
@@ -22,14 +20,15 @@ type exchange struct {
 	http.ResponseWriter
 
 	request  *http.Request
-	endpoint *endpoint    // that serves it; nil: none
-	answer   http.Handler // without an endpoint: responds to it
+	endpoint *endpoint    // that serves it
+	answer   http.Handler // responds to it if no backend gets it
 	start    time.Time
 	status   int
 	bytes    int64
-	policy   string // that rejected the request; "": none
-	backend  string // that the request was sent to last; "": none
-	costs    costs
+	policy   string      // that rejected the request; "": none
+	backend  string      // that the request was sent to last; "": none
+	costs    http.Header // what the backend says that it cost, in the response's header or, where both do, in the trailer
+	ended    bool        // the response of the backend has ended
 
 	fields  http.Header // of the response, from before a backend was asked
 	cleared bool        // they are gone
@@ -42,23 +41,13 @@ type exchangeKey struct{}
 
 // newExchange returns an exchange whose request has it in its context.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, start: time.Now(), status: statusClientClosedRequest}
+	x := &exchange{ResponseWriter: w, endpoint: &noEndpoint, start: time.Now(), status: statusClientClosedRequest}
 	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	return x
 }
 
-// exchangeOf returns the exchange of a request's context, or an empty one if the context is not that of a client's request.
-func exchangeOf(ctx context.Context) *exchange {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-		return x
-	}
-	return new(exchange)
-}
-
-// isKey reports whether a header is a part of a key of the request's policies.
-func (x *exchange) isKey(header string) bool {
-	return x.endpoint != nil && slices.Contains(x.endpoint.clientControlled, config.KeyPart{Kind: config.KeyHeader, Name: header})
-}
+// exchangeOf returns the exchange of a request's context.
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // sentTo notes the backend that a request is sent to.
 func sentTo(ctx context.Context, backend string) { exchangeOf(ctx).backend = backend }
@@ -81,7 +70,9 @@ func (x *exchange) Header() http.Header {
 func (x *exchange) WriteHeader(status int) {
 	switch informational := status < http.StatusOK && status != http.StatusSwitchingProtocols; {
 	case informational:
-		x.hideCosts(x.ResponseWriter.Header()) // which are taken off only the last response
+		for _, f := range x.endpoint.settles {
+			delete(x.ResponseWriter.Header(), f) // only the last response says what a request has cost
+		}
 		x.cleared = true
 	case x.status == statusClientClosedRequest:
 		x.status = status

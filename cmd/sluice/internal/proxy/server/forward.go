@@ -3,12 +3,12 @@ package server
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httputil"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,11 +91,11 @@ func modify(a *http.Response) error {
 		return nil
 	}
 	dropTrailers(a.Trailer) // which are announced; their values come with the end of the body
-	x.hideCosts(a.Trailer)
+	x.takeCosts(a.Trailer)
 	a.Body = &responseBody{a.Body, func() {
 		dropTrailers(a.Trailer)
 		x.takeCosts(a.Trailer)
-		x.costs.ended = true
+		x.ended = true
 	}}
 	return nil
 }
@@ -147,25 +147,10 @@ func (p *Proxy) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := statusOf(err)
 	if status > http.StatusInternalServerError {
-		p.failed(r, status, err)
+		backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
+		p.failures.say("%d for %s of %s: %s: %s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err))
 	}
 	answer(w, r, status)
-}
-
-const failuresPerSecond = 100 // that have a line
-
-// failed prints a line about a request that no backend answered.
-func (p *Proxy) failed(r *http.Request, status int, err error) {
-	if !p.failures.TryAcquire(1).Acquired() {
-		p.suppressed.Add(1)
-		return
-	}
-	others := ""
-	if n := p.suppressed.Swap(0); n > 0 {
-		others = fmt.Sprintf(" (%d similar messages suppressed)", n)
-	}
-	backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
-	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err), others)
 }
 
 // failure says for people why a backend did not respond.
@@ -209,9 +194,10 @@ func (b *body) Read(p []byte) (int, error) {
 
 // dropTrailers drops the trailers that would not pass, or would be counted, as headers: a server may add trailers to the header.
 func (b *body) dropTrailers() {
+	keys := exchangeOf(b.request.Context()).endpoint.clientControlled
 	for name := range b.request.Trailer {
 		if !isTrailer(name) || !config.PassesHeader(name, false) || strings.HasPrefix(name, "X-Forwarded-") ||
-			b.request.Header[name] != nil || exchangeOf(b.request.Context()).isKey(name) {
+			b.request.Header[name] != nil || slices.Contains(keys, config.KeyPart{Kind: config.KeyHeader, Name: name}) {
 			delete(b.request.Trailer, name)
 		}
 	}

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -19,21 +17,10 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// reload reads the file again, if it has changed or that was asked for. If anything is wrong, it prints what, and nothing
-// changes.
+// reload reads the file again. If anything is wrong, it prints what, and nothing changes. asked is true on SIGHUP.
 func (p *Proxy) reload(asked bool) {
-	if asked {
-		if p.access != nil {
-			p.access.reopen()
-		}
-	} else {
-		text, err := os.ReadFile(p.file)
-		p.mu.Lock()
-		same := err == nil && bytes.Equal(text, p.text)
-		p.mu.Unlock()
-		if same || os.IsNotExist(err) { // a new one is on its way, or the next SIGHUP reports that there is none
-			return
-		}
+	if asked && p.access != nil {
+		p.access.reopen()
 	}
 	if err := p.load(); err != nil {
 		cli.SayAll(p.say, err)
@@ -58,16 +45,15 @@ func (p *Proxy) load() error {
 		return err
 	}
 	c, err := config.Parse(p.file, text)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text = text
-	if p.closed {
-		return nil
-	}
 	if c == nil {
 		return err
 	}
 	cert, pairErr := keyPair(c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
 	if err := p.applyLocked(c, cert, yamlconf.Join(err, pairErr)); err != nil {
 		return err
 	}
@@ -81,19 +67,17 @@ func (p *Proxy) load() error {
 func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error) error {
 	before := p.state.Load()
 	urls, err := c.Backends()
-	faults := []error{err, checkFixed(before.config, c), wrong}
-	store := p.store
-	if c.Redis != "" && store == nil && wrong == nil {
-		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
+	faults := []error{wrong, err, checkFixed(before.config, c)}
+	if before.config == nil && c.Redis != "" && wrong == nil {
+		if p.store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
 			return yamlconf.Join(append(faults, c.Fault(c.Where("redis"), "redis: %v", err))...)
 		}
 	}
 	if p.keys == nil {
 		p.keys = limits.NewKeys(c.Keys, c.Trusted)
 	}
-	set, err := limits.New(c, store, p.keys, before.limits)
-	faults = append(faults, err)
-	if err := yamlconf.Join(faults...); err != nil {
+	set, err := limits.New(c, p.store, p.keys, before.limits)
+	if err := yamlconf.Join(append(faults, err)...); err != nil {
 		return err
 	}
 	next := &state{config: c, cert: cert, limits: set}
@@ -104,7 +88,6 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		set.Warm()
 	}
 	// From here on nothing can fail.
-	p.store = store
 	p.keys.Trust(c.Trusted)
 	p.backends.Set(urls, c.BackendTimeout, c.KeepHost)
 	p.state.Store(next)
@@ -125,39 +108,31 @@ func keyPair(c *config.Config) (*tls.Certificate, error) {
 }
 
 // checkFixed finds changes that need a restart, and at the start an access log that could not be opened.
-func checkFixed(before, c *config.Config) error {
-	var faults []error
+func checkFixed(before, c *config.Config) (faults error) {
 	if before == nil {
-		_, err := os.Stat(filepath.Dir(c.AccessLog))
-		if err != nil {
-			err = c.Fault(c.Where("access-log"), "access-log: %v", err)
+		if _, err := os.Stat(filepath.Dir(c.AccessLog)); err != nil {
+			return c.Fault(c.Where("access-log"), "access-log: %v", err)
 		}
-		return err
+		return nil
 	}
-	for _, f := range []struct{ key, was, is string }{
-		{"listen", before.Listen, c.Listen},
-		{"admin", before.Admin, c.Admin},
-		{"access-log", before.AccessLog, c.AccessLog},
-		{"format", string(before.LogFormat), string(c.LogFormat)},
-		{"keys", strconv.Itoa(before.Keys), strconv.Itoa(c.Keys)},
-		{"redis-budget", before.RedisBudget.String(), c.RedisBudget.String()},
-		{"cert", onOff(before.Cert), onOff(c.Cert)},
+	for _, f := range []struct {
+		key  string
+		same bool
+	}{
+		{"listen", c.Listen == before.Listen},
+		{"admin", c.Admin == before.Admin},
+		{"access-log", c.AccessLog == before.AccessLog},
+		{"format", c.LogFormat == before.LogFormat},
+		{"keys", c.Keys == before.Keys},
+		{"redis", c.Redis == before.Redis},
+		{"redis-budget", c.RedisBudget == before.RedisBudget},
+		{"cert", (c.Cert == "") == (before.Cert == "")},
 	} {
-		if f.was != f.is {
-			faults = append(faults, c.Fault(c.Where(f.key), "%s: changing it from %q to %q requires a restart", f.key, f.was, f.is))
+		if !f.same {
+			faults = errors.Join(faults, c.Fault(c.Where(f.key), "%s: changing it requires a restart", f.key))
 		}
 	}
-	if before.Redis != c.Redis { // either may hold a password
-		faults = append(faults, c.Fault(c.Where("redis"), "redis: changing this setting requires a restart"))
-	}
-	return errors.Join(faults...)
-}
-
-func onOff(file string) string {
-	if file == "" {
-		return "none"
-	}
-	return "a file"
+	return faults
 }
 
 // change replaces the limits of one policy until the file is read again.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -38,7 +37,7 @@ func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (read
 			p.say("redis is reachable again; it decides")
 			return
 		}
-		p.say("%s; %s until it decides again; retrying", redisReason(err), p.withoutRedis())
+		p.say("%s; %s until it decides again; retrying", redisReason(err), withoutRedis)
 	})
 }
 
@@ -50,20 +49,8 @@ func redisReason(err error) string {
 	return shared.Reason(err)
 }
 
-// withoutRedis says what happens to requests while Redis does not decide.
-func (p *Proxy) withoutRedis() string {
-	open, closed := false, false
-	for _, policy := range p.state.Load().limits.Policies {
-		open, closed = open || policy.FailOpen, closed || !policy.FailOpen
-	}
-	switch {
-	case open && closed:
-		return "requests get 503, or pass where fail-open is true,"
-	case open:
-		return "requests pass"
-	}
-	return "requests get 503"
-}
+// withoutRedis says what happens while Redis does not decide.
+const withoutRedis = "requests get 503, or pass where fail-open is true,"
 
 // policyLog prints what httplimit logs about policies in the words of the command. Other records go to its Handler.
 type policyLog struct {
@@ -77,40 +64,23 @@ func newPolicyLog(p *Proxy) *slog.Logger {
 }
 
 // Handle implements [slog.Handler].
-func (h policyLog) Handle(ctx context.Context, r slog.Record) error {
-	var policy string
-	var err error
-	var more string
+func (h policyLog) Handle(_ context.Context, r slog.Record) error {
+	attrs := make(map[string]any)
 	r.Attrs(func(a slog.Attr) bool {
-		switch a.Key {
-		case "policy":
-			policy = a.Value.String()
-		case "error":
-			err, _ = a.Value.Any().(error)
-		case "others":
-			if n := a.Value.Int64(); n > 0 {
-				more = fmt.Sprintf(" (%d more since the last message)", n)
-			}
-		}
+		attrs[a.Key] = a.Value.Any()
 		return true
 	})
+	err, _ := attrs["error"].(error)
+	what := err.Error()
 	switch {
-	case policy == "" || err == nil:
-		return h.Handler.Handle(ctx, r)
 	case r.Level < slog.LevelError:
-		h.p.say("policy %s: in shadow; it would have rejected a request: %v%s", policy, err, more)
-	case !shared.IsStore(err):
-		h.p.say("policy %s: %v%s", policy, err, more)
-	case !h.p.redisDown.Load(): // otherwise watchRedis has said it
-		h.p.say("policy %s: %s; %s%s", policy, redisReason(err), h.p.without(policy), more)
+		what = "in shadow; it would have rejected a request: " + what
+	case shared.IsStore(err) && h.p.redisDown.Load():
+		return nil // watchRedis has said it
+	case shared.IsStore(err):
+		what = redisReason(err) + "; the request gets 503, or passes if fail-open is true"
 	}
+	others, _ := attrs["others"].(int64)
+	h.p.say("policy %s: %s%s", attrs["policy"], what, suppressed(others))
 	return nil
-}
-
-// without says what happens to a request of a policy that Redis has not decided.
-func (p *Proxy) without(policy string) string {
-	if found, err := p.state.Load().limits.Policy(policy); err == nil && found.FailOpen {
-		return "the request passes"
-	}
-	return "the request gets 503"
 }

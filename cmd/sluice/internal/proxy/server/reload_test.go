@@ -127,8 +127,8 @@ func TestBadFileChangesNothing(t *testing.T) {
 		{"to: 9\n", `limits.yaml:2:5: to is "9"`},
 		{good + "admin: 127.0.0.1:1\n", "limits.yaml:4:8: admin: changing it"},
 		{good + "tls: {cert: nosuch, key: nosuch}\n", "limits.yaml:4:13: tls: open nosuch"},
-		{good + "redis: redis://:secret@127.0.0.1:1/0\n", "limits.yaml:4:8: redis: changing this setting requires a restart"},
-		{good + "keys: 7\n", `keys: changing it from "100000" to "7" requires a restart`},
+		{good + "redis: redis://:secret@127.0.0.1:1/0\n", "limits.yaml:4:8: redis: changing it requires a restart"},
+		{good + "keys: 7\n", "keys: changing it requires a restart"},
 	} {
 		p.becomes(test.text)
 		assert.Contains(t, p.said.String(), test.say)
@@ -138,7 +138,6 @@ func TestBadFileChangesNothing(t *testing.T) {
 	p.reload(true)
 	assert.Contains(t, p.said.String(), "limits.yaml:1:1: the file is empty")
 	require.NoError(t, os.Remove(p.file))
-	p.reload(false) // a new one is on its way
 	p.reload(true)
 	assert.Contains(t, p.said.String(), "no such file")
 	assert.Same(t, state, p.state.Load())

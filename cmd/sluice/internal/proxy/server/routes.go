@@ -3,10 +3,12 @@ package server
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 )
 
@@ -69,7 +71,7 @@ func (p *Proxy) policy(l *limits.Policy) (httplimit.Policy, error) {
 		h.Refund = refundsSuccess
 	}
 	if l.Settle != "" {
-		h.Settle = (&settler{policy: l.Name, field: l.Settle, cost: l.Cost, say: p.say}).settle
+		h.Settle = (&settler{l.Name, l.Settle, l.Cost, newSeldom(p.say, core.Every(time.Minute, 1))}).settle
 	}
 	upload, download := l.Bytes()
 	if upload != nil {
@@ -93,6 +95,9 @@ type endpoint struct {
 	settles          []string         // fields of responses by which the policies settle
 	throttling       []*limits.Policy // whose limits on bytes hold for upgraded connections
 }
+
+// noEndpoint is the endpoint of requests that no backend gets.
+var noEndpoint endpoint
 
 // add notes what a policy of the endpoint, or nil, needs of a request and its response.
 func (e *endpoint) add(p *limits.Policy) {

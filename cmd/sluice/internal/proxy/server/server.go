@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
@@ -35,30 +36,27 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
-	admit "github.com/sluice-go/sluice/internal/policy"
 )
 
 // Proxy is a proxy with its present configuration.
 type Proxy struct {
-	file       string
-	id         string                           // tells it from other proxies
-	say        func(format string, args ...any) // prints a line for the user
-	log        *slog.Logger                     // prints with say, for httplimit
-	keys       *limits.Keys                     // nil: no file was applied yet
-	backends   *upstream.Backends
-	metrics    *metrics
-	forward    http.Handler // to the backends
-	store      *shared.Store
-	redisDown  atomic.Bool // Redis does not decide
-	access     *accessLog  // nil: none
-	draining   atomic.Bool
-	quiet      admit.Sometimes // of sayOften
-	refusals   admit.Sometimes // of connections
-	failures   *core.TokenBucket
-	suppressed atomic.Int64 // failures without a line
+	file      string
+	id        string                           // tells it from other proxies
+	say       func(format string, args ...any) // prints a line for the user
+	log       *slog.Logger                     // prints with say, for httplimit
+	keys      *limits.Keys                     // nil: no file was applied yet
+	backends  *upstream.Backends
+	metrics   *metrics
+	forward   http.Handler // to the backends
+	store     *shared.Store
+	redisDown atomic.Bool // Redis does not decide
+	access    *accessLog  // nil: none
+	draining  atomic.Bool
+	others    *seldom // messages of net/http
+	refusals  *seldom // of connections
+	failures  *seldom // of backends
 
 	mu     sync.Mutex // one change at a time
-	text   []byte     // of the file, when it was read last
 	closed bool
 	state  atomic.Pointer[state]
 }
@@ -76,7 +74,8 @@ type state struct {
 func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 	p := &Proxy{file: file, id: rand.Text(), say: say, metrics: newMetrics()}
 	p.log = newPolicyLog(p)
-	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
+	p.others, p.refusals = newSeldom(say, core.Every(time.Second, 1)), newSeldom(say, core.Every(time.Second, 1))
+	p.failures = newSeldom(say, core.PerSecond(100, 100))
 	p.backends = upstream.NewBackends(say, sentTo)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{limits: new(limits.Set)})
@@ -104,7 +103,7 @@ func (p *Proxy) Close() {
 func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	defer p.Close()
 	log.SetFlags(0)
-	log.SetOutput(logWriter(func(m string) { p.sayOften("%s", m) })) // such as a response of a backend that was not asked for
+	log.SetOutput(logWriter(func(m string) { p.others.say("%s", m) })) // such as a response of a backend that was not asked for
 	var main *web
 	s := service.Service{
 		Say: p.say, Files: []string{p.file},
@@ -174,4 +173,32 @@ func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) err
 	case s := <-signals:
 		return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
 	}
+}
+
+// seldom prints messages about something that may happen at each request: those for which it has a permit, with how many were
+// suppressed before.
+type seldom struct {
+	out        func(format string, args ...any)
+	permits    *core.TokenBucket
+	suppressed atomic.Int64
+}
+
+func newSeldom(say func(format string, args ...any), o core.TokenBucketOptions) *seldom {
+	return &seldom{out: say, permits: core.Must(core.NewTokenBucket(o))}
+}
+
+func (s *seldom) say(format string, args ...any) {
+	if !s.permits.TryAcquire(1).Acquired() {
+		s.suppressed.Add(1)
+		return
+	}
+	s.out("%s%s", fmt.Sprintf(format, args...), suppressed(s.suppressed.Swap(0)))
+}
+
+// suppressed says how many messages were suppressed, if there were some.
+func suppressed(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d similar messages suppressed)", n)
 }

@@ -12,7 +12,7 @@ import (
 // those before.
 func (x *exchange) throttle(a *http.Response) {
 	under, ok := a.Body.(io.ReadWriteCloser)
-	if x.endpoint == nil || len(x.endpoint.throttling) == 0 || !ok {
+	if !ok || len(x.endpoint.throttling) == 0 {
 		return
 	}
 	t := &throttled{under, under, under}

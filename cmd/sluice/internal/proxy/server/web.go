@@ -154,13 +154,6 @@ func (p *Proxy) logServer(message string) {
 	case strings.HasPrefix(message, "http: panic "), strings.HasPrefix(message, "http2: panic "):
 		p.say("%s", message)
 	case strings.HasPrefix(message, "http: Accept error"):
-		p.sayOften("%s", message)
-	}
-}
-
-// sayOften prints a message about something that may happen at each request, once a second at most.
-func (p *Proxy) sayOften(format string, args ...any) {
-	if _, ok := p.quiet.Allow(time.Second); ok {
-		p.say(format, args...)
+		p.others.say("%s", message)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -44,4 +45,22 @@ func TestSlowPeer(t *testing.T) {
 			require.Eventually(t, func() bool { return fill() > 0 }, time.Minute, time.Millisecond)
 		})
 	}
+}
+
+// TestSlowWrite: a peer that takes a byte within the limit, again and again, gets all of a Write.
+func TestSlowWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer func() { _ = theirs.Close() }()
+		go func() {
+			for range 20 {
+				time.Sleep(silence - silence/writeTries)
+				_, err := io.ReadFull(theirs, make([]byte, 1))
+				assert.NoError(t, err)
+			}
+		}()
+		n, err := Write(ours, make([]byte, 20), silence)
+		require.NoError(t, err)
+		assert.Equal(t, 20, n)
+	})
 }
