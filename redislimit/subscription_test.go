@@ -119,8 +119,8 @@ func TestALostSubscription(t *testing.T) {
 					p := startProxy(t, s.Addr)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					near := hammer(ctx, t, slowToNotice(t, startProxy(t, s.Addr).addr, adapter))
-					far := hammer(ctx, t, slowToNotice(t, p.addr, adapter))
+					near := hammer(ctx, t, noticing(t, startProxy(t, s.Addr).addr, adapter))
+					far := hammer(ctx, t, noticing(t, p.addr, adapter))
 					eventually := func(what string, is func() bool) {
 						t.Helper()
 						require.Eventually(t, is, time.Minute, 10*time.Millisecond, what)
@@ -139,14 +139,14 @@ func TestALostSubscription(t *testing.T) {
 	}
 }
 
-// slowToNotice returns a store whose client does not notice by itself that a connection hangs.
-func slowToNotice(t *testing.T, addr, adapter string) redislimit.Store {
+// noticing returns a store whose client notices within a few seconds that a connection hangs.
+func noticing(t *testing.T, addr, adapter string) redislimit.Store {
 	t.Helper()
 	if adapter == "go-redis" {
 		return stores(t, addr)[adapter]
 	}
 	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{
-		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 5 * time.Minute,
+		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: time.Second,
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

@@ -56,6 +56,7 @@ func TestScriptsRunDuringASubscription(t *testing.T) {
 	case <-ctx.Done():
 		require.Fail(t, "no message arrives")
 	}
+	m.SetError("MISCONF anything") // to an UNSUBSCRIBE rueidis would panic
 	stop()
 }
 

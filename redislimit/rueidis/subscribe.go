@@ -2,19 +2,13 @@ package rueidis
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// pingEvery is how often a subscribed connection is pinged. The reply must come within the same time. By itself rueidis notices a
-// connection that hangs only after ConnWriteTimeout, 10 s by default.
-const pingEvery = time.Second
-
-// Subscribe implements [redislimit.Store].
+// Subscribe implements [redislimit.Store]. The client's own pings notice a connection that hangs.
 func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	subscribed, ended := make(chan struct{}, 1), make(chan struct{})
@@ -30,18 +24,11 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 	go func() {
 		defer close(ended)
 		defer redislimit.SubscriptionEnded(ctx)
-		// A connection of its own: some servers, such as miniredis, run no scripts on one that is subscribed.
-		own, release := s.client.Dedicate()
-		var pings sync.WaitGroup
-		pings.Go(func() { keepAlive(lasting, own) })
+		// A connection of its own: some servers, such as miniredis, run no scripts on one that is subscribed. It is not returned to
+		// the client, which would first send UNSUBSCRIBE: rueidis panics if the server replies to that with an error.
+		own, _ := s.client.Dedicate()
+		defer own.Close()
 		failed = own.Receive(hooked, own.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
-		cancel()
-		pings.Wait()
-		if ping(context.WithoutCancel(ctx), own) == nil {
-			release()
-		} else {
-			own.Close() // release would wait for the server
-		}
 	}()
 	select {
 	case <-subscribed:
@@ -57,28 +44,4 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 		cancel()
 		<-ended
 	}, nil
-}
-
-// keepAlive closes the connection, which ends its subscription, when the server does not reply to a ping. It returns when
-// ctx is done.
-func keepAlive(ctx context.Context, own rueidis.DedicatedClient) {
-	ticker := time.NewTicker(pingEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if err := ping(ctx, own); err != nil && ctx.Err() == nil {
-			own.Close()
-			return
-		}
-	}
-}
-
-func ping(ctx context.Context, own rueidis.DedicatedClient) error {
-	ctx, cancel := context.WithTimeout(ctx, pingEvery)
-	defer cancel()
-	return own.Do(ctx, own.B().Ping().Build()).NonRedisError()
 }
