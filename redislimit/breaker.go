@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"sync"
 	"time"
-
-	"github.com/sluice-go/sluice/redislimit/internal/registry"
+	"weak"
 )
 
 // breaker is a circuit breaker around a store, which all limiters on the store share. After three consecutive failures it is
@@ -31,19 +31,42 @@ const (
 	maxBackoff        = 5 * time.Second
 )
 
-// breakers has the breaker of each store that limiters use, or of its client.
-var breakers registry.Registry[any, breaker]
+// breakers has the breaker of each store that limiters use, or of its client. A breaker lives as long as a limiter that uses it.
+var breakers struct {
+	mu sync.Mutex
+	of map[any]weak.Pointer[breaker]
+}
 
-// breakerOf returns the breaker of a store, or of its client. It lives as long as a limiter that uses it.
+// breakerOf returns the breaker of a store, or of its client.
 func breakerOf(s Store) *breaker {
 	var key any = s
 	if c, ok := s.(interface{ Client() any }); ok {
 		key = c.Client()
 	}
+	made := new(breaker)
 	if !reflect.ValueOf(key).Comparable() {
-		return new(breaker)
+		return made
 	}
-	return breakers.Get(key, func() *breaker { return new(breaker) })
+	breakers.mu.Lock()
+	defer breakers.mu.Unlock()
+	if b := breakers.of[key].Value(); b != nil {
+		return b
+	}
+	if breakers.of == nil {
+		breakers.of = make(map[any]weak.Pointer[breaker])
+	}
+	breakers.of[key] = weak.Make(made)
+	runtime.AddCleanup(made, dropBreaker, key)
+	return made
+}
+
+// dropBreaker removes a key whose breaker is gone, unless it has a newer one.
+func dropBreaker(key any) {
+	breakers.mu.Lock()
+	defer breakers.mu.Unlock()
+	if breakers.of[key].Value() == nil {
+		delete(breakers.of, key)
+	}
 }
 
 // rejects returns why the store is not called now, or nil if it is.

@@ -27,7 +27,9 @@ var withoutNotifications = &maintnotifications.Config{Mode: maintnotifications.M
 // client returns a client of the network's server.
 func client(t *testing.T, n *network.Network, notifications *maintnotifications.Config) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", Dialer: n.Dial, PoolSize: 32, MaintNotificationsConfig: notifications})
+	c := redis.NewClient(&redis.Options{
+		Addr: "192.0.2.1:6379", Dialer: n.Dial, DialerRetries: 1, PoolSize: 32, MaintNotificationsConfig: notifications,
+	})
 	t.Cleanup(func() {
 		c.Close()
 		time.Sleep(time.Second) // go-redis may still try to connect

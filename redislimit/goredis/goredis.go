@@ -1,6 +1,6 @@
 // Package goredis makes a [redislimit.Store] of a go-redis client:
 //
-//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", DialerRetries: 1})
 //	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 //		TokenBucketOptions: core.PerSecond(1000, 100),
 //		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders"},
@@ -25,9 +25,8 @@ import (
 // followed. When a node of a cluster does not reply, the client reloads the cluster's slots.
 //
 // A connection is not bound to the decision that needs it: it is completed even if that decision has timed out, and kept. The
-// script may then be sent late, and permits that it takes count as taken. With a single server or a Sentinel, a connection that
-// cannot be made is an immediate failure, although go-redis tries again (DialerRetries). To notice that, New adds a hook to the
-// client, once.
+// script may then be sent late, and permits that it takes count as taken. Set the client's DialerRetries to 1. Otherwise go-redis
+// tries five times to make a connection that is refused, which takes longer than a decision.
 //
 // With a single server or a Sentinel, up to eight concurrent calls have a connection each, and more share pipelines. With a
 // cluster or a ring, the pool should have as many connections as there are concurrent calls. Each concurrency limiter uses one
@@ -36,7 +35,7 @@ func New(c redis.UniversalClient) redislimit.Store {
 	s := &store{client: c, process: c.Process}
 	switch c := c.(type) {
 	case *redis.Client:
-		p := &pipelines{client: prompt(c), dials: dialsOf(c)}
+		p := &pipelines{client: prompt(c)}
 		s.process, s.prompt = p.process, true
 	case *redis.ClusterClient:
 		s.process = func(ctx context.Context, cmd redis.Cmder) error {

@@ -13,7 +13,6 @@ import (
 // pipeline does not wait for the one before, because with a distant server that would take two round trips.
 type pipelines struct {
 	client *redis.Client
-	dials  *dials
 
 	mu      sync.Mutex
 	callers int       // in process
@@ -37,7 +36,7 @@ func (p *pipelines) process(ctx context.Context, cmd redis.Cmder) error {
 	shared := p.enter(ctx, cmd)
 	defer p.leave()
 	if shared == nil {
-		return p.dials.run(ctx, func(ctx context.Context) error { return p.client.Process(ctx, cmd) })
+		return p.client.Process(ctx, cmd)
 	}
 	select {
 	case <-shared.done:
@@ -85,12 +84,9 @@ func (p *pipelines) send(next *pipeline) {
 	p.mu.Unlock()
 	ctx, cancel := context.WithDeadline(context.Background(), next.deadline) //nolint:forbidigo // it is for many callers
 	defer cancel()
-	next.err = p.dials.run(ctx, func(ctx context.Context) error {
-		sent := p.client.Pipeline()
-		for _, cmd := range next.cmds {
-			_ = sent.Process(ctx, cmd) // only queues it
-		}
-		_, err := sent.Exec(ctx)
-		return err
-	})
+	sent := p.client.Pipeline()
+	for _, cmd := range next.cmds {
+		_ = sent.Process(ctx, cmd) // only queues it
+	}
+	_, next.err = sent.Exec(ctx)
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit/internal/network"
 )
 
-// A refused connection is an immediate failure, although go-redis tries again for 400 ms. It differs from an error that the server
-// replies with.
+// A refused connection is an immediate failure. It differs from an error that the server replies with.
 func TestARefusedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network.New(t, 0)

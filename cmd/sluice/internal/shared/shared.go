@@ -28,9 +28,9 @@ type Store struct {
 	timeout time.Duration
 }
 
-// dials is how often one try of a call dials a server that refuses connections, 100 ms apart. A call is tried 4 times, so a
-// server that restarts has about 2 seconds. With the client's own 5 dials a call failed after up to 5 seconds.
-const dials = 3
+// retries is how often a call is tried again, so that a server that restarts has about a second. A limiter's decision is not
+// tried again.
+const retries = 8
 
 // Open returns the server of a URL such as redis://127.0.0.1:6379/0. It does not connect yet. A decision may take as long
 // as timeout; 0 means 50 ms. The text of an error does not contain the URL.
@@ -42,7 +42,8 @@ func Open(url string, timeout time.Duration) (*Store, error) {
 	redis.SetLogger(silent{}) // errors say what is wrong
 	o.DisableIdentity = true
 	o.ContextTimeoutEnabled = true
-	o.DialerRetries = dials
+	o.DialerRetries = 1
+	o.MaxRetries = retries
 	c := redis.NewClient(o)
 	return &Store{c, goredis.New(c), timeout}, nil
 }
