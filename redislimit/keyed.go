@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,21 +24,18 @@ type KeyedOptions struct {
 // Keyed has a token bucket per key in the store. Each request states the limit of its key, which may be part of a customer's
 // plan, for example. If you want other kinds of limits, or if the limit of a key rarely changes, use package partition instead.
 //
-// All keys share one store and its breaker. It is safe for concurrent use. Make it with [NewKeyed]; the zero
-// value fails with [core.ErrClosed].
+// All keys share one store and its breaker, and OnState is called once for all of them. It is safe for concurrent use. Make it
+// with [NewKeyed]; the zero value fails with [core.ErrClosed].
 type Keyed struct {
 	options KeyedOptions
+	states  *TokenBucket // reports OnState, once for all keys; it takes nothing
 
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	keys   map[string]*list.Element // of *keyed
-	recent list.List                // the most recently used first
+	mu   sync.Mutex        // guards keys
+	keys map[string]*keyed // nil after Close
 }
 
-// keyed is the limiter of a key.
+// keyed is the limiter of a key. The mutex of its Keyed guards callers.
 type keyed struct {
-	key     string
-	limit   core.TokenBucketOptions
 	limiter *TokenBucket
 	callers int // in a call; the limiter is not dropped while there are any
 }
@@ -62,7 +58,9 @@ func NewKeyed(o KeyedOptions) (*Keyed, error) {
 	if o.MaxKeys == 0 {
 		o.MaxKeys = defaultMaxKeys
 	}
-	return &Keyed{options: o, keys: make(map[string]*list.Element)}, nil
+	states, err := NewTokenBucket(TokenBucketOptions{core.PerSecond(1, 1), o.Shared})
+	o.Shared.OnState = nil
+	return &Keyed{options: o, states: states, keys: make(map[string]*keyed)}, err
 }
 
 // TryAcquire takes permits of the key's bucket if they are available now, like [TokenBucket.TryAcquire]. If the limit
@@ -100,23 +98,19 @@ func (k *Keyed) Refund(l core.Lease) { k.Settle(l, 0) }
 
 // Close ends every wait with [core.ErrClosed], returns prefetched permits, and fails all later requests.
 func (k *Keyed) Close() error {
+	k.mu.Lock()
+	keys := k.keys
+	k.keys = nil
+	k.mu.Unlock()
+	if keys == nil {
+		return nil
+	}
 	var all sync.WaitGroup
-	for _, l := range k.close() {
-		all.Go(func() { _ = l.Close() })
+	for _, e := range keys {
+		all.Go(func() { _ = e.limiter.Close() })
 	}
 	all.Wait()
-	return nil
-}
-
-func (k *Keyed) close() (limiters []*TokenBucket) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.closed = true
-	for e := k.recent.Front(); e != nil; e = e.Next() {
-		limiters = append(limiters, e.Value.(*keyed).limiter)
-	}
-	k.keys, k.recent = nil, list.List{}
-	return limiters
+	return k.states.Close()
 }
 
 // Len returns how many keys this process remembers.
@@ -130,29 +124,26 @@ func (k *Keyed) Len() int {
 func (k *Keyed) enter(key string, limit core.TokenBucketOptions) (*keyed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || k.keys == nil {
+	if k.keys == nil {
 		return nil, core.ErrClosed
 	}
-	at := k.keys[key]
-	if at == nil {
+	e := k.keys[key]
+	if e == nil {
 		shared := k.options.Shared
 		shared.Key += "/" + redisKey(key)
 		l, err := NewTokenBucket(TokenBucketOptions{limit, shared})
 		if err != nil {
 			return nil, err
 		}
-		at = k.recent.PushFront(&keyed{key: key, limit: limit, limiter: l})
-		k.keys[key] = at
-		k.dropLocked()
+		k.makeRoomLocked()
+		e = &keyed{limiter: l}
+		k.keys[key] = e
 	}
-	e := at.Value.(*keyed)
-	if e.limit != limit {
+	if e.limiter.Options().TokenBucketOptions != limit {
 		if err := e.limiter.Update(TokenBucketOptions{TokenBucketOptions: limit}); err != nil {
 			return nil, err
 		}
-		e.limit = limit
 	}
-	k.recent.MoveToFront(at)
 	e.callers++
 	return e, nil
 }
@@ -163,22 +154,17 @@ func (k *Keyed) leave(e *keyed) {
 	e.callers--
 }
 
-// dropLocked drops the least recently used keys while there are too many. It looks at no more than two keys, however many are in
-// use.
-func (k *Keyed) dropLocked() {
-	for range 2 {
-		last := k.recent.Back()
-		if len(k.keys) <= k.options.MaxKeys || last == nil {
+// makeRoomLocked drops a random key if there are too many. It looks at no more than two keys, however many are in use.
+func (k *Keyed) makeRoomLocked() {
+	looks := 0
+	for key, e := range k.keys {
+		if looks++; len(k.keys) < k.options.MaxKeys || looks > 2 {
 			return
 		}
-		e := last.Value.(*keyed)
-		if e.callers > 0 || last == k.recent.Front() {
-			k.recent.MoveToFront(last)
-			continue
+		if e.callers == 0 {
+			delete(k.keys, key)
+			go func() { _ = e.limiter.Close() }() // it may wait for the store
 		}
-		k.recent.Remove(last)
-		delete(k.keys, e.key)
-		go func() { _ = e.limiter.Close() }() // it may wait for the store
 	}
 }
 

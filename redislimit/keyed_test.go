@@ -2,8 +2,10 @@ package redislimit_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +42,8 @@ func ExampleKeyed() {
 // Each key has a limit of its own, which holds although few keys are remembered, and which requests may change.
 func TestKeyed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		o := s.shared("plans")
+		o, states := s.shared("plans"), 0
+		o.OnState = func(bool, error) { states++ }
 		k, err := redislimit.NewKeyed(redislimit.KeyedOptions{Shared: o, MaxKeys: 3})
 		require.NoError(t, err)
 		limit := core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Minute}
@@ -71,6 +74,12 @@ func TestKeyed(t *testing.T) {
 		require.Equal(t, time.Minute, time.Since(start))
 
 		require.Error(t, k.TryAcquire("bad", core.TokenBucketOptions{}, 1).Err())
+		s.store.answer(gone)
+		for i := range 6 {
+			require.ErrorIs(t, k.TryAcquire(strconv.Itoa(i), limit, 1).Err(), redislimit.ErrStore)
+		}
+		synctest.Wait()
+		require.Equal(t, 1, states, "once for all keys")
 		require.NoError(t, k.Close())
 		require.ErrorIs(t, k.TryAcquire("a", limit, 1).Err(), core.ErrClosed)
 		require.ErrorIs(t, new(redislimit.Keyed).TryAcquire("a", limit, 1).Err(), core.ErrClosed)
