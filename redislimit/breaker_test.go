@@ -186,22 +186,6 @@ func TestARenewalOvertakenBySettle(t *testing.T) {
 	}
 }
 
-// Renewals whose replies take longer than a decision may keep the lease alive.
-func TestLateRepliesRenew(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
-		lease := takes(t, l, 1)
-		s.store.answer(delayed(time.Second))
-		ctx := redislimit.Context(t.Context(), lease)
-		time.Sleep(10 * time.Minute)
-		require.NoError(t, ctx.Err())
-		s.store.answer(nil)
-		lease.Release()
-		time.Sleep(10 * time.Second)
-		require.Equal(t, 1, l.Available())
-	})
-}
-
 // A lease is lost because the replies to its renewals are lost. Its release is sent to the server nevertheless.
 func TestALostLeaseIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -42,7 +41,15 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 	if freed {
 		e.memory.refusal = refusal{}
 	}
-	served := p.deliverRequestsLocked(c, now)
+	served := 0 // waiters
+	for i, got := range c.results {
+		req := c.requests[i]
+		if got.done == 0 {
+			p.refuseLocked(req, got, now)
+		} else if p.grantLocked(c, req, got) && i >= len(c.requests)-c.waiters {
+			served++
+		}
+	}
 	if c.prefetch > 0 {
 		e.prefetchedLocked(c)
 	}
@@ -54,30 +61,6 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 	}
 	e.queue.asks = e.queue.asks || !e.queue.empty() && (freed || served == maxWaiters)
 	c.wakeLocked(e)
-}
-
-// deliverRequestsLocked distributes the results of the requests, and returns how many waiters were served.
-func (p *pipeline) deliverRequestsLocked(c *call, now time.Time) (served int) {
-	e := p.e
-	var retries []*request
-	blocked := false
-	for i, got := range c.results {
-		req := c.requests[i]
-		switch {
-		case got.done == 1:
-			if p.grantLocked(c, req, got) && i >= len(c.requests)-c.waiters {
-				served++
-			}
-		case blocked && req.stage == asking && req.permits > 0 && got.left >= req.permits && e.queue.permits == 0:
-			req.ownLocked()
-			retries = append(retries, req) // refused only for a request ahead of it, whose caller has given up
-		default:
-			p.refuseLocked(req, got, now)
-		}
-		blocked = blocked || got.done == 0 && req.flags&flagBlocks != 0
-	}
-	p.requests = slices.Insert(p.requests, 0, retries...)
-	return served
 }
 
 // learnLocked remembers the state of the limit that the reply reports.
@@ -96,7 +79,6 @@ func (p *pipeline) learnLocked(c *call, now time.Time) {
 	if !m.forecast.known {
 		m.refusal = refusal{}
 	}
-	e.keeper.learnLocked(r.now, c.sent, now)
 }
 
 // grantLocked handles a request that the store granted, and reports whether its caller takes the grant.

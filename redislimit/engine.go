@@ -3,6 +3,7 @@ package redislimit
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,15 +204,12 @@ func (e *engine) Close() error {
 	if e.shared.Store == nil {
 		return nil
 	}
-	ends := e.close()
-	defer e.end()
-	e.locals.End(core.ErrClosed)
 	timer := time.NewTimer(e.shared.Timeout)
 	defer timer.Stop()
-	for _, ended := range ends {
-		if ended == nil {
-			continue
-		}
+	defer e.end()
+	e.perform(e.closeLocked)
+	e.locals.End(core.ErrClosed)
+	for _, ended := range e.ends() {
 		select {
 		case <-ended:
 		case <-timer.C:
@@ -221,21 +219,29 @@ func (e *engine) Close() error {
 	return nil
 }
 
-// close closes the limiter, and returns channels that are closed when its goroutines have ended.
-func (e *engine) close() (ends []<-chan struct{}) {
-	e.mu.Lock()
-	defer e.unlock()
-	now := time.Now()
+// closeLocked closes the limiter, and returns the operation that ends after the call in flight, and after the prefetched permits
+// are returned; nil if there is nothing to wait for.
+func (e *engine) closeLocked() *operation {
 	e.closed = true
 	e.queue.failAllLocked(-1, func(*request) error { return core.ErrClosed })
 	e.queue.asks = false
-	e.memory.prefetch.closeLocked(now, e.breaker.rejects(now) == nil)
 	e.queue.listener.stopLocked()
 	e.keeper.closeLocked()
+	if !e.pipeline.running && e.memory.prefetch.left(time.Now()) == 0 {
+		return nil
+	}
+	return readOp()
+}
+
+// ends returns channels that are closed when the goroutines of a closed limiter have ended.
+func (e *engine) ends() (ends []<-chan struct{}) {
 	if e.states != nil {
 		ends = append(ends, e.breaker.ignore(e.states))
 	}
-	return append(ends, e.queue.listener.ended, e.pipeline.closeLocked())
+	e.mu.Lock()
+	defer e.unlock()
+	ends = append(ends, e.queue.listener.ended)
+	return slices.DeleteFunc(ends, func(ended <-chan struct{}) bool { return ended == nil })
 }
 
 // check returns the error of a request that fails whatever the limit is.

@@ -22,9 +22,6 @@ type keeper struct {
 	backoff   time.Duration
 	timer     *time.Timer // nil until the first lease
 	timerAt   time.Time   // when the timer fires; zero if it is not set
-
-	server     int64     // the server's instant in the latest reply, in microseconds; 0 if there was none
-	serverSent time.Time // when that call was sent
 }
 
 // pending is a release that is to be sent to the server again.
@@ -93,7 +90,7 @@ func (k *keeper) renew(l *lease) *operation {
 	o := renewOp(l.id, l.permits, l.version)
 	o.then = func(sent time.Time, r result, err error) {
 		switch {
-		case err != nil: // the server may have executed it, and its reply may come late
+		case err != nil: // the server may have executed it
 			if soon := time.Now().Add(jitter(k.e.shared.TTL / 6)); soon.Before(k.renewAt) {
 				k.renewAt = soon
 			}
@@ -211,16 +208,6 @@ func (k *keeper) run() {
 				k.e.addLocked(k.releasePending(p), now)
 			}
 		}
-	}
-}
-
-// learnLocked compares the server's clock with this process's clock. If the server's clock has stepped forward since the reply
-// before, leases are renewed immediately, because some may have expired.
-func (k *keeper) learnLocked(server int64, sent, now time.Time) {
-	was, wasSent := k.server, k.serverSent
-	k.server, k.serverSent = server, sent
-	if was != 0 && lasts(max(server-was, 0)) > now.Sub(wasSent)+k.e.shared.TTL/10 && len(k.leases) > 0 {
-		k.renewAt = now
 	}
 }
 

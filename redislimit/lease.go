@@ -117,8 +117,8 @@ func (h *handle) settle(permits int) (next *handle) {
 // lease of a rate limiter for example, Context returns ctx.
 //
 // If the server's clock steps forward by more than the rest of a lease, the permits are available
-// to others immediately. Then the context ends only at the limiter's next call of the store, at
-// most a third of the TTL later.
+// to others immediately. Then the context ends only at the next renewal, at most a third of the TTL
+// later.
 //
 // The context's resources are freed when ctx or the lease ends.
 func Context(ctx context.Context, l core.Lease) context.Context {

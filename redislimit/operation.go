@@ -10,7 +10,7 @@ type operation struct {
 	first   bool    // it goes before all others in its call
 	frees   bool    // permits come back if anything is done
 
-	urgent bool // it is sent even while the breaker is open, and a late reply counts
+	urgent bool // it is sent even while the breaker is open
 
 	expires time.Time     // when its Timeout ends; zero if no caller waits for it
 	done    chan struct{} // closed when it has ended; nil if it was not sent

@@ -17,7 +17,6 @@ type pipeline struct {
 	requests []*request    // for the next call
 	called   chan struct{} // of requests; nil if none of them needs it
 	running  bool          // a goroutine makes calls
-	idle     chan struct{} // closed when no goroutine makes calls; nil if Close does not wait for that
 }
 
 // call is a call of the store: operations, requests, and permits to prefetch, in this order.
@@ -96,26 +95,7 @@ func (p *pipeline) lead() {
 func (p *pipeline) stop() {
 	p.e.mu.Lock()
 	defer p.e.unlock()
-	p.stopLocked()
-}
-
-func (p *pipeline) stopLocked() {
 	p.running = false
-	if p.idle != nil && !p.pendingLocked() {
-		close(p.idle)
-		p.idle = nil
-	}
-}
-
-// closeLocked returns a channel that is closed when there is nothing more to ask, or nil if there is nothing.
-func (p *pipeline) closeLocked() <-chan struct{} {
-	if !p.running && !p.pendingLocked() {
-		return nil
-	}
-	if p.idle == nil {
-		p.idle = make(chan struct{})
-	}
-	return p.idle
 }
 
 // next returns the next call, or nil if there is nothing to ask.
@@ -129,7 +109,7 @@ func (p *pipeline) next() *call {
 			p.fillLocked(c)
 		}
 		if len(c.ops)+len(c.requests) == 0 {
-			p.stopLocked()
+			p.running = false
 			return nil
 		}
 		probe, err := p.e.breaker.enter(now, c.deadline, c.urgent)

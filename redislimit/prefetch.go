@@ -52,15 +52,6 @@ func (p *prefetch) giveBack(now time.Time) *operation {
 	return giveOp(int64(n), p.stamp)
 }
 
-// closeLocked stops the timer, and has the permits returned if the store is reachable.
-func (p *prefetch) closeLocked(now time.Time, reachable bool) {
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
-	p.unused = p.left(now) > 0 && reachable
-}
-
 // wanted returns how many permits a call should prefetch in addition to those that it requests. limit is
 // [StoreOptions].Prefetch.
 func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) int64 {
@@ -107,10 +98,10 @@ func (e *engine) returnUnused() {
 	defer e.unlock()
 	p := &e.memory.prefetch
 	p.timer = nil
-	if p.left(time.Now()) == 0 {
+	if e.closed || p.left(time.Now()) == 0 {
 		return
 	}
-	if p.spent && !e.closed {
+	if p.spent {
 		p.spent = false
 		p.timer = time.AfterFunc(unusedAfter, e.returnUnused)
 		return

@@ -68,7 +68,6 @@ func (p *pipeline) runApart(c *call) ([]int64, error) {
 				close(done)
 			} else if ctx.Err() == nil {
 				e.breaker.setLate(err)
-				p.finishLate(c, reply, err) //nolint:contextcheck // for many callers
 			}
 		}()
 		reply, err = p.runScript(ctx, c)
@@ -109,18 +108,4 @@ func (p *pipeline) finish(c *call, reply []int64, err error) {
 		return
 	}
 	p.deliverLocked(c, time.Now())
-}
-
-// finishLate uses a reply that arrives after the call's deadline: the leases that it renews live longer, or are lost.
-func (p *pipeline) finishLate(c *call, reply []int64, err error) {
-	if err != nil || !c.urgent || c.decode(reply) != nil || c.reply.conflict != 0 {
-		return
-	}
-	p.e.mu.Lock()
-	defer p.e.unlock()
-	for i, o := range c.ops {
-		if o.urgent {
-			o.then(c.sent, c.performed(i), nil)
-		}
-	}
 }

@@ -109,8 +109,8 @@ func TestTheSubscriptionEndsWithTheQueue(t *testing.T) {
 	})
 }
 
-// A request is refused because the one ahead of it in the same call is going to wait. If that one's caller gives up, the request
-// is sent again.
+// An Acquire is refused because the one ahead of it in the same call is going to wait. If that one's caller gives up, the Acquire
+// is served by the next call.
 func TestARequestBehindOneWhoseCallerGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
@@ -121,12 +121,11 @@ func TestARequestBehindOneWhoseCallerGivesUp(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		ahead := ask(ctx, l, 5)
-		behind := make(chan core.Lease, 1)
-		go func() { behind <- l.TryAcquire(1) }()
+		behind := ask(t.Context(), l, 1)
 		time.Sleep(1500 * time.Microsecond) // both are in the second call
 		cancel()
 		require.Equal(t, context.Canceled, <-ahead.over)
-		require.NoError(t, (<-behind).Err())
+		require.NoError(t, <-behind.over)
 		require.Equal(t, 3*time.Millisecond, time.Since(start))
 	})
 }
