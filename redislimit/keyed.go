@@ -158,7 +158,8 @@ func (k *Keyed) leave(e *keyed) {
 func (k *Keyed) makeRoomLocked() {
 	looks := 0
 	for key, e := range k.keys {
-		if looks++; len(k.keys) < k.options.MaxKeys || looks > 2 {
+		looks++
+		if len(k.keys) < k.options.MaxKeys || looks > 2 {
 			return
 		}
 		if e.callers == 0 {
