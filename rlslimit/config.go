@@ -36,10 +36,11 @@ type domainConfig struct {
 // node is a descriptor: its limit, and the descriptors that may follow it.
 type node struct {
 	entry
-	metadata *structpb.Struct
-	below    map[string]*branch // by key
-	names    map[string]bool    // of the descriptors below, as envoyproxy/ratelimit names them; each name is unique
-	rule     *ruleConfig        // nil means no limit
+	metadata  *structpb.Struct
+	below     map[[2]string]*node // by key and value
+	wildcards map[string][]*node  // those below whose value contains *, by key, in the order of the file
+	names     map[string]bool     // of those below, as envoyproxy/ratelimit names them; each name is unique
+	rule      *ruleConfig         // nil means no limit
 }
 
 // entry is the key and value of a descriptor.
@@ -54,32 +55,19 @@ func (e entry) isWildcard() bool { return strings.Contains(e.value, "*") }
 // separates reports whether each value that the entry is for has a limiter of its own.
 func (e entry) separates() bool { return !e.shared && (e.value == "" || e.isWildcard()) }
 
-// branch is the descriptors of one key. The exact value wins, then the first wildcard in the order of the file, then the
-// descriptor without a value.
-type branch struct {
-	exact     map[string]*node
-	wildcards []pattern
-	any       *node
-}
-
-// pattern is a descriptor whose value contains *.
-type pattern struct {
-	*node
-
-	parts []string // of the value, between the asterisks
-}
-
-// matches reports whether a value starts with the first part, ends with the last, and has the others between them in order.
-func (p pattern) matches(value string) bool {
-	last := len(p.parts) - 1
-	rest, ok := strings.CutPrefix(value, p.parts[0])
+// matches reports whether a value starts with the text before the first * of a wildcard, ends with the text after the last, and
+// has what is between them in order.
+func (e entry) matches(value string) bool {
+	first, wanted, _ := strings.Cut(e.value, "*")
+	last := wanted[strings.LastIndexByte(wanted, '*')+1:]
+	rest, ok := strings.CutPrefix(value, first)
 	if !ok {
 		return false
 	}
-	if rest, ok = strings.CutSuffix(rest, p.parts[last]); !ok {
+	if rest, ok = strings.CutSuffix(rest, last); !ok {
 		return false
 	}
-	for _, part := range p.parts[1:last] {
+	for part := range strings.SplitSeq(strings.TrimSuffix(wanted, last), "*") {
 		if _, rest, ok = strings.Cut(rest, part); !ok {
 			return false
 		}
@@ -176,14 +164,13 @@ func Parse(file string, text []byte) (Config, error) {
 // add reads one more file.
 func (c *Config) add(file string, text []byte, merge bool) error {
 	r := &reader{file: file}
-	var twice error
-	err := yamlconf.Read(file, text, func(root yamlconf.Node) { twice = c.readFile(r, root, merge) })
+	err := yamlconf.Read(file, text, func(root yamlconf.Node) { c.readFile(r, root, merge) })
 	c.warnings = append(c.warnings, r.warnings...)
-	return errors.Join(err, twice)
+	return err
 }
 
-// readFile reads the domain of a file. It returns an error if another file has the domain.
-func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error) {
+// readFile reads the domain of a file.
+func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) {
 	d := &domainConfig{file: r.file, line: 1, keys: DefaultKeys, failOpen: true}
 	f := r.fields(root, "the file", "domain", "descriptors", "keys", "fail-open")
 	if d.name = text(f["domain"], "domain"); d.name == "" {
@@ -194,8 +181,7 @@ func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error)
 	if at := slices.IndexFunc(c.domains, func(o *domainConfig) bool { return o.name == d.name }); at >= 0 && d.name != "" {
 		other := c.domains[at]
 		if !merge {
-			err = yamlconf.NewFault(r.file, yamlconf.Place{Line: d.line, Column: 1}, "duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files",
-				d.name, other.file, other.line)
+			f["domain"].Fault("duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files", d.name, other.file, other.line)
 		}
 		d = other
 	} else {
@@ -208,7 +194,6 @@ func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error)
 		d.failOpen = boolean(n, "fail-open")
 	}
 	d.read(r, &d.root, nil, f["descriptors"])
-	return err
 }
 
 // read reads the descriptors below a node.
@@ -238,7 +223,7 @@ func (d *domainConfig) readOne(r *reader, parent *node, path []entry, item yamlc
 	}
 	n.metadata = metadata(f["metadata"])
 	path = append(slices.Clip(path), n.entry)
-	if name := n.name(); parent.names[name] {
+	if parent.names[n.name()] {
 		item.Fault("duplicate descriptor composite key '%s'", d.name+"."+nameOf(path))
 		return
 	}
@@ -274,39 +259,27 @@ func (d *domainConfig) readRule(r *reader, n *node, path []entry, item yamlconf.
 // add adds a descriptor below n, where there is none of its key and value.
 func (n *node) add(child *node) {
 	if n.below == nil {
-		n.below, n.names = make(map[string]*branch), make(map[string]bool)
+		n.below, n.wildcards, n.names = make(map[[2]string]*node), make(map[string][]*node), make(map[string]bool)
 	}
 	n.names[child.name()] = true
-	b := n.below[child.key]
-	if b == nil {
-		b = &branch{exact: make(map[string]*node)}
-		n.below[child.key] = b
-	}
-	if child.value == "" {
-		b.any = child
-		return
-	}
-	b.exact[child.value] = child // as in envoyproxy/ratelimit, a value that is a wildcard itself finds it first
+	n.below[[2]string{child.key, child.value}] = child
 	if child.isWildcard() {
-		b.wildcards = append(b.wildcards, pattern{child, strings.Split(child.value, "*")})
+		n.wildcards[child.key] = append(n.wildcards[child.key], child)
 	}
 }
 
-// find returns the most specific descriptor below n, or nil.
+// find returns the most specific descriptor below n, or nil. The exact value wins, which may be a wildcard as it stands in the
+// file, as in envoyproxy/ratelimit; then the first wildcard in the order of the file, then the descriptor without a value.
 func (n *node) find(key, value string) *node {
-	b := n.below[key]
-	if b == nil {
-		return nil
-	}
-	if found := b.exact[value]; found != nil {
+	if found := n.below[[2]string{key, value}]; found != nil {
 		return found
 	}
-	for _, p := range b.wildcards {
-		if p.matches(value) {
-			return p.node
+	for _, w := range n.wildcards[key] {
+		if w.matches(value) {
+			return w
 		}
 	}
-	return b.any
+	return n.below[[2]string{key, ""}]
 }
 
 // name returns the entry as envoyproxy/ratelimit names it.

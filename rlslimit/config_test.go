@@ -136,7 +136,7 @@ func TestLoad(t *testing.T) {
 
 	other := write(t, t.TempDir(), "c.yaml", "domain: a\ndescriptors:\n- {key: l, limit: 1/s}\n")
 	_, err = rlslimit.Load(dir, other)
-	require.ErrorContains(t, err, "c.yaml:1:1: duplicate domain 'a' in config file, first in "+a+":1")
+	require.ErrorContains(t, err, "c.yaml:1:9: duplicate domain 'a' in config file, first in "+a+":1")
 	c, err = rlslimit.LoadMerged(dir, other)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, c.Domains())

@@ -98,15 +98,12 @@ func hitsOf(req *ratelimit.RateLimitRequest, descriptor *envoy.RateLimitDescript
 
 // replace leaves out the limits that others replace. It returns ctx's error if ctx is done.
 func (d *decision) replace(ctx context.Context) error {
-	var replaced map[string]bool
-	var seen map[*ruleConfig]bool // many descriptors may have one rule
+	replaced := make(map[string]bool)
+	seen := make(map[*ruleConfig]bool) // many descriptors may have one rule
 	for i := range d.visits {
 		rc := d.visits[i].config
 		if rc == nil || len(rc.replaces) == 0 || seen[rc] {
 			continue
-		}
-		if replaced == nil {
-			replaced, seen = make(map[string]bool), make(map[*ruleConfig]bool)
 		}
 		seen[rc] = true
 		for _, name := range rc.replaces {
@@ -117,7 +114,7 @@ func (d *decision) replace(ctx context.Context) error {
 		}
 	}
 	for i := range d.visits {
-		if v := &d.visits[i]; v.config != nil && !v.config.unlimited && v.config.limitName != "" && replaced[v.config.limitName] {
+		if v := &d.visits[i]; v.config != nil && !v.config.unlimited && replaced[v.config.limitName] {
 			*v = visit{hits: v.hits}
 		}
 	}
@@ -138,42 +135,37 @@ func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
 	v.rule = d.live[n.rule]
 	v.config = v.rule.config.Load()
 	v.limit = &v.config.limit
-	parts := n.rule.valueParts
-	v.key = keyOf(len(parts), func(i int) string { return entries[parts[i]].GetValue() })
+	values := make([]string, len(n.rule.valueParts))
+	for i, part := range n.rule.valueParts {
+		values[i] = entries[part].GetValue()
+	}
+	v.key = keyOf(values)
 	v.name = n.rule.nameFor(entries)
 }
 
 // overrideLimit sets a limit that comes with the request.
 func (v *visit) overrideLimit(d *domain, descriptor *envoy.RateLimitDescriptor, l *allowance) {
-	var b strings.Builder
+	texts := make([]string, 0, 2*len(descriptor.GetEntries()))
 	for _, e := range descriptor.GetEntries() {
-		writeText(&b, e.GetKey())
-		writeText(&b, e.GetValue())
+		texts = append(texts, e.GetKey(), e.GetValue())
 	}
-	v.rule, v.config, v.limit = d.override, d.override.config.Load(), l
-	v.key = key{values: policy.Key(b.String()), override: l.units}
+	v.rule, v.config, v.limit = d.live[overrides], overrides, l
+	v.key = keyOf(texts)
+	v.key.override = l.units
 }
 
-// keyOf returns the key of n values.
-func keyOf(n int, value func(int) string) key {
-	switch n {
-	case 0:
-		return key{}
-	case 1:
-		return key{values: policy.Key(value(0))}
+// keyOf returns the key of some values. Each has its length before it, so that they cannot be mistaken for other values.
+func keyOf(values []string) key {
+	if len(values) == 1 {
+		return key{values: policy.Key(values[0])}
 	}
 	var b strings.Builder
-	for i := range n {
-		writeText(&b, value(i))
+	for _, v := range values {
+		b.WriteString(strconv.Itoa(len(v)))
+		b.WriteByte(':')
+		b.WriteString(v)
 	}
 	return key{values: policy.Key(b.String())}
-}
-
-// writeText writes a text so that a sequence of texts cannot be mistaken for another one.
-func writeText(b *strings.Builder, text string) {
-	b.WriteString(strconv.Itoa(len(text)))
-	b.WriteByte(':')
-	b.WriteString(text)
 }
 
 // nameFor returns the name of a rule with the values that its metrics want, or "".

@@ -68,7 +68,7 @@ const (
 	groups = 1024 // of the keys for which there is no room: enough that a crowd of keys does not lock out all others
 )
 
-// newRule returns a rule that has no limiters yet.
+// newRule returns a rule that has no limiters yet, or an error if its limit is not valid.
 func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions) (*rule, error) {
 	r := &rule{domain: domain, keys: keys, shared: shared}
 	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
@@ -77,20 +77,24 @@ func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOpti
 	if c.byLimit {
 		most = max(groups, min(keys, 16*groups)) // of each limit
 	}
-	var err error
-	if r.own, err = r.keyed(keys); err == nil {
-		r.rest, err = r.keyed(most)
+	r.own, r.rest = r.limiters(keys), r.limiters(most)
+	if c.unlimited || c.byLimit || c.limit.bans() {
+		return r, nil
 	}
-	return r, err
+	f, err := r.follow(key{})
+	if err != nil {
+		return nil, err
+	}
+	return r, f.Close()
 }
 
-func (r *rule) keyed(most int) (*limiters, error) {
-	return partition.New(partition.Options[key, key]{
+func (r *rule) limiters(most int) *limiters {
+	return core.Must(partition.New(partition.Options[key, key]{
 		Name:          r.domain,
 		Key:           func(k key) key { return k },
 		New:           func(k key) (core.Limiter, error) { return r.follow(k) },
 		MaxPartitions: most,
-	})
+	}))
 }
 
 // limitOf returns the limit of a key.

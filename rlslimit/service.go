@@ -78,15 +78,15 @@ type Service struct {
 
 	options Options
 
-	mu    sync.Mutex // one change at a time
-	state atomic.Pointer[state]
+	mu    sync.Mutex            // one change at a time
+	state atomic.Pointer[state] // nil before New and after Close
 
 	watch           *redislimit.TokenBucket // reports the state of the store, and is not asked; nil without a store
 	unreachableLogs policy.Sometimes
 	unknownLogs     policy.Sometimes // of domains
 }
 
-// state is a Config and the rules that it has. It does not change.
+// state is a Config and its rules. It does not change.
 type state struct {
 	domains map[string]*domain
 	rules   []*rule // in the order of the files, each domain's overrides last
@@ -96,8 +96,7 @@ type state struct {
 type domain struct {
 	*domainConfig
 
-	live     map[*ruleConfig]*rule
-	override *rule // for the limits that requests bring
+	live map[*ruleConfig]*rule
 }
 
 // New returns a service with the rules of the Config, or an error that reports all invalid options. It does not ask the store.
@@ -106,6 +105,7 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{options: o}
+	s.state.Store(new(state))
 	if o.Shared.Store != nil {
 		if o.Shared.Key == "" {
 			s.options.Shared.Key = defaultKey
@@ -137,8 +137,6 @@ func (s *Service) Update(c Config) error {
 	defer s.mu.Unlock()
 	before := s.state.Load()
 	if before == nil {
-		before = new(state)
-	} else if before.domains == nil {
 		return errClosed
 	}
 	known := make(map[string]*rule)
@@ -146,7 +144,6 @@ func (s *Service) Update(c Config) error {
 		known[r.domain+"\x00"+r.config.Load().id] = r
 	}
 	next := &state{domains: make(map[string]*domain, len(c.domains))}
-	var updates []func()
 	for _, config := range c.domains {
 		if was := before.domains[config.name]; was != nil && was.keys != config.keys {
 			return yamlconf.NewFault(config.file, yamlconf.Place{Line: config.line, Column: 1}, "keys of domain %q was %d and is %d: that needs a restart", config.name, was.keys, config.keys)
@@ -157,25 +154,19 @@ func (s *Service) Update(c Config) error {
 			if r == nil {
 				var err error
 				if r, err = newRule(config.name, rc, config.keys, s.options.Shared); err != nil {
-					return err
-				}
-				if err := r.check(); err != nil {
 					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
 				}
-			} else if rc != overrides {
-				updates = append(updates, func() { r.config.Store(rc) })
 			}
-			next.rules = append(next.rules, r)
-			if d.live[rc] = r; rc == overrides {
-				d.override = r
-			}
+			next.rules, d.live[rc] = append(next.rules, r), r
 		}
 		next.domains[config.name] = d
 	}
 	// From here on nothing can fail.
 	s.state.Store(next)
-	for _, update := range updates {
-		update()
+	for _, d := range next.domains {
+		for rc, r := range d.live {
+			r.config.Store(rc)
+		}
 	}
 	for _, r := range before.rules {
 		if !slices.Contains(next.rules, r) {
@@ -188,24 +179,12 @@ func (s *Service) Update(c Config) error {
 // overrides stands for the limits that come with requests.
 var overrides = &ruleConfig{name: "override", id: "override", byLimit: true}
 
-// check makes a limiter, to find out now whether the limit is valid.
-func (r *rule) check() error {
-	if c := r.config.Load(); c.unlimited || c.byLimit || c.limit.bans() {
-		return nil
-	}
-	f, err := r.follow(key{})
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // Close ends the service. Later calls return the status Unavailable. Prefetched permits are returned to the store. Close returns
 // nil.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.state.Swap(new(state))
+	before := s.state.Swap(nil)
 	if before == nil {
 		return nil
 	}
@@ -231,7 +210,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 		return nil, status.Error(codes.InvalidArgument, "rate limit descriptor list must not be empty")
 	}
 	st := s.state.Load()
-	if st == nil || st.domains == nil {
+	if st == nil {
 		return nil, status.Error(codes.Unavailable, errClosed.Error())
 	}
 	room := [4]visit{}

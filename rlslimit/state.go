@@ -116,7 +116,7 @@ func (r *rule) reset(values []string) (n int, err error) {
 		}
 		return n, nil
 	}
-	own := keyOf(len(values), func(i int) string { return values[i] })
+	own := keyOf(values)
 	for _, k := range []key{own, groupOf(own)} {
 		l, _ := r.of(k).Get(k)
 		f, has := l.(*follower)

@@ -6,13 +6,13 @@
 //			case "listen":
 //				listen, _ = p.Value.Text("listen")
 //			default:
-//				p.Unknown("the file")
+//				p.At.Fault("the file has no %q", p.Key)
 //			}
 //		}
 //	})
 //
 // Reading continues after an error, so that a user sees all of them together. Aliases and merge keys are read as everywhere.
-// Duplicate keys, a second document and tags other than those of YAML itself are errors.
+// Duplicate keys and a second document are errors.
 //
 // The package belongs to rlslimit and to the sluice command, which read their files with it. It is public because these are
 // two modules: neither can import an internal package of the other, and an internal package of the root module would make

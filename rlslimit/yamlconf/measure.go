@@ -32,7 +32,6 @@ func (m *measure) of(n *yaml.Node, depth int) (s size, ok bool) {
 			return fail("the value of anchor %q contains itself", n.Value)
 		}
 	} else {
-		m.checkTag(n)
 		if n.Anchor != "" {
 			m.anchors[n] = size{}
 		}
@@ -58,15 +57,4 @@ func (m *measure) of(n *yaml.Node, depth int) (s size, ok bool) {
 		return fail("its aliases stand for more than %d values", maxAliased)
 	}
 	return s, true
-}
-
-func (m *measure) checkTag(n *yaml.Node) {
-	if n.Style&yaml.TaggedStyle == 0 {
-		return
-	}
-	switch n.Tag {
-	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
-	default:
-		m.file.fault(placeOfNode(n), "tag %s is not supported", n.Tag)
-	}
 }

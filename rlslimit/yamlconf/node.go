@@ -57,9 +57,6 @@ func (n Node) IsMapping() bool { return n.is(yaml.MappingNode) }
 // IsText reports whether the value is a text: not a list, a mapping or null, nor, unless it is quoted, a number or a boolean.
 func (n Node) IsText() bool { return n.hasTag("!!str", "!!timestamp") }
 
-// IsFraction reports whether the value is a number, but not a whole one.
-func (n Node) IsFraction() bool { return n.hasTag("!!float") }
-
 // Text reads a text. A number or a boolean is a text, as the file has it.
 func (n Node) Text(what string) (string, bool) {
 	if !n.is(yaml.ScalarNode) || n.IsNull() {
@@ -116,9 +113,6 @@ type Pair struct {
 	At    Node // the key
 	Value Node
 }
-
-// Unknown adds the fault that what has no such key.
-func (p Pair) Unknown(what string) { p.At.Fault("%s has no %q", what, p.Key) }
 
 // Pairs returns the pairs of a mapping in the order of the file: its own and then those that it merges. Null has none. A
 // duplicate key, or one that is no text, is a fault.
