@@ -62,46 +62,6 @@ func fifo(t *testing.T) string {
 	return name
 }
 
-// TestRunLateOutput: a child that outlives its job may print for as long as sluice runs, and with --line-buffer that is
-// until no child prints any longer. The last line need not be whole.
-func TestRunLateOutput(t *testing.T) {
-	t.Parallel()
-	late := `if test "$1" = next; then echo next; else echo early; (read line <"$1"; echo late; job print=last) & fi`
-	for _, test := range []struct {
-		name  string
-		flags []string
-	}{
-		{"as lines come", []string{"--line-buffer"}},
-		{"in order", []string{"--line-buffer", "-k"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			pipe := fifo(t)
-			args := append(append([]string{"run", "-j1"}, test.flags...), "sh", "-c", late, "sh", "{}", ":::", pipe, "next")
-			s := start(t, programs(t), "sluice", args...)
-			assert.Equal(t, "early", s.line(s.out))
-			assert.Equal(t, "next", s.line(s.out), "the first job has ended")
-			w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
-			require.NoError(t, err)
-			require.NoError(t, w.Close())
-			status, out, _ := s.ends()
-			assert.Equal(t, 0, status)
-			assert.Equal(t, "late\nlast\n", out)
-		})
-	}
-}
-
-// Without --line-buffer the program does not wait for such a child, which continues undisturbed while others run.
-func TestRunLateOutputOfGroups(t *testing.T) {
-	t.Parallel()
-	pipe, alive := fifo(t), filepath.Join(t.TempDir(), "alive")
-	s := start(t, programs(t), "sluice", "run", "-j1", "sh", "-c", `eval "$1"`, "sh", "{}", ":::",
-		`(read line <`+pipe+`; echo late; echo more; touch `+alive+`) & echo early`, "echo > "+pipe+"; until test -e "+alive+"; do sleep 0.01; done")
-	assert.Equal(t, "early", s.line(s.out))
-	status, _, _ := s.ends()
-	assert.Equal(t, 0, status)
-}
-
 // TestRunTellsOfTheTerminal: a person who has given no input is told what the program waits for.
 func TestRunTellsOfTheTerminal(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@
 // program must not import text/template or html/template: they call methods by name, so the linker
 // would keep every method, 12 MB of them; gRPC does, unless it is built with -tags grpcnotrace, as
 // releases are. Each command is a package whose comment says how it works.
-// internal/proxy starts with the way of a request; its backends are package upstream. run's lifecycle.go
+// internal/proxy starts with the way of a request; its backends are package upstream. run's runner.go
 // says what a run waits for. config reads the proxy's file, for the proxy and for simulate; route matches a request as its
 // backend will read it, and says so if readings lead to different routes; shared has the limits of
 // many machines on Redis.

@@ -30,6 +30,9 @@ func FlagError(flags *pflag.FlagSet, err error) error {
 	if !ok {
 		return Usage("%w", err)
 	}
+	if invalid.GetValue() == "" {
+		return Usage("--%s is empty", invalid.GetFlag().Name)
+	}
 	why := invalid.Unwrap()
 	text := strconv.Quote(invalid.GetValue())
 	message := strings.TrimPrefix(why.Error(), text+" ")

@@ -12,10 +12,11 @@ import (
 // CheckStdout returns an error if the process was started without stdout: what is written would be lost without an error.
 // hint says what to do.
 //
-// Go's runtime then opens /dev/null for reading and writing. So does a daemon, but once, for all of its standard files.
-// Python's subprocess.DEVNULL and Node's 'ignore' for stdout alone cannot be told from that and are rejected too.
+// Go's runtime then opens /dev/null for reading and writing. So does a program that starts this one without any output, such as
+// Node with stdio: 'ignore', but it does so for stderr too; and Python opens it once for all subprocess.DEVNULL. For stdout alone,
+// they cannot be told from a closed stdout and are rejected too.
 func CheckStdout(hint string) error {
-	if _, err := os.Stdout.Stat(); err == nil && (!isNull(os.Stdout) || sharesNull(os.Stdin) || sharesNull(os.Stderr)) {
+	if _, err := os.Stdout.Stat(); err == nil && (!isNull(os.Stdout) || isNull(os.Stderr) || sharesNull(os.Stdin)) {
 		return nil
 	}
 	return errors.New("stdout is closed; " + hint)

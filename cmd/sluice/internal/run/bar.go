@@ -9,25 +9,20 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// bar shows how many jobs have ended, how many end per second, and, if the number of all jobs is known, the time left. A nil
-// bar shows nothing.
+// bar shows how many of all jobs have ended, how many end per second, and the time left. A nil bar shows nothing.
 type bar struct {
 	line  *cli.StatusLine
 	start time.Time
-	all   int // 0: unknown
+	all   int
 	ended atomic.Int64
 	stop  func()
 }
 
 const barInterval = 200 * time.Millisecond
 
-// newBar draws a bar on stderr until close. It returns nil if stderr is not a terminal.
+// newBar draws a bar on stderr, which is a terminal, until close.
 func newBar(all int) *bar {
-	line := cli.NewStatusLine(os.Stderr)
-	if line == nil {
-		return nil
-	}
-	b := &bar{line: line, start: time.Now(), all: all}
+	b := &bar{line: cli.NewStatusLine(os.Stderr), start: time.Now(), all: all}
 	b.draw()
 	b.stop = cli.Every(barInterval, b.draw)
 	return b
@@ -39,10 +34,7 @@ func (b *bar) draw() { b.line.Show(b.text(b.line.Width(), time.Since(b.start))) 
 func (b *bar) text(width int, elapsed time.Duration) string {
 	ended := int(b.ended.Load())
 	rate := float64(ended) / max(elapsed.Seconds(), 1e-3)
-	if b.all == 0 {
-		return fmt.Sprintf("%d jobs %.1f/s %v", ended, rate, elapsed.Truncate(time.Second))
-	}
-	share := float64(ended) / float64(b.all)
+	share := float64(ended) / float64(max(b.all, 1))
 	before, after := fmt.Sprintf("%d/%d jobs ", ended, b.all), fmt.Sprintf(" %.0f%% %.1f/s", 100*share, rate)
 	if ended > 0 {
 		left := time.Duration(float64(b.all-ended) / rate * float64(time.Second))

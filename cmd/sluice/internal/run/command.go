@@ -14,11 +14,11 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,22 +37,27 @@ const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/
   sluice run --joblog log --retries 3 ./convert {} {.}.png ::: *.svg
   sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg`
 
-// flags are the command's flags, as the user wrote them.
-type flags struct {
-	jobs, rate, perKey, key    string
-	keepOrder, tag, lineBuffer bool
-	dryRun, null, bar          bool
-	delimiter, header, colsep  string
-	perJob, tries              int
-	files                      []string
-	halt, joblog               string
-	resume, resumeFailed       bool
-	retryDelay, timeout        cli.Duration
+// options are what the user wrote.
+type options struct {
+	command              []string
+	inputs               inputs
+	jobs                 int // 0: no limit
+	rate, perKey         spec.Limit
+	key                  string
+	keepOrder, tag       bool
+	lineBuffer           bool
+	dryRun, null, bar    bool
+	tries                int
+	retryDelay, timeout  cli.Duration
+	halt                 halt
+	joblog               string
+	resume, resumeFailed bool
 }
 
 // New returns the command.
 func New() *cobra.Command {
-	var f flags
+	unlimited := spec.Limit{Kind: spec.Unlimited}
+	o := options{inputs: inputs{end: '\n'}, jobs: runtime.NumCPU(), rate: unlimited, perKey: unlimited}
 	c := &cobra.Command{
 		Use:   "run [flags] COMMAND [ARG...] [::: ARG...]...",
 		Short: "Run a command for each line of input, with limits on concurrency and rate",
@@ -76,136 +81,100 @@ them. If their output is blocked, a third Ctrl-C discards it. Ctrl-Z stops all j
 The exit status is the number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			o, err := f.options(args)
-			if err != nil {
+			if err := o.parse(c.Flags(), args); err != nil {
 				return err
 			}
 			return o.run(c.Context())
 		},
 	}
-	f.define(c.Flags())
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return hint(c.Flags(), err) })
+	o.define(c.Flags())
 	for flag, values := range map[string][]string{
 		"key":  {"{}", "{1}", "{2}", "{.}", "{/}", "{//}", "{/.}"},
-		"halt": {"never", "now,fail=1", "soon,fail=1", "now,fail=10%", "soon,fail=10%", "now,success=1", "soon,success=1", "now,done=1", "soon,done=1"},
+		"halt": {"never", "now,fail=1", "soon,fail=1", "now,fail=10%", "soon,fail=10%"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return c
 }
 
-func (f *flags) define(s *pflag.FlagSet) {
+func (o *options) define(s *pflag.FlagSet) {
 	s.SortFlags = false
 	s.SetInterspersed(false) // what follows COMMAND is its own
-	s.StringVarP(&f.jobs, "jobs", "j", "100%", "run `N` jobs at a time, or N% of the CPUs; 0 means no limit")
-	s.StringVar(&f.rate, "rate", "", "start jobs at most at the rate `SPEC`: 10/s, \"100/m burst 5\" (default: no limit)")
-	s.StringVar(&f.perKey, "rate-per-key", "", "start the jobs of each key at most at the rate `SPEC`")
-	s.StringVar(&f.key, "key", "", "use `TEXT` as the key for --rate-per-key: {1}, {//}, ... (default: {}, the whole line)")
-	s.BoolVarP(&f.keepOrder, "keep-order", "k", false, "print output in the order of the input")
-	s.BoolVar(&f.tag, "tag", false, "print the input in front of each line of output")
-	s.BoolVar(&f.lineBuffer, "line-buffer", false, "print output line by line instead of job by job")
-	s.BoolVar(&f.dryRun, "dry-run", false, "print the commands instead of running them")
-	s.BoolVarP(&f.null, "null", "0", false, "split the input at NUL instead of newlines")
-	s.StringVarP(&f.delimiter, "delimiter", "d", "", "split the input at `C`: a character, or \\n, \\t, \\0")
-	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines, at least 1")
-	s.StringArrayVarP(&f.files, "arg-file", "a", nil, "read the input from `FILE`; several give all combinations")
-	s.StringVar(&f.colsep, "colsep", "", "split lines into columns at this regular `EXPRESSION`")
-	s.StringVar(&f.header, "header", "", "use the first line, or the first argument of each list, as column names for {NAME}; the value is always `:`")
-	s.IntVar(&f.tries, "retries", 1, "try a failing job up to `N` times in all, at least 1")
-	s.Var(&f.retryDelay, "retry-delay", "wait `TIME` before the next try: 250ms, 1h30m, or a number of seconds (default: no time)")
-	s.Var(&f.timeout, "timeout", "end a job that takes longer than `TIME` (default: no limit)")
-	s.StringVar(&f.halt, "halt", "", "stop early: `WHEN`,fail=N or N%, success=N or done=N; WHEN is now or soon")
-	s.StringVar(&f.joblog, "joblog", "", "write a line for each job to `FILE`; +FILE appends to it")
-	s.BoolVar(&f.resume, "resume", false, "skip jobs that are in the joblog")
-	s.BoolVar(&f.resumeFailed, "resume-failed", false, "skip jobs that succeeded according to the joblog")
-	s.BoolVar(&f.bar, "bar", false, "show how many jobs have ended, and the time left")
-}
-
-// instead lists flags of xargs and GNU parallel, and what to use here.
-var instead = map[string]string{
-	"L": "use -n N for the lines of a job, or --rate for a limit on starts", "N": "use -n N", "P": "use -j N", "I": "use {}",
-	"delay": "use --rate, such as 1/2s", "lb": "use --line-buffer", "eta": "use --bar", "progress": "use --bar",
-}
-
-// hint adds a replacement to the error of an unknown flag.
-func hint(flags *pflag.FlagSet, err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		name, dashes := unknown.GetSpecifiedName(), "--"
-		if len(name) == 1 {
-			dashes = "-"
+	s.FuncP("jobs", "j", "run `N` jobs at a time, or N% of the CPUs; 0 means no limit (default: 100%)", parsed(&o.jobs, parseJobs))
+	s.Func("rate", "start jobs at most at the rate `SPEC`: 10/s, \"100/m burst 5\" (default: no limit)", parsed(&o.rate, parseRate))
+	s.Func("rate-per-key", "start the jobs of each key at most at the rate `SPEC`", parsed(&o.perKey, parseLimit))
+	s.StringVar(&o.key, "key", "{}", "use `TEXT` as the key for --rate-per-key: {1}, {//}, ...; {} is the whole line")
+	s.BoolVarP(&o.keepOrder, "keep-order", "k", false, "print output in the order of the input")
+	s.BoolVar(&o.tag, "tag", false, "print the input in front of each line of output")
+	s.BoolVar(&o.lineBuffer, "line-buffer", false, "print output line by line instead of job by job")
+	s.BoolVar(&o.dryRun, "dry-run", false, "print the commands instead of running them")
+	s.BoolVarP(&o.null, "null", "0", false, "split the input at NUL instead of newlines")
+	s.FuncP("delimiter", "d", "split the input at `C`: a character, or \\n, \\t, \\0", parsed(&o.inputs.end, parseDelimiter))
+	s.IntVarP(&o.inputs.perJob, "max-args", "n", 1, "give each job `N` lines, at least 1")
+	s.FuncP("arg-file", "a", "read the input from `FILE`; several give all combinations", func(name string) error {
+		if name == "" {
+			return errors.New("is empty")
 		}
-		if use := instead[name]; use != "" {
-			return cli.Usage("%s%s is not a flag; %s", dashes, name, use)
+		o.inputs.lists = append(o.inputs.lists, list{file: name})
+		return nil
+	})
+	s.Func("colsep", "split lines into columns at this regular `EXPRESSION`", parsed(&o.inputs.columns, parseExpression))
+	s.Func("header", "use the first line, or the first argument of each list, as column names for {NAME}; the value is always `:`",
+		func(text string) error {
+			if o.inputs.header = text == ":"; !o.inputs.header {
+				return errors.New(`is not ":", the only value`)
+			}
+			return nil
+		})
+	s.IntVar(&o.tries, "retries", 1, "try a failing job up to `N` times in all, at least 1")
+	s.Var(&o.retryDelay, "retry-delay", "wait `TIME` before the next try: 250ms, 1h30m, or a number of seconds (default: no time)")
+	s.Var(&o.timeout, "timeout", "end a job that takes longer than `TIME` (default: no limit)")
+	s.Func("halt", "stop early: `WHEN`,fail=N or N%; WHEN is now or soon", parsed(&o.halt, parseHalt))
+	s.StringVar(&o.joblog, "joblog", "", "write a line for each job to `FILE`; +FILE appends to it")
+	s.BoolVar(&o.resume, "resume", false, "skip jobs that are in the joblog")
+	s.BoolVar(&o.resumeFailed, "resume-failed", false, "skip jobs that succeeded according to the joblog")
+	s.BoolVar(&o.bar, "bar", false, "read all input first, and show how many jobs have ended, and the time left")
+}
+
+// parsed returns the function of a flag that sets v. The errors of parse follow the flag and its value.
+func parsed[T any](v *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		if text == "" {
+			return errors.New("is empty")
 		}
+		*v, err = parse(text)
+		return err
 	}
-	return cli.FlagError(flags, err)
 }
 
-// options are the flags and what they mean.
-type options struct {
-	flags
-	command             []string
-	inputs              inputs
-	jobs                int // 0: no limit
-	rate                spec.Limit
-	perKey              spec.Limit // Unlimited: none
-	halt                halt
-	retryDelay, timeout time.Duration
-}
-
-func (f *flags) options(args []string) (o options, err error) {
-	o = options{flags: *f, retryDelay: time.Duration(f.retryDelay), timeout: time.Duration(f.timeout)}
-	if o.command, o.inputs, err = f.inputs(args); err != nil {
-		return o, err
+// parse reads the arguments, and reports flags that cannot be used together and values that are out of range.
+func (o *options) parse(flags *pflag.FlagSet, args []string) (err error) {
+	var lists []list
+	if o.command, lists, err = splitLists(args); err != nil {
+		return err
 	}
-	if len(o.command) == 0 {
-		return o, cli.Usage("no command")
+	in := &o.inputs
+	if o.null {
+		in.end = 0
 	}
-	if err := f.check(o.inputs); err != nil {
-		return o, err
-	}
-	if o.jobs, err = parseJobs(f.jobs); err != nil {
-		return o, err
-	}
-	if o.rate, err = parseRate("--rate", f.rate); err != nil {
-		return o, err
-	}
-	if o.rate.Kind == spec.Concurrency {
-		return o, cli.Usage("--rate %q is not a rate such as 10/s; use --jobs to limit the jobs that run at a time", f.rate)
-	}
-	if o.perKey, err = parseRate("--rate-per-key", f.perKey); err != nil {
-		return o, err
-	}
-	o.halt, err = parseHalt(f.halt)
-	return o, err
-}
-
-// inputs returns the command and the sources of its arguments.
-func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
-	in = inputs{end: '\n', perJob: f.perJob, header: f.header != ""}
-	for _, name := range f.files {
-		in.lists = append(in.lists, list{file: name})
-	}
-	if command, in.lists, err = splitLists(args, in.lists); err != nil {
-		return nil, in, err
-	}
-	if len(in.lists) == 0 {
+	if in.lists = append(in.lists, lists...); len(in.lists) == 0 {
 		in.lists = []list{{file: "-"}}
 	}
 	switch {
-	case f.null:
-		in.end = 0
-	case f.delimiter != "":
-		if in.end, err = parseDelimiter(f.delimiter); err != nil {
-			return nil, in, err
-		}
+	case len(o.command) == 0:
+		return cli.Usage("no command")
+	case in.perJob < 1:
+		return cli.Usage("--max-args %d is too small; use at least 1", in.perJob)
+	case in.perJob > 1 && len(in.lists) > 1:
+		return cli.Usage("--max-args does not work with several lists of arguments")
+	case o.tries < 1:
+		return cli.Usage("--retries %d is too small; use at least 1, which is the first try", o.tries)
+	case flags.Changed("key") && !flags.Changed("rate-per-key"):
+		return cli.Usage("--key requires --rate-per-key")
+	case (o.resume || o.resumeFailed) && o.joblog == "":
+		return cli.Usage("--resume requires --joblog with the log of the previous run")
 	}
-	if f.colsep != "" {
-		if in.columns, err = regexp.Compile(f.colsep); err != nil {
-			return nil, in, cli.Usage("--colsep %q is not a regular expression: %w", f.colsep, err)
-		}
-	}
-	return command, in, nil
+	return nil
 }
 
 // parseDelimiter reads a character, or an escape sequence of a Go string.
@@ -220,39 +189,24 @@ func parseDelimiter(text string) (byte, error) {
 		}
 	}
 	if len(short) != 1 {
-		return 0, cli.Usage("--delimiter %q is not a single byte such as , or \\n, \\t, \\0, \\x1f", text)
+		return 0, errors.New(`is not a single byte such as , or \n, \t, \0, \x1f`)
 	}
 	return short[0], nil
 }
 
-// check reports flags that cannot be used together, and values that are out of range.
-func (f *flags) check(in inputs) error {
-	switch {
-	case slices.Contains(f.files, ""):
-		return cli.Usage("--arg-file is empty")
-	case f.perJob < 1:
-		return cli.Usage("--max-args %d is too small; use at least 1", f.perJob)
-	case in.perJob > 1 && len(in.lists) > 1:
-		return cli.Usage("--max-args does not work with several lists of arguments")
-	case f.tries < 1:
-		return cli.Usage("--retries %d is too small; use at least 1, which is the first try", f.tries)
-	case f.key != "" && f.perKey == "":
-		return cli.Usage("--key requires --rate-per-key")
-	case (f.resume || f.resumeFailed) && f.joblog == "":
-		return cli.Usage("--resume requires --joblog with the log of the previous run")
-	case f.header != "" && f.header != ":":
-		return cli.Usage("--header %q is not \":\"; use --header :", f.header)
-	case f.null && f.delimiter != "":
-		return cli.Usage("use --null or --delimiter, not both")
+func parseExpression(text string) (*regexp.Regexp, error) {
+	e, err := regexp.Compile(text)
+	if err != nil {
+		err = fmt.Errorf("is not a regular expression: %w", err)
 	}
-	return nil
+	return e, err
 }
 
 func parseJobs(text string) (int, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || number[0] == '+' || percent && n == 0 {
-		return 0, cli.Usage("--jobs %q is not a number of jobs such as 8, a percentage of the CPUs such as 200%%, or 0 for no limit", text)
+		return 0, errors.New("is not a number of jobs such as 8, a percentage of the CPUs such as 200%, or 0 for no limit")
 	}
 	if percent {
 		n = int(max(min(float64(n)*float64(runtime.NumCPU())/100, math.MaxInt32), 1))
@@ -260,19 +214,23 @@ func parseJobs(text string) (int, error) {
 	return n, nil
 }
 
-// parseRate reads a limit on starts. It ignores the queue limit, because a job waits as long as necessary.
-func parseRate(flag, text string) (spec.Limit, error) {
-	if text == "" {
-		return spec.Limit{Kind: spec.Unlimited}, nil
+func parseRate(text string) (spec.Limit, error) {
+	l, err := parseLimit(text)
+	if err == nil && l.Kind == spec.Concurrency {
+		err = errors.New("is not a rate such as 10/s; use --jobs to limit the jobs that run at a time")
 	}
+	return l, err
+}
+
+// parseLimit reads a limit on starts. It ignores the queue limit, because a job waits as long as necessary.
+func parseLimit(text string) (spec.Limit, error) {
 	l, err := spec.Parse(text)
-	if err != nil {
-		return l, cli.Usage("%s %q is not a rate such as 10/s%s", flag, text, cli.RateFault(text, err))
-	}
-	if l.Kind == spec.Blocked {
-		return l, cli.Usage("%s %q is not a rate such as 10/s", flag, text)
-	}
-	if l.Kind != spec.Unlimited {
+	switch {
+	case err != nil:
+		return l, errors.New("is not a rate such as 10/s" + cli.RateFault(text, err))
+	case l.Kind == spec.Blocked:
+		return l, errors.New("is not a rate such as 10/s")
+	case l.Kind != spec.Unlimited:
 		l.Queue = math.MaxInt
 	}
 	if l.Kind == spec.TokenBucket && l.Burst == 0 { // starts are even, except that those of 10 ms come together
@@ -283,35 +241,31 @@ func parseRate(flag, text string) (spec.Limit, error) {
 
 // run runs the command.
 func (o options) run(ctx context.Context) error {
-	if err := cli.CheckStdout("redirect it to /dev/null to discard the output"); err != nil {
+	if err := cli.CheckStdout("open /dev/null for writing, as > does, to discard the output"); err != nil {
 		return err
 	}
 	r := newRunner(ctx, o)
-	defer r.stop()
+	defer r.stop(nil)
 	if o.inputs.usesTerminal() {
-		r.say("reading lines from the terminal; Ctrl-D ends them")
+		r.output.say("reading lines from the terminal; Ctrl-D ends them")
 	}
-	in, err := o.inputs.open(os.Stdin)
+	rs, names, err := o.inputs.open()
 	if err != nil {
 		return err
 	}
-	if err := r.understand(in.names); err != nil {
+	if err := r.understand(names); err != nil {
 		return err
 	}
 	if o.dryRun {
-		return r.dryRun(in.rows, os.Stdout)
+		return r.dryRun(rs, os.Stdout)
 	}
-	switch {
-	case o.halt.percent > 0:
-		all, err := readRows(in.rows)
+	bar := o.bar && cli.IsTerminal(os.Stderr)
+	if bar || o.halt.percent {
+		all, err := collect(rs)
 		if err != nil {
 			return err
 		}
-		in.rows, r.tally.all = each(all), len(all)
-	case o.bar:
-		if r.tally.all, err = o.inputs.count(in); err != nil {
-			return err
-		}
+		rs, r.all = each(all), len(all)
 	}
 	if err := r.limit(); err != nil {
 		return err
@@ -319,9 +273,8 @@ func (o options) run(ctx context.Context) error {
 	if err := r.openFiles(); err != nil {
 		return err
 	}
-	defer r.closeFiles()
-	if o.bar {
+	if bar {
 		r.showBar()
 	}
-	return r.watch(in.rows)
+	return r.watch(rs)
 }

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -26,14 +28,8 @@ type inputs struct {
 	lists   []list // at least one; they combine
 	end     byte   // of a line
 	header  bool   // the first line or argument of each list is a name
-	perJob  int    // rows in a job
+	perJob  int    // lines in a job; with several lists 1
 	columns *regexp.Regexp
-}
-
-// opened is the opened input.
-type opened struct {
-	rows  rows
-	names []string // of the columns, if there is a header
 }
 
 // list is the arguments after one :::, or the lines of a file.
@@ -42,16 +38,18 @@ type list struct {
 	file string // "": args; -: stdin
 }
 
-// splitLists separates the command from the lists after it, and appends these to before.
-func splitLists(args []string, before []list) (command []string, lists []list, err error) {
-	lists = before
+// source returns the elements of a list one by one, and then io.EOF.
+type source func() (string, error)
+
+// splitLists separates the command from the lists after it.
+func splitLists(args []string) (command []string, lists []list, err error) {
 	for _, arg := range args {
 		switch {
 		case arg == ":::+" || arg == "::::" || arg == "::::+":
 			return nil, nil, cli.Usage("%s is not supported; use ::: for arguments and -a FILE for files of arguments", arg)
 		case arg == ":::":
 			lists = append(lists, list{})
-		case len(lists) == len(before):
+		case len(lists) == 0:
 			command = append(command, arg)
 		default:
 			last := &lists[len(lists)-1]
@@ -66,135 +64,144 @@ func (in inputs) usesTerminal() bool {
 	return slices.ContainsFunc(in.lists, func(l list) bool { return l.file == "-" }) && cli.IsTerminal(os.Stdin)
 }
 
-// open opens the input.
-func (in inputs) open(stdin io.Reader) (o opened, err error) {
-	if name := in.lists[0].file; len(in.lists) == 1 && name != "" {
-		o, err = in.streamed(name, stdin)
-	} else {
-		o, err = in.combined(stdin)
-	}
-	if err != nil {
-		return o, err
-	}
-	if in.columns != nil {
-		o.rows = in.split(o.rows)
-	}
-	if in.perJob > 1 {
-		o.rows = in.group(o.rows)
-	}
-	return o, nil
-}
-
-// count returns the number of jobs, or 0 if it is unknown before the input is read.
-func (in inputs) count(o opened) (n int, err error) {
-	if len(in.lists) == 1 && in.lists[0].file != "" {
-		if !isRegular(in.lists[0].file) {
-			return 0, nil
-		}
-		if o, err = in.open(nil); err != nil {
-			return 0, err
-		}
-	}
-	for _, err := range o.rows {
-		if err != nil {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
-}
-
-// streamed reads a single file while the jobs run.
-func (in inputs) streamed(name string, stdin io.Reader) (o opened, err error) {
-	f, err := cli.Open(name, stdin)
-	if err != nil {
-		return o, err
-	}
-	lines := newLines(f, in.end)
-	if in.header {
-		line, err := lines.next()
-		switch {
-		case errors.Is(err, io.EOF):
-		case err != nil:
-			return o, errors.Join(err, f.Close())
-		case in.columns != nil:
-			o.names = in.splitLine(line)
-		default:
-			o.names = []string{line}
-		}
-	}
-	o.rows = func(yield func(row, error) bool) {
-		defer func() { _ = f.Close() }()
-		for line, err := range lines.all {
-			if !yield(row{whole: []string{line}, values: []string{line}}, err) {
-				return
-			}
-		}
-	}
-	return o, nil
-}
-
-// combined reads all lists, and then yields each combination of their arguments. The last list changes fastest.
-func (in inputs) combined(stdin io.Reader) (o opened, err error) {
-	lists := make([][]string, len(in.lists))
-	n := 1
+// open opens the input, and returns the names of the columns if there is a header. It reads all lists but the first, which is
+// read row by row.
+func (in inputs) open() (rs rows, names []string, err error) {
+	var first source
+	var others [][]string
 	for i, l := range in.lists {
-		args := l.args
-		if l.file != "" {
-			if args, err = in.readAll(l.file, stdin); err != nil {
-				return o, err
-			}
+		s, err := in.source(l)
+		if err != nil {
+			return nil, nil, err
 		}
 		if in.header {
-			name := ""
-			if len(args) > 0 {
-				name, args = args[0], args[1:]
+			name, err := s()
+			switch {
+			case err == nil || len(in.lists) > 1 && errors.Is(err, io.EOF):
+				names = append(names, in.split(name)...)
+			case !errors.Is(err, io.EOF):
+				return nil, nil, err
 			}
-			o.names = append(o.names, name)
 		}
-		if len(args) == 0 && len(lists) > 1 {
-			args = []string{""} // as in GNU parallel: the other lists are still combined
+		if i == 0 {
+			first = s
+			continue
 		}
-		lists[i] = args
-		n *= len(args)
+		all, err := readAll(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		others = append(others, all)
 	}
-	o.rows = func(yield func(row, error) bool) {
-		for i := range n {
-			values := make([]string, len(lists))
-			for j, args := range slices.Backward(lists) {
-				values[j] = args[i%len(args)]
-				i /= len(args)
-			}
-			if !yield(row{whole: values, values: values}, nil) {
-				return
-			}
-		}
-	}
-	return o, nil
+	return in.rows(first, others), names, nil
 }
 
-func (in inputs) readAll(name string, stdin io.Reader) (args []string, err error) {
-	f, err := cli.Open(name, stdin)
+func (in inputs) source(l list) (source, error) {
+	if l.file == "" {
+		args := l.args
+		return func() (string, error) {
+			if len(args) == 0 {
+				return "", io.EOF
+			}
+			arg := args[0]
+			args = args[1:]
+			return arg, nil
+		}, nil
+	}
+	f, err := cli.Open(l.file, os.Stdin)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	for line, err := range newLines(f, in.end).all {
-		if err != nil {
+	return linesOf(f, in.end), nil
+}
+
+// readAll returns the elements of a source, or one that is empty, as in GNU parallel, so that the other lists are still combined.
+func readAll(s source) (all []string, err error) {
+	for {
+		v, err := s()
+		switch {
+		case errors.Is(err, io.EOF) && len(all) == 0:
+			return []string{""}, nil
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
 			return nil, err
 		}
-		args = append(args, line)
+		all = append(all, v)
 	}
-	return args, nil
 }
 
-func isRegular(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && name != "-" && info.Mode().IsRegular()
+// rows yields the combinations of the lists. The last list changes fastest. The columns of the lines of a job follow each other.
+func (in inputs) rows(first source, others [][]string) rows {
+	return func(yield func(row, error) bool) {
+		var r row
+		n := 0
+		for values, err := range combine(first, others) {
+			if err != nil {
+				yield(row{}, err)
+				return
+			}
+			r.whole = append(r.whole, values...)
+			for _, v := range values {
+				r.values = append(r.values, in.split(v)...)
+			}
+			n++
+			if n == in.perJob {
+				if !yield(r, nil) {
+					return
+				}
+				r, n = row{}, 0
+			}
+		}
+		if n > 0 {
+			yield(r, nil)
+		}
+	}
 }
 
-// readRows reads all rows.
-func readRows(rs rows) (all []row, err error) {
+func combine(first source, others [][]string) iter.Seq2[[]string, error] {
+	each := 1
+	for _, other := range others {
+		each *= len(other)
+	}
+	return func(yield func([]string, error) bool) {
+		for n := 0; ; n++ {
+			v, err := first()
+			if errors.Is(err, io.EOF) {
+				if n > 0 || len(others) == 0 {
+					return
+				}
+				err = nil // as in readAll
+			}
+			for i := range each {
+				values := make([]string, 1+len(others))
+				values[0] = v
+				for j, other := range slices.Backward(others) {
+					values[1+j] = other[i%len(other)]
+					i /= len(other)
+				}
+				if !yield(values, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// split splits a value into columns, without the spaces around them.
+func (in inputs) split(v string) []string {
+	if in.columns == nil {
+		return []string{v}
+	}
+	columns := in.columns.Split(v, -1)
+	for i, c := range columns {
+		columns[i] = strings.TrimSpace(c)
+	}
+	return columns
+}
+
+// collect reads all rows.
+func collect(rs rows) (all []row, err error) {
 	for r, err := range rs {
 		if err != nil {
 			return nil, err
@@ -215,51 +222,28 @@ func each(all []row) rows {
 	}
 }
 
-// split splits the values of {1}, {2} and so on into columns, without the spaces around them.
-func (in inputs) split(rs rows) rows {
-	return func(yield func(row, error) bool) {
-		for r, err := range rs {
-			values := make([]string, 0, len(r.values))
-			for _, v := range r.values {
-				values = append(values, in.splitLine(v)...)
-			}
-			if !yield(row{whole: r.whole, values: values}, err) {
-				return
-			}
+// linesOf returns the lines of a text, without their ends and without a byte order mark. They may have any length, and the last
+// one may lack its end.
+func linesOf(r io.Reader, end byte) source {
+	b := bufio.NewReaderSize(r, 64<<10)
+	started := false
+	return func() (string, error) {
+		line, err := b.ReadString(end)
+		switch {
+		case err == nil:
+			line = line[:len(line)-1]
+		case !errors.Is(err, io.EOF):
+			return "", fmt.Errorf("reading the input: %w", err)
+		case line == "":
+			return "", io.EOF
 		}
-	}
-}
-
-func (in inputs) splitLine(line string) []string {
-	columns := in.columns.Split(line, -1)
-	for i, c := range columns {
-		columns[i] = strings.TrimSpace(c)
-	}
-	return columns
-}
-
-// group joins several rows to one: their columns follow each other.
-func (in inputs) group(rs rows) rows {
-	return func(yield func(row, error) bool) {
-		all := row{}
-		n := 0
-		for r, err := range rs {
-			if err != nil {
-				yield(row{}, err)
-				return
-			}
-			all.whole = append(all.whole, r.whole...)
-			all.values = append(all.values, r.values...)
-			n++
-			if n == in.perJob {
-				if !yield(all, nil) {
-					return
-				}
-				all, n = row{}, 0
-			}
+		if !started {
+			line = strings.TrimPrefix(line, "\ufeff")
+			started = true
 		}
-		if n > 0 {
-			yield(all, nil)
+		if end == '\n' {
+			line = strings.TrimSuffix(line, "\r") // as on Windows
 		}
+		return line, nil
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
@@ -20,8 +19,10 @@ type job struct {
 	slot int // while it runs
 	try  int // from 1
 
-	key   string
-	first <-chan struct{} // closed when the job is the first in the line of its key
+	started func() // called when the first try starts
+	key     string
+	first   <-chan struct{} // closed when the job is the first in the line of its key
+	leave   func()          // leaves that line
 
 	turn    <-chan struct{} // closed when the job before has printed
 	printed chan struct{}   // closed when this one has
@@ -29,7 +30,7 @@ type job struct {
 	command        []string
 	stdout, stderr *stream
 	result         result // of the last try
-	counted        bool   // there is no further try
+	over           bool   // there is no further try
 	shown          bool
 }
 
@@ -44,17 +45,18 @@ func (r *runner) tag(j *job) string {
 // live runs a job until its last try, and then prints its output in its turn.
 func (r *runner) live(j *job) {
 	defer close(j.printed)
-	started := sync.OnceFunc(func() { <-r.ahead })
-	defer started()
+	defer j.started()
+	j.stdout = &stream{output: &r.output, w: r.output.out, tag: r.tag(j), lines: r.o.lineBuffer}
+	j.stderr = &stream{output: &r.output, w: r.output.err, tag: r.tag(j), lines: r.o.lineBuffer}
 	for {
-		if err := r.run(j, started); err != nil && r.stopping.Err() == nil {
+		if err := r.run(j); err != nil && r.stopping.Err() == nil {
 			r.fault(err)
 		}
-		if j.counted || !r.pause(r.o.retryDelay) { // the job holds no permit during the pause
+		if j.over || !r.pause(time.Duration(r.o.retryDelay)) { // the job holds no permit during the pause
 			break
 		}
 	}
-	if j.try > 0 && !j.counted {
+	if j.try > 0 && !j.over {
 		r.count(j) // with what its last try has printed
 	}
 	<-j.turn
@@ -65,22 +67,17 @@ func (r *runner) live(j *job) {
 }
 
 // run runs a job once. If there is a limit per key, it waits until the job is the first in the line of its key. Then it
-// waits until the pool starts the job, and calls started.
+// waits until the pool starts the job.
 //
 // It takes the permit of the key when the job starts. If it took the permit before the wait for the pool, the next permit
 // could be available at the end of that wait, and the next job of the key would follow immediately.
-func (r *runner) run(j *job, started func()) error {
+func (r *runner) run(j *job) error {
 	if r.keys != nil {
 		if j.try > 0 {
-			j.first = r.keys.join(j.key, true)
+			j.first, j.leave = r.keys.join(j.key)
 		}
+		defer j.leave()
 		<-j.first
-		before := started
-		started = sync.OnceFunc(func() {
-			r.keys.leave(j.key)
-			before()
-		})
-		defer started()
 		if err := r.keys.wait(r.stopping, j.key); err != nil {
 			return err
 		}
@@ -91,71 +88,50 @@ func (r *runner) run(j *job, started func()) error {
 		if r.keys != nil {
 			defer r.keys.take(r.stopping, j.key).Release() //nolint:contextcheck // the wait ends with the run, not with the pool
 		}
-		started()
-		j.slot = r.slots.take()
-		defer r.slots.give(j.slot)
-		r.openStreams(j)
-		r.runOnce(j)
-		if j.result.failed() && j.try < r.o.tries && r.stopping.Err() == nil {
-			return nil
-		}
-		r.count(j)
-		select {
-		case <-j.turn:
-			r.show(j) // in the pool, so that a slow reader of the output slows the jobs down
-		default:
-		}
+		j.leave()
+		j.started()
+		r.try(j) //nolint:contextcheck // as above
 		return nil
 	})
-	if err == nil {
-		<-ended
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// openStreams makes the streams of a try. Lines that pass as they come go to the same streams in all tries.
-func (r *runner) openStreams(j *job) {
-	if j.stdout != nil {
-		if r.o.lineBuffer {
-			return
-		}
-		j.stdout.drop()
-		j.stderr.drop()
-	}
-	tag := r.tag(j)
-	j.stdout = &stream{output: &r.output, w: r.output.out, tag: tag}
-	j.stderr = &stream{output: &r.output, w: r.output.err, tag: tag}
-	switch {
-	case !r.o.lineBuffer:
-	case !r.o.keepOrder:
-		j.pass()
-	default:
-		r.ends.Go(func() {
-			select {
-			case <-j.turn:
-				j.pass()
-			case <-j.printed:
-			}
-		})
-	}
-}
-
-// pass passes the job's lines on as they come.
-func (j *job) pass() {
-	j.stdout.pass()
-	j.stderr.pass()
-}
-
-// runOnce runs the job's program.
-func (r *runner) runOnce(j *job) {
-	j.try++
-	j.command = r.template.expand(j.row, j.seq, j.slot)
-	before, start := j.stdout.written(), time.Now()
-	status, signal := r.execute(j)
-	j.result = result{start: start, took: time.Since(start), received: j.stdout.written() - before, status: status, signal: signal}
 	if r.o.lineBuffer {
-		j.stdout.endLine()
-		j.stderr.endLine()
+		select {
+		case <-j.turn:
+			r.output.show(j.stdout, j.stderr)
+		case <-ended:
+		}
+	}
+	<-ended
+	return nil
+}
+
+// try runs the job's program. If that was the last try and it is the job's turn, the job prints before it returns its permits,
+// so that a slow reader of the output slows the jobs down.
+func (r *runner) try(j *job) {
+	if r.killing.Err() != nil {
+		return
+	}
+	j.slot = r.slots.take()
+	defer r.slots.give(j.slot)
+	j.try++
+	j.stdout.start()
+	j.stderr.start()
+	j.command = r.template.expand(j.row, j.seq, j.slot)
+	start := time.Now()
+	status, signal := r.execute(j)
+	j.result = result{start: start, took: time.Since(start), received: j.stdout.size, status: status, signal: signal}
+	j.stdout.end()
+	j.stderr.end()
+	if j.result.failed() && j.try < r.o.tries && r.stopping.Err() == nil {
+		return
+	}
+	r.count(j)
+	select {
+	case <-j.turn:
+		r.show(j)
+	default:
 	}
 }
 
@@ -170,56 +146,42 @@ func (r *runner) execute(j *job) (status, signal int) {
 		}
 		return notFound, 0
 	}
-	defer r.running.remove(p)
-	if !r.running.add(p) {
-		r.ends.Go(p.end)
-	}
-	late := make(chan struct{})
+	ctx, cancel := r.killing, context.CancelFunc(func() {})
 	if r.o.timeout > 0 {
-		t := time.AfterFunc(r.o.timeout, func() {
-			r.ends.Go(p.end)
-			r.tell(fmt.Sprintf("job %d took longer than %v and was ended: %s", j.seq, r.o.timeout, quote(j.command)))
-			close(late)
-		})
-		defer func() {
-			if !t.Stop() {
-				<-late // so that the program waits for the end of the group
-			}
-		}()
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.o.timeout))
 	}
-	state, err := p.wait()
+	defer cancel()
+	state, err := p.wait(ctx)
+	r.running.remove(p)
+	p.pumps.Wait()
 	if err != nil {
 		_, _ = fmt.Fprintf(j.stderr, "sluice run: %v\n", err)
 		return notFound, 0
 	}
 	status, signal = group.Ending(state)
-	select {
-	case <-late:
-		return -1, signal
-	default:
-		return status, signal
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		r.say(fmt.Sprintf("job %d took longer than %v and was ended: %s", j.seq, time.Duration(r.o.timeout), quote(j.command)))
+		status = timedOut
 	}
+	return status, signal
 }
 
-// start starts a job's program. If the machine has no room for one more program, start waits until it has, and so do all
-// later starts. It tries again every few milliseconds, because another program may free the room.
+// start starts a job's program. If the machine has no room for one more program, start tries again every few milliseconds,
+// because another program may free the room, and for a second after no job runs any more.
 func (r *runner) start(j *job) (*process, error) {
-	r.starting.RLock()
-	p, err := start(j, r.null, &r.late)
-	r.starting.RUnlock()
+	p, err := r.running.start(j, r.null)
 	if !noRoom(err) {
 		return p, err
 	}
-	r.starting.Lock()
-	defer r.starting.Unlock()
-	const look = 10 * time.Millisecond
-	for {
-		alone := r.running.len() == 0
-		if p, err = start(j, r.null, &r.late); !noRoom(err) || alone || r.stopping.Err() != nil {
-			return p, err
+	r.crowded.Lock()
+	defer r.crowded.Unlock()
+	for alone := 0; alone < 100 && noRoom(err) && r.pause(10*time.Millisecond); alone++ {
+		if r.running.len() > 0 {
+			alone = 0
 		}
-		r.pause(look)
+		p, err = r.running.start(j, r.null)
 	}
+	return p, err
 }
 
 func explain(err error) string {
@@ -241,11 +203,7 @@ func (r *runner) show(j *job) {
 		return
 	}
 	j.shown = true
-	if r.o.lineBuffer {
-		j.pass()
-	} else {
-		r.output.show(j.stdout, j.stderr)
-	}
+	r.output.show(j.stdout, j.stderr)
 	if r.output.intact() {
 		r.fault(r.log.add(j.seq, j.result, quote(j.command)))
 	}

@@ -17,9 +17,11 @@ type result struct {
 	start    time.Time
 	took     time.Duration
 	received int64 // bytes of stdout
-	status   int   // -1: timed out
+	status   int   // timedOut, or an exit status
 	signal   int
 }
+
+const timedOut = -1
 
 func (r result) failed() bool { return r.status != 0 || r.signal != 0 }
 
@@ -72,9 +74,6 @@ func (l *joblog) add(seq int, r result, command string) error {
 	return err
 }
 
-// maxLogged bounds the job numbers in a joblog, and so the memory that an invalid joblog takes.
-const maxLogged = 1 << 26
-
 // readJoblog returns which jobs succeeded and which failed, and where the last whole line ends. The latest line of a job
 // counts.
 func readJoblog(f *os.File) (succeeded map[int]bool, end int64, err error) {
@@ -94,7 +93,7 @@ func readJoblog(f *os.File) (succeeded map[int]bool, end int64, err error) {
 		}
 		columns := strings.SplitN(line, "\t", 9)
 		seq, err := strconv.Atoi(columns[0])
-		if err != nil || seq < 1 || seq > maxLogged || len(columns) < 9 {
+		if err != nil || seq < 1 || len(columns) < 9 {
 			return nil, 0, fmt.Errorf("%s:%d: not a line of a joblog", f.Name(), n)
 		}
 		succeeded[seq] = columns[6] == "0" && columns[7] == "0"

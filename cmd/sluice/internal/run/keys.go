@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/sluice-go/sluice/core"
@@ -11,52 +10,41 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// keys is a limit per key, with a line of waiting jobs per key: jobs of one key start in the order of the input, and do
-// not delay jobs of other keys. Retries go first.
+// keys is a limit per key, with a line of waiting jobs per key: jobs of one key start in the order in which they join the line,
+// and do not delay jobs of other keys.
 type keys struct {
 	limits *partition.Keyed[string, string]
 
-	mu    sync.Mutex
-	lines map[string][]chan struct{} // behind the first job of each key's line
+	mu   sync.Mutex
+	last map[string]chan struct{} // of each line, closed when its last job leaves
 }
 
 func newKeys(limit spec.Limit) (k *keys, err error) {
-	k = &keys{lines: make(map[string][]chan struct{})}
+	k = &keys{last: make(map[string]chan struct{})}
 	k.limits, err = partition.New(partition.Options[string, string]{
 		Name: "rate per key", MaxPartitions: math.MaxInt, Key: func(key string) string { return key }, New: limit.New,
 	})
 	return k, err
 }
 
-// join puts a job into the line of its key. The channel is closed when the job is the first. The first job must leave the
-// line once it has started.
-func (k *keys) join(key string, again bool) (first <-chan struct{}) {
+// join puts a job into the line of its key. first is closed when the job is the first. The job must leave once it has started.
+func (k *keys) join(key string) (first <-chan struct{}, leave func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	turn := make(chan struct{})
-	line, busy := k.lines[key]
-	switch {
-	case !busy:
-		close(turn)
-	case again:
-		line = slices.Insert(line, 0, turn)
-	default:
-		line = append(line, turn)
+	before, own := k.last[key], make(chan struct{})
+	if before == nil {
+		before = make(chan struct{})
+		close(before)
 	}
-	k.lines[key] = line
-	return turn
-}
-
-func (k *keys) leave(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	line := k.lines[key]
-	if len(line) == 0 {
-		delete(k.lines, key)
-		return
-	}
-	close(line[0])
-	k.lines[key] = line[1:]
+	k.last[key] = own
+	return before, sync.OnceFunc(func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		close(own)
+		if k.last[key] == own {
+			delete(k.last, key)
+		}
+	})
 }
 
 // wait waits until a permit of a key is available, without taking it.

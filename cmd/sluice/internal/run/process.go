@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,45 +16,37 @@ import (
 // process is a job's program, in a process group of its own.
 type process struct {
 	p     *os.Process
-	pumps [2]pump
+	pipes [2]*os.File // from its stdout and stderr
+	pumps sync.WaitGroup
 }
 
-// pump copies stdout or stderr of a program to its stream, as long as any program holds it open, for example a child that
-// outlives the program.
-type pump struct {
-	r      *os.File
-	s      *stream
-	caught chan struct{} // closed when the stream has all that the program has printed
-}
-
-// start starts a job's program, which reads nothing and prints to the job's streams. late counts the pumps.
-func start(j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
+// start starts a job's program, which reads nothing and prints to the job's streams.
+func start(j *job, null *os.File) (_ *process, err error) {
 	path := j.command[0]
 	if filepath.Base(path) == path {
 		if path, err = exec.LookPath(path); err != nil && !errors.Is(err, exec.ErrDot) { // ErrDot: the user's PATH contains it
 			return nil, err
 		}
 	}
-	var from, to [2]*os.File
+	p := new(process)
+	var to [2]*os.File
 	defer func() {
 		closeAll(to)
 		if err != nil {
-			closeAll(from)
+			closeAll(p.pipes)
 		}
 	}()
 	for i := range to {
-		if from[i], to[i], err = os.Pipe(); err != nil {
+		if p.pipes[i], to[i], err = os.Pipe(); err != nil {
 			return nil, err
 		}
 	}
-	p := new(process)
 	p.p, err = os.StartProcess(path, j.command, &os.ProcAttr{Files: []*os.File{null, to[0], to[1]}, Sys: group.Own()})
 	if err != nil {
 		return nil, err
 	}
 	for i, s := range []*stream{j.stdout, j.stderr} {
-		p.pumps[i] = newPump(from[i], s)
-		late.Go(p.pumps[i].run)
+		p.pumps.Go(func() { pump(p.pipes[i], s) })
 	}
 	return p, nil
 }
@@ -73,77 +66,54 @@ func noRoom(err error) bool {
 		errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }
 
-var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
-
-func newPump(r *os.File, s *stream) pump { return pump{r: r, s: s, caught: make(chan struct{})} }
-
-// run copies until no program holds the other end of the pipe.
-func (p *pump) run() {
-	b := buffers.Get().(*[32 << 10]byte)
-	defer buffers.Put(b)
-	caught := sync.OnceFunc(func() { close(p.caught) })
-	defer caught()
-	for {
-		n, err := p.r.Read(b[:])
-		_, _ = p.s.Write(b[:n])
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = p.catchUp(b[:])
-			caught()
-		}
-		if err != nil {
-			break
-		}
+// wait waits for the end of the program and of its output. If ctx is done first, it ends the program with all its children.
+func (p *process) wait(ctx context.Context) (state *os.ProcessState, err error) {
+	gone := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		group.End(p.p)
+		close(gone)
+	})
+	state, err = p.p.Wait()
+	if !stop() {
+		<-gone
 	}
-	_ = p.r.Close()
-	p.s.end()
-}
-
-const (
-	pipeSize  = 64 << 10              // what a pipe holds
-	lateGrace = 50 * time.Millisecond // how long a child that outlives its program may print nothing and still be waited for
-)
-
-// catchUp copies the content of the pipe after the program has ended, and output that comes soon after. If a child keeps
-// printing, catchUp returns once it has copied as much as the pipe can hold, which includes all output of the program.
-func (p *pump) catchUp(b []byte) error {
-	defer func() { _ = p.r.SetReadDeadline(time.Time{}) }()
-	for left := pipeSize; left > 0; {
-		_ = p.r.SetReadDeadline(time.Now().Add(lateGrace))
-		n, err := p.r.Read(b)
-		if errors.Is(err, os.ErrDeadlineExceeded) { // on a busy machine, possibly before the read started
-			_ = p.r.SetReadDeadline(time.Time{})
-			n, err = readNow(p.r, b)
-		}
-		if n == 0 || err != nil {
-			return err
-		}
-		_, _ = p.s.Write(b[:n])
-		left -= n
-	}
-	return nil
-}
-
-// wait waits for the end of the program, and until the streams have all its output; they may pass it on only as fast as the
-// output is read. A child may hold the pipes open longer, and print later.
-func (p *process) wait() (*os.ProcessState, error) {
-	state, err := p.p.Wait()
-	for i := range p.pumps {
-		p.pumps[i].catch()
-	}
-	for i := range p.pumps {
-		<-p.pumps[i].caught
+	for _, f := range p.pipes {
+		_ = f.SetReadDeadline(time.Unix(1, 0)) // wakes a blocked read; without deadlines, it ends with the output
 	}
 	return state, err
 }
 
-// catch makes the pump catch up.
-func (p *pump) catch() {
-	select {
-	case <-p.caught: // usually the output has ended
-	default:
-		_ = p.r.SetReadDeadline(time.Unix(1, 0)) // wakes a blocked read; without deadlines, it ends with the output
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+const (
+	pipeSize  = 64 << 10 // what a pipe holds
+	lateGrace = 20 * time.Millisecond
+	graces    = 3 // more than one, because on a busy machine a grace may end before the read starts
+)
+
+// pump copies stdout or stderr of a program to its stream until no program holds it open, and closes it. If children outlive
+// the program, pump ends when they print nothing for a while, or have printed as much as the pipe can hold, which includes all
+// output of the program.
+func pump(r *os.File, s *stream) {
+	defer func() { _ = r.Close() }()
+	b := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(b)
+	ended := false // the program has ended
+	for left, quiet := pipeSize, 0; left > 0 && quiet < graces; {
+		if ended {
+			_ = r.SetReadDeadline(time.Now().Add(lateGrace))
+		}
+		n, err := r.Read(b[:])
+		_, _ = s.Write(b[:n])
+		late := errors.Is(err, os.ErrDeadlineExceeded)
+		switch {
+		case err != nil && !late:
+			return
+		case late && ended:
+			quiet++
+		case ended:
+			left -= n
+		}
+		ended = ended || late
 	}
 }
-
-// end ends the program and all its children.
-func (p *process) end() { group.End(p.p) }

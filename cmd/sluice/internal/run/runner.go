@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,19 +18,15 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// runner reads the input, runs a job for each row, and waits for the following, in this order:
+// runner reads the input, runs a job for each row, and waits until the last try of each has ended, its output is shown and its
+// line is in the joblog.
 //
-//  1. the rows: until all are read or no more jobs start; a blocked reader is abandoned
-//  2. jobs: until the last try of each has ended, its output is shown and its line is in the joblog
-//  3. late: with --line-buffer, output of children that outlive their jobs, unless the run was stopped
-//  4. ends: the end of process groups, each for at most 5 s, and messages that wait for the terminal
-//
-// A run ends early in three steps: after stop, no more jobs start; endRunning ends the running jobs; and when all their
-// groups are gone, another signal ends the program even if some output has not been read.
+// A run ends early in three steps: after stop, no more jobs start, and a blocked reader of the input is abandoned; kill ends the
+// running jobs; and when all their groups are gone, another signal ends the program even if some output has not been read.
 type runner struct {
 	o        options
 	template template
-	key      []token
+	key      word
 	pool     *worker.Pool
 	keys     *keys // nil: no limit per key
 	slots    slots
@@ -41,18 +37,18 @@ type runner struct {
 	bar      *bar          // nil: none
 	ahead    chan struct{} // one element for each job that has not started
 	unshown  chan struct{} // with --keep-order, one element for each job that has not printed
-	starting sync.RWMutex  // locked while the machine has no room for one more program
+	crowded  sync.Mutex    // held by the job that waits until the machine has room for one more program
 	running  running
 
-	stopping context.Context
-	stop     context.CancelFunc
+	stopping context.Context         // its cause is the error with which the program ends
+	stop     context.CancelCauseFunc // only the first call has an effect
+	killing  context.Context
+	kill     context.CancelFunc
 
-	jobs, late, ends sync.WaitGroup
+	jobs, messages sync.WaitGroup
 
-	mu     sync.Mutex // guards the fields below
-	tally  tally
-	halted *int  // the exit status after --halt; nil: not halted
-	broken error // the error that stopped the run
+	failed atomic.Int64 // jobs
+	all    int          // jobs; 0: unknown
 }
 
 const (
@@ -62,10 +58,11 @@ const (
 
 func newRunner(ctx context.Context, o options) *runner {
 	r := &runner{
-		o: o, output: output{out: os.Stdout, err: os.Stderr}, running: newRunning(), skip: make(map[int]bool),
-		ahead: make(chan struct{}, 1), unshown: make(chan struct{}, maxUnshown),
+		o: o, output: output{out: os.Stdout, err: os.Stderr}, running: running{all: make(map[*process]struct{})},
+		skip: make(map[int]bool), ahead: make(chan struct{}, 1), unshown: make(chan struct{}, maxUnshown),
 	}
-	r.stopping, r.stop = context.WithCancel(ctx)
+	r.stopping, r.stop = context.WithCancelCause(ctx)
+	r.killing, r.kill = context.WithCancel(ctx)
 	r.output.failed = r.fault
 	return r
 }
@@ -75,16 +72,8 @@ func (r *runner) understand(names []string) (err error) {
 	if r.template, err = parseTemplate(r.o.command, names); err != nil {
 		return err
 	}
-	r.key = []token{{kind: plain}}
-	if r.o.flags.key != "" {
-		if r.key, err = parseWord(r.o.flags.key, names); err != nil {
-			return err
-		}
-	}
-	if script := r.template.script(); script != nil && replaces(script) {
-		r.say(`{} inside the script becomes a part of it; write ` + r.o.command[0] + ` -c '... "$1"' sh {}`)
-	}
-	return nil
+	r.key, _, err = parseWord(r.o.key, names)
+	return err
 }
 
 // limit creates the pool and the limits per key.
@@ -130,97 +119,66 @@ func (r *runner) openFiles() (err error) {
 	return err
 }
 
-func (r *runner) closeFiles() {
-	if r.log != nil {
-		_ = r.log.f.Close()
-	}
-	_ = r.null.Close()
-}
-
 // showBar shows the bar below the output on the terminal.
 func (r *runner) showBar() {
-	r.bar = newBar(r.tally.all)
-	if r.bar == nil {
-		return
-	}
+	r.bar = newBar(r.all)
 	r.output.err = r.bar.line.Above(r.output.err)
 	if cli.IsTerminal(os.Stdout) {
 		r.output.out = r.bar.line.Above(r.output.out)
 	}
 }
 
-// runAll runs a job for each row, and waits until all have ended.
-func (r *runner) runAll(rs rows) error {
-	failure := r.startAll(rs)
-	r.jobs.Wait()
-	if r.o.lineBuffer {
-		over := make(chan struct{})
-		go func() {
-			r.late.Wait()
-			close(over)
-		}()
-		select {
-		case <-over:
-		case <-r.stopping.Done():
-		}
-	}
-	return failure
-}
-
 // startAll starts a job for each row, until there are no more rows or no more jobs are to start. Without a limit per key,
 // each job waits until the job before it has started.
-func (r *runner) startAll(rs rows) error {
+func (r *runner) startAll(rs rows) {
 	now := make(chan struct{})
 	close(now)
 	turn := now
 	input := r.read(rs)
 	for seq := 1; ; seq++ {
 		next, ok := take(r.stopping, input)
-		if !ok || next.err != nil {
-			return next.err
+		if !ok {
+			return
 		}
 		if r.skip[seq] {
 			r.bar.add()
 			continue
 		}
-		j := &job{seq: seq, row: next.row, turn: now, printed: make(chan struct{})}
+		j := &job{seq: seq, row: next, turn: now, printed: make(chan struct{}), started: sync.OnceFunc(func() { <-r.ahead }), leave: func() {}}
 		if r.o.keepOrder {
 			if !put(r.stopping, r.unshown) {
-				return nil
+				return
 			}
 			j.turn, turn = turn, j.printed
 		}
 		if !put(r.stopping, r.ahead) {
-			close(j.printed)
-			return nil
+			return
 		}
 		if r.keys != nil {
-			j.key = expandWord(r.key, j.row, j.seq, 0)
-			j.first = r.keys.join(j.key, false)
+			j.key = r.key.expand(j.row, j.seq, 0)
+			j.first, j.leave = r.keys.join(j.key)
 		}
 		r.jobs.Go(func() { r.live(j) })
 	}
 }
 
 // read returns a channel of the rows. The goroutine that reads them is abandoned if it is blocked when the run stops.
-func (r *runner) read(rs rows) <-chan rowOrError {
-	input := make(chan rowOrError, 64)
+func (r *runner) read(rs rows) <-chan row {
+	input := make(chan row, 64)
 	go func() {
 		defer close(input)
 		for row, err := range rs {
+			if err != nil {
+				r.stop(err)
+			}
 			select {
-			case input <- rowOrError{row, err}:
+			case input <- row:
 			case <-r.stopping.Done():
 				return
 			}
 		}
 	}()
 	return input
-}
-
-type rowOrError struct {
-	row row
-	err error
 }
 
 // take returns the next element of c; false if there is none, or ctx is done.
@@ -252,48 +210,36 @@ func put(ctx context.Context, c chan<- struct{}) bool {
 
 // count counts a job that has ended, and stops the run if --halt asks for that.
 func (r *runner) count(j *job) {
-	j.counted = true
+	j.over = true
 	r.bar.add()
-	if !r.reachesHalt(j.result) {
+	if !j.result.failed() {
 		return
 	}
+	status, reached := r.o.halt.reached(int(r.failed.Add(1)), r.all, j.result)
+	if !reached || r.stopping.Err() != nil {
+		return
+	}
+	r.stop(cli.Exit(status, nil))
 	text := fmt.Sprintf("halting after job %d: no more jobs start", j.seq)
 	if r.o.halt.now {
-		r.endRunning()
+		r.kill()
 		text += ", and running jobs are ended"
 	}
 	r.say(text)
 }
 
-// reachesHalt counts a result, and reports whether --halt stops the run because of it.
-func (r *runner) reachesHalt(last result) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tally.finished++
-	if last.failed() {
-		r.tally.failed++
-	}
-	status, reached := r.o.halt.reached(r.tally, last)
-	if !reached || r.stopping.Err() != nil {
-		return false
-	}
-	r.halted = &status
-	r.stop()
-	return true
-}
-
-// fault records an error of the runner itself and ends the run.
+// fault ends the run because of an error of the runner itself.
 func (r *runner) fault(err error) {
-	if err == nil {
+	switch {
+	case err == nil:
 		return
+	case errors.Is(err, syscall.EPIPE):
+		err = cli.Exit(cli.BrokenPipe, nil) // the reader of the output is gone
+	case r.stopping.Err() != nil:
+		r.say(err.Error())
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.broken == nil {
-		r.broken = err
-		r.stop()
-		r.endRunning()
-	}
+	r.stop(err)
+	r.kill()
 }
 
 // dryRun prints the commands.
@@ -313,46 +259,38 @@ func (r *runner) dryRun(rs rows, w io.Writer) error {
 }
 
 // verdict returns the error with which the program ends.
-func (r *runner) verdict(failure error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	status := r.o.halt.status(r.tally)
-	switch {
-	case errors.Is(r.broken, syscall.EPIPE):
-		status = cli.BrokenPipe // the reader of the output is gone
-	case r.broken != nil:
-		return r.broken
-	case failure != nil:
-		return failure
-	case r.halted != nil:
-		status = *r.halted
+func (r *runner) verdict() error {
+	if err := context.Cause(r.stopping); err != nil {
+		return err
 	}
-	if status == 0 {
-		return nil
+	if status := r.o.halt.status(int(r.failed.Load()), r.all); status != 0 {
+		return cli.Exit(status, nil)
 	}
-	return cli.Exit(status, nil)
+	return nil
 }
 
-// slots numbers the running jobs from 1: each takes the lowest free number.
+// slots numbers the running jobs from 1.
 type slots struct {
-	mu    sync.Mutex
-	taken []bool
+	mu   sync.Mutex
+	free []int
+	made int
 }
 
 func (s *slots) take() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.Index(s.taken, false)
-	if i < 0 {
-		i = len(s.taken)
-		s.taken = append(s.taken, false)
+	n := len(s.free)
+	if n == 0 {
+		s.made++
+		return s.made
 	}
-	s.taken[i] = true
-	return i + 1
+	slot := s.free[n-1]
+	s.free = s.free[:n-1]
+	return slot
 }
 
-func (s *slots) give(n int) {
+func (s *slots) give(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken[n-1] = false
+	s.free = append(s.free, slot)
 }

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -22,65 +21,57 @@ func (r *runner) watch(rs rows) error {
 		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 	}, suspendSignals...)...)
 	// Signals are caught until the program exits, so that one after the last job does not change the exit status.
-	done := make(chan error, 1)
-	go func() { done <- r.runAll(rs) }()
-	status := 0 // of the first signal that stopped the run
+	done := make(chan struct{})
+	go func() {
+		r.startAll(rs)
+		r.jobs.Wait()
+		r.messages.Wait()
+		close(done)
+	}()
+	interrupted := false
 	for {
 		select {
-		case failure := <-done:
-			r.ends.Wait()
+		case <-done:
 			r.bar.close()
-			if status != 0 {
-				return cli.Exit(status, nil)
-			}
-			return r.verdict(failure)
+			return r.verdict()
 		case s := <-signals:
 			if s == syscall.SIGPIPE || r.suspend(s) {
 				continue
 			}
-			r.stop()
-			if s == os.Interrupt && status == 0 {
-				r.tell(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
+			if r.killing.Err() != nil && r.running.len() == 0 {
+				return r.verdict() // only output that no program reads is left
+			}
+			r.stop(cli.Exit(cli.StatusOf(s), nil))
+			if s == os.Interrupt && !interrupted {
+				r.say(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
 			} else {
-				r.endRunning()
+				r.kill()
 			}
-			status = cmp.Or(status, cli.StatusOf(s))
-			if r.running.areGone() {
-				return cli.Exit(status, nil) // only output that no program reads is left
-			}
+			interrupted = true
 		}
 	}
 }
 
-// say prints a message.
-func (r *runner) say(text string) {
-	r.output.mu.Lock()
-	defer r.output.mu.Unlock()
-	_, _ = fmt.Fprintf(r.output.err, "sluice run: %s\n", text)
-}
-
-// tell is say, but does not wait if the output blocks.
-func (r *runner) tell(text string) { r.ends.Go(func() { r.say(text) }) }
-
-// endRunning ends the running jobs. It does not wait for the end of their groups.
-func (r *runner) endRunning() { r.ends.Go(r.running.end) }
+// say prints a message. It does not wait if the output blocks.
+func (r *runner) say(text string) { r.messages.Go(func() { r.output.say(text) }) }
 
 // running is the set of running processes.
 type running struct {
-	mu   sync.Mutex
-	all  map[*process]struct{}
-	over bool // new ones are ended immediately
-	none bool // end has returned: all groups are gone
+	starting sync.RWMutex // read-locked while a program starts and is not in the set yet
+	mu       sync.Mutex   // taken after starting
+	all      map[*process]struct{}
 }
 
-func newRunning() running { return running{all: make(map[*process]struct{})} }
-
-// add adds a process. It returns false if the caller must end the process immediately.
-func (r *running) add(p *process) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all[p] = struct{}{}
-	return !r.over
+func (r *running) start(j *job, null *os.File) (*process, error) {
+	r.starting.RLock()
+	defer r.starting.RUnlock()
+	p, err := start(j, null)
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all[p] = struct{}{}
+	}
+	return p, err
 }
 
 func (r *running) remove(p *process) {
@@ -91,33 +82,13 @@ func (r *running) remove(p *process) {
 
 // signal sends a signal to the groups of all jobs.
 func (r *running) signal(s os.Signal) {
+	r.starting.Lock()
+	defer r.starting.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p := range r.all {
 		group.Signal(p.p, s)
 	}
-}
-
-// end ends all processes, and returns when their groups are gone.
-func (r *running) end() {
-	r.mu.Lock()
-	r.over = true
-	var w sync.WaitGroup
-	for p := range r.all {
-		w.Go(p.end)
-	}
-	r.mu.Unlock()
-	w.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.none = true
-}
-
-// areGone reports whether end has returned.
-func (r *running) areGone() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.none
 }
 
 func (r *running) len() int {

@@ -10,47 +10,60 @@ import (
 )
 
 // template is a command with replacement strings, as GNU parallel has them.
-type template [][]token
+type template []word
 
-// token is text, or stands for a part of the input.
-type token struct {
-	text   string // if kind is literal
-	kind   tokenKind
-	column int // 0: {}; else {1} and so on, from the end {-1} and so on
+// word is a word of a command, in parts: text and replacement strings.
+type word []part
+
+// part returns what it stands for in the command of a job.
+type part func(r row, seq, slot int) []string
+
+func text(s string) part { return func(row, int, int) []string { return []string{s} } }
+
+func whole(r row, _, _ int) []string { return r.whole }
+
+func number(_ row, seq, _ int) []string { return []string{strconv.Itoa(seq)} }
+
+func slot(_ row, _, slot int) []string { return []string{strconv.Itoa(slot)} }
+
+// column returns the value of {n}. If n is negative, columns count from the end.
+func column(n int) part {
+	return func(r row, _, _ int) []string {
+		i := n - 1
+		if n < 0 {
+			i = len(r.values) + n
+		}
+		if i < 0 || i >= len(r.values) {
+			return []string{""}
+		}
+		return r.values[i : i+1]
+	}
 }
 
-type tokenKind uint8
-
-const (
-	literal   tokenKind = iota
-	plain               // {}
-	noExt               // {.}
-	base                // {/}
-	dir                 // {//}
-	baseNoExt           // {/.}
-	number              // {#}
-	slot                // {%}
-)
-
-// suffixes are what a replacement string ends with; the longer ones first.
+// suffixes are what a replacement string ends with, and what it leaves of a path; the longer ones first.
 var suffixes = []struct {
 	text string
-	kind tokenKind
-}{{"//", dir}, {"/.", baseNoExt}, {"/", base}, {".", noExt}, {"", plain}}
+	of   func(string) string
+}{
+	{"//", dirOf},
+	{"/.", func(v string) string { return withoutExt(baseOf(v)) }},
+	{"/", baseOf},
+	{".", withoutExt},
+}
 
 // parseTemplate reads a command. If it has no replacement string, the input is appended. names are the column names, or nil.
 func parseTemplate(words, names []string) (t template, err error) {
 	found := false
 	for _, w := range words {
-		tokens, err := parseWord(w, names)
+		parsed, replaces, err := parseWord(w, names)
 		if err != nil {
 			return nil, err
 		}
-		found = found || slices.ContainsFunc(tokens, func(k token) bool { return k.kind != literal })
-		t = append(t, tokens)
+		found = found || replaces
+		t = append(t, parsed)
 	}
 	if !found {
-		t = append(t, []token{{kind: plain}})
+		t = append(t, word{whole})
 	}
 	return t, nil
 }
@@ -61,161 +74,102 @@ var (
 	columnName   = regexp.MustCompile(`^[\pL_][\pL\pN_ ./-]*$`)
 )
 
-func parseWord(w string, names []string) (tokens []token, err error) {
+// parseWord reads a word. replaces reports whether it has a replacement string.
+func parseWord(w string, names []string) (parsed word, replaces bool, err error) {
 	from := 0
 	for _, at := range braces.FindAllStringIndex(w, -1) {
-		k, err := parseToken(w[at[0]:at[1]], names)
+		p, err := parseBraces(w[at[0]:at[1]], names)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if k.kind == literal {
+		if p == nil {
 			continue
 		}
 		if at[0] > from {
-			tokens = append(tokens, token{text: w[from:at[0]]})
+			parsed = append(parsed, text(w[from:at[0]]))
 		}
-		tokens = append(tokens, k)
+		parsed = append(parsed, p)
 		from = at[1]
 	}
-	if from < len(w) || len(tokens) == 0 {
-		tokens = append(tokens, token{text: w[from:]})
+	replaces = len(parsed) > 0
+	if from < len(w) || !replaces {
+		parsed = append(parsed, text(w[from:]))
 	}
-	return tokens, nil
+	return parsed, replaces, nil
 }
 
-// parseToken reads a pair of braces. Braces that are no replacement string are text. If the columns have names, an unknown
-// name is an error.
-func parseToken(text string, names []string) (k token, err error) {
-	inside := text[1 : len(text)-1]
+// parseBraces reads a pair of braces. It returns nil if they are no replacement string but text. If the columns have names, an
+// unknown name is an error.
+func parseBraces(braces string, names []string) (part, error) {
+	inside := braces[1 : len(braces)-1]
 	switch inside {
 	case "#":
-		return token{kind: number}, nil
+		return number, nil
 	case "%":
-		return token{kind: slot}, nil
+		return slot, nil
 	}
-	column, kind := inside, plain
 	if !slices.Contains(names, inside) {
 		for _, s := range suffixes {
 			if before, ok := strings.CutSuffix(inside, s.text); ok {
-				column, kind = before, s.kind
-				break
+				p, err := parseColumn(braces, before, names)
+				if p == nil {
+					return nil, err
+				}
+				return func(r row, seq, slot int) (of []string) {
+					for _, v := range p(r, seq, slot) {
+						of = append(of, s.of(v))
+					}
+					return of
+				}, nil
 			}
 		}
 	}
-	k = token{kind: kind, column: 1 + slices.Index(names, column)}
+	return parseColumn(braces, inside, names)
+}
+
+// parseColumn reads a pair of braces without its suffix.
+func parseColumn(braces, inside string, names []string) (part, error) {
+	n := 1 + slices.Index(names, inside)
 	switch {
-	case column == "":
-		k.column = 0
-	case k.column > 0:
-	case columnNumber.MatchString(column):
-		k.column, _ = strconv.Atoi(column) // a number that is too large has no column
-		if names != nil && max(k.column, -k.column) > len(names) {
-			return k, cli.Usage("%s is not a column; the header has %d", text, len(names))
+	case inside == "":
+		return whole, nil
+	case n > 0:
+	case columnNumber.MatchString(inside):
+		n, _ = strconv.Atoi(inside) // a number that is too large has no column
+		if names != nil && max(n, -n) > len(names) {
+			return nil, cli.Usage("%s is not a column; the header has %d", braces, len(names))
 		}
 	case names != nil && columnName.MatchString(inside):
-		return k, cli.Usage("%s is not a column; the header has %s", text, strings.Join(names, ", "))
+		return nil, cli.Usage("%s is not a column; the header has %s", braces, strings.Join(names, ", "))
 	default:
-		k = token{}
+		return nil, nil
 	}
-	return k, nil
-}
-
-// script returns the script of a command such as sh -c SCRIPT, or nil.
-func (t template) script() []token {
-	word := func(i int) string {
-		if i >= len(t) || len(t[i]) != 1 {
-			return ""
-		}
-		return t[i][0].text
-	}
-	if len(t) < 3 || !shell.MatchString(word(0)) || !strings.HasPrefix(word(1), "-") || !strings.HasSuffix(word(1), "c") {
-		return nil
-	}
-	return t[2]
-}
-
-var shell = regexp.MustCompile(`(^|/)(ba|da|z|k|a|mk)?sh$`)
-
-// replaces reports whether a word contains a replacement string for the input.
-func replaces(word []token) bool {
-	return slices.ContainsFunc(word, func(k token) bool { return k.kind.ofInput() })
+	return column(n), nil
 }
 
 // expand returns the command for a row. A word that is {} alone becomes as many words as there are arguments.
 func (t template) expand(r row, seq, slot int) []string {
 	out := make([]string, 0, len(t)+len(r.whole))
 	for _, w := range t {
-		if len(w) != 1 || !w[0].isWhole() {
-			out = append(out, expandWord(w, r, seq, slot))
-			continue
-		}
-		for _, v := range r.whole {
-			out = append(out, expandWord(w, row{whole: []string{v}, values: r.values}, seq, slot))
+		if len(w) == 1 {
+			out = append(out, w[0](r, seq, slot)...)
+		} else {
+			out = append(out, w.expand(r, seq, slot))
 		}
 	}
 	return out
 }
 
-func expandWord(w []token, r row, seq, slotNumber int) string {
-	if len(w) == 1 && w[0].kind == literal {
-		return w[0].text
-	}
+// expand returns the word as one, with spaces between the arguments.
+func (w word) expand(r row, seq, slot int) string {
 	var b strings.Builder
-	for _, k := range w {
-		switch {
-		case k.kind == literal:
-			b.WriteString(k.text)
-		case k.kind == number:
-			b.WriteString(strconv.Itoa(seq))
-		case k.kind == slot:
-			b.WriteString(strconv.Itoa(slotNumber))
-		case k.column == 0:
-			for i, v := range r.whole {
-				if i > 0 {
-					b.WriteByte(' ')
-				}
-				b.WriteString(k.kind.of(v))
-			}
-		default:
-			if v, ok := r.column(k.column); ok {
-				b.WriteString(k.kind.of(v))
-			}
-		}
+	for _, p := range w {
+		b.WriteString(strings.Join(p(r, seq, slot), " "))
 	}
 	return b.String()
 }
 
-// column returns the value of {n}. If n is negative, columns count from the end.
-func (r row) column(n int) (string, bool) {
-	i := n - 1
-	if n < 0 {
-		i = len(r.values) + n
-	}
-	if i < 0 || i >= len(r.values) {
-		return "", false
-	}
-	return r.values[i], true
-}
-
-// isWhole reports whether k stands for the whole line, or every argument.
-func (k token) isWhole() bool { return k.kind.ofInput() && k.column == 0 }
-
-func (k tokenKind) ofInput() bool { return k >= plain && k <= baseNoExt }
-
-// of returns the part of an argument for which k stands.
-func (k tokenKind) of(v string) string {
-	switch k {
-	case noExt:
-		return withoutExt(v)
-	case base:
-		return v[strings.LastIndexByte(v, '/')+1:]
-	case dir:
-		return dirOf(v)
-	case baseNoExt:
-		return withoutExt(v[strings.LastIndexByte(v, '/')+1:])
-	}
-	return v
-}
+func baseOf(v string) string { return v[strings.LastIndexByte(v, '/')+1:] }
 
 func withoutExt(v string) string {
 	if dot := strings.LastIndexByte(v, '.'); dot > strings.LastIndexByte(v, '/') {
@@ -227,17 +181,14 @@ func withoutExt(v string) string {
 // dirOf is Perl's dirname, which GNU parallel uses: it does not clean the path.
 func dirOf(v string) string {
 	trimmed := strings.TrimRight(v, "/")
-	if trimmed == "" && v != "" {
+	dir := strings.TrimRight(trimmed[:len(trimmed)-len(baseOf(trimmed))], "/")
+	switch {
+	case dir != "":
+		return dir
+	case strings.HasPrefix(v, "/"):
 		return "/"
 	}
-	slash := strings.LastIndexByte(trimmed, '/')
-	if slash < 0 {
-		return "."
-	}
-	if d := strings.TrimRight(trimmed[:slash], "/"); d != "" {
-		return d
-	}
-	return "/"
+	return "."
 }
 
 // quote returns the words quoted for a shell.
