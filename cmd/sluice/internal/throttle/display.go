@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -147,7 +148,7 @@ func (j *job) last(stopped, done bool) {
 
 // summary says how fast the copy was, and how far from the requested rate.
 func (j *job) summary(v moment) string {
-	text := fmt.Sprint(v.done())
+	text := strconv.FormatInt(v.done(), 10)
 	if v.done() < v.Total {
 		text += fmt.Sprintf(" of %d", v.Total)
 	}

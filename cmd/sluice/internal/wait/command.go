@@ -199,19 +199,17 @@ func (o *options) run(ctx context.Context) error {
 	if o.limit.Kind == spec.Unlimited {
 		return o.under(ctx, path, signals)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	w := newWatch(o.key, o.verbose)
 	defer w.end()
 	l, err := store.New(o.limit, o.key, redislimit.StoreOptions{Key: o.key, TTL: o.ttl, Prefetch: 1, OnState: w.state})
 	if err != nil {
 		return cli.Usage("SPEC %q: %w", o.text, err)
 	}
-	defer func() { _ = l.(io.Closer).Close() }()
-	lease, err := o.acquire(ctx, cancel, &line{store, l, w}, signals)
+	lease, err := o.acquire(ctx, &line{store, l, w}, signals)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = l.(io.Closer).Close() }()
 	w.end()
 	defer lease.Release()
 	return o.under(redislimit.Context(context.WithoutCancel(ctx), lease), path, signals)
@@ -224,8 +222,19 @@ type line struct {
 	watch   *watch
 }
 
-// acquire takes a permit, unless a signal comes first.
-func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
+// leaveTime is how long a wait that ends without a permit waits for the server, so that the process leaves the line. A process that
+// does not leave is gone from the line after as long.
+const leaveTime = time.Second
+
+// acquire takes a permit, unless a signal or the end of --max-wait comes first.
+func (o *options) acquire(ctx context.Context, l *line, signals <-chan os.Signal) (core.Lease, error) {
+	var cancel context.CancelFunc
+	if o.maxWait > 0 {
+		ctx, cancel = context.WithTimeout(ctx, o.maxWait)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
 	type answer struct {
 		lease core.Lease
 		err   error
@@ -235,15 +244,33 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelFunc, l *lin
 		lease, err := o.take(ctx, l)
 		answers <- answer{lease, err}
 	}()
+	err := cli.Exit(rejected, fmt.Errorf("no permit of %s came free within %v", o.key, o.maxWait))
 	select {
 	case a := <-answers:
-		return a.lease, a.err
+		if a.err == nil {
+			return a.lease, nil
+		}
+		if ctx.Err() == nil {
+			err = a.err
+		}
+		answers <- a
+	case <-ctx.Done():
 	case s := <-signals:
-		cancel()
+		err = cli.Exit(cli.StatusOf(s), errors.New("interrupted while waiting"))
+	}
+	cancel()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
 		a := <-answers
 		a.lease.Release()
-		return core.Lease{}, cli.Exit(cli.StatusOf(s), errors.New("interrupted while waiting"))
+		_ = l.limiter.(io.Closer).Close()
+	}()
+	select {
+	case <-left:
+	case <-time.After(leaveTime): //nolint:forbidigo // the process ends
 	}
+	return core.Lease{}, err
 }
 
 // explain returns the error of the command when the server or the limiter has returned err. Without --try, the limiter rejects if a
@@ -263,20 +290,8 @@ func (o *options) explain(err error) error {
 	return cli.Exit(rejected, err)
 }
 
-var errMaxWait = errors.New("the wait was too long")
-
 // take takes a permit when it is this process's turn. With --try, it takes one that is available now.
-func (o *options) take(ctx context.Context, l *line) (lease core.Lease, err error) {
-	if o.maxWait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.maxWait, errMaxWait)
-		defer cancel()
-	}
-	defer func() {
-		if err != nil && errors.Is(context.Cause(ctx), errMaxWait) {
-			err = cli.Exit(rejected, fmt.Errorf("no permit of %s came free within %v", o.key, o.maxWait))
-		}
-	}()
+func (o *options) take(ctx context.Context, l *line) (core.Lease, error) {
 	switch last, err := l.store.Announce(ctx, o.key, o.text); {
 	case err != nil && !shared.IsRefusal(err): // a server may refuse this call and no other
 		return core.Lease{}, errors.New(shared.Reason(err))
