@@ -18,6 +18,7 @@ type Overrides struct {
 
 // Override is limits in place of a policy's, for keys that start with a value. Each of those keys has limiters of its own.
 type Override struct {
+	Name   string // tells it from the policy's others; never ""
 	Value  string // of the first part of the key; for KeyIP a client or a network of clients
 	At     yamlconf.Place
 	Limits []Limit
@@ -44,6 +45,14 @@ func (o *Overrides) Find(key []string) (int, bool) {
 	return 0, false
 }
 
+// Of returns the limits of the override of that name, or none if there is no such override.
+func (o *Overrides) Of(name string) []Limit {
+	if i, ok := o.byValue[name[1:]]; ok {
+		return o.All[i].Limits
+	}
+	return nil
+}
+
 // readOverrides reads the overrides of a policy whose key has been read.
 func (p *Policy) readOverrides(n yamlconf.Node, key string) {
 	if len(p.Key) == 0 {
@@ -60,7 +69,7 @@ func (p *Policy) readOverrides(n yamlconf.Node, key string) {
 			pair.At.Fault("overrides: %v", err)
 			continue
 		}
-		made := Override{Value: value, At: pair.At.Place()}
+		made := Override{Name: "=" + value, Value: value, At: pair.At.Place()}
 		limits(&made.Limits)(pair.Value, pair.Key)
 		if i, twice := o.byValue[value]; twice {
 			pair.At.Fault("overrides: %q is here twice, first in line %d", pair.Key, o.All[i].At.Line)

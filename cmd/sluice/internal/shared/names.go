@@ -3,8 +3,6 @@ package shared
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,21 +14,6 @@ const before, after = "{", "}:limit" // how redislimit names what it keeps
 func (s *Store) Has(ctx context.Context, key string) (bool, error) {
 	n, err := s.client.Exists(ctx, before+key+after).Result()
 	return n > 0, failed(err)
-}
-
-// scanCount is about how many keys the server examines in one step, during which it does nothing else.
-const scanCount = 1000
-
-// Names returns, in order, the keys of the limits on the server that start with prefix, which must not contain special characters of
-// patterns. Limits with all permits available are not on the server. The server scans all its keys.
-func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
-	var names []string
-	found := s.client.Scan(ctx, 0, before+prefix+"*"+after, scanCount).Iterator()
-	for found.Next(ctx) {
-		names = append(names, strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after))
-	}
-	slices.Sort(names)
-	return slices.Compact(names), failed(found.Err()) // a scan may find a key twice
 }
 
 const textKept = 24 * time.Hour

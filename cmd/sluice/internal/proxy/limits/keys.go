@@ -49,15 +49,13 @@ func (k *Keys) Address(r *http.Request) string {
 	return "-"
 }
 
-// values returns a function that reads the values of a key's parts from a request.
-func (k *Keys) values(key config.Key) func(*http.Request) []string {
-	return func(r *http.Request) []string {
-		values := make([]string, len(key))
-		for i, p := range key {
-			values[i], _ = k.value(r, p)
-		}
-		return values
+// values reads the values of a key's parts from a request.
+func (k *Keys) values(r *http.Request, key config.Key) []string {
+	values := make([]string, len(key))
+	for i, p := range key {
+		values[i], _ = k.value(r, p)
 	}
+	return values
 }
 
 // value reads the value of a part of a key from a request. It reports false if a backend may read another value there.

@@ -1,87 +1,126 @@
 // Package limits is the limits of a proxy: what a file of package config says of policies and of connections, as limiters.
 // It knows requests by their keys, and nothing of how they are served.
 //
-// A [Set] is the limits of one file. A [Policy] has several [Limit]s, and a Limit has limiters (limit.go): none, one, or one
-// per key (keyed.go), all of which follow its terms (live.go). When the file changes, the next Set takes over the
-// limits that stay, with what they have granted.
+// A [Set] is the limits of one file. What a [Policy] limits are [Subject]s: its requests, and the bytes of their bodies. A Subject
+// has one limiter, or one per key, and each follows the terms that the Subject has now (live.go). When the file changes, the next
+// Set takes over the Subjects that stay, with what their limiters have granted.
 package limits
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/spec"
 )
 
 // Set is the limits of one file.
 type Set struct {
-	Policies    []*Policy // the global one first, if there is one
-	Global      *Policy   // nil: none
-	Connections []*Limit  // of connections, each of which takes a permit of all
+	Policies    []*Policy  // the global one first, if there is one
+	Global      *Policy    // nil: none
+	Connections []*Subject // each connection takes a permit of all
 
 	store     *shared.Store // nil: limits are this process's own
-	keys      *Keys
-	known     map[identity]*Limit // all limits
-	admission httplimit.Limiter   // all of Connections; nil: none
-	updates   []func()            // put new terms into the limits that stay
+	subjects  map[identity]*Subject
+	admission httplimit.Limiter // all of Connections; nil: none
+	updates   []func()          // change the terms of the Subjects that stay
 }
 
 // New returns the limits of a file. Those of the Set before, which may be empty, are reused if they stay, and nothing has
 // changed until Apply changes their terms.
 func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, error) {
-	s := &Set{store: store, keys: keys, known: make(map[identity]*Limit)}
-	d := builder{Set: s, config: c, before: before}
+	s := &Set{store: store, subjects: make(map[identity]*Subject)}
+	b := builder{Set: s, keys: keys, config: c, before: before}
 	for _, p := range c.AllPolicies() {
-		s.Policies = append(s.Policies, d.policy(p))
+		s.Policies = append(s.Policies, b.policy(p))
 	}
 	if c.Global != nil {
 		s.Global = s.Policies[0]
 	}
-	d.connections("connections", nil, c.Connections)
-	d.connections("connections-per-ip", config.Key{{Kind: config.KeyIP}}, c.ConnectionsPerIP)
-	if err := errors.Join(d.faults...); err != nil {
+	b.connections("connections", nil, c.Connections)
+	b.connections("connections-per-ip", config.Key{{Kind: config.KeyIP}}, c.ConnectionsPerIP)
+	var all []httplimit.Limiter
+	if err := errors.Join(b.faults...); err != nil {
 		return nil, err
 	}
-	var err error
-	s.admission, err = chain(s.Connections)
-	return s, err
+	for _, l := range s.Connections {
+		all = append(all, l.Limiter())
+	}
+	if len(all) > 0 {
+		s.admission = core.Must(partition.Chain(all...))
+	}
+	return s, nil
 }
 
-// Apply puts new terms into the limits that stay.
+// Apply changes the terms of the limits that stay.
 func (s *Set) Apply() {
 	for _, update := range s.updates {
 		update()
 	}
 	s.updates = nil
+	for f := range s.live {
+		f.now() // for the requests that wait in it
+	}
 }
 
-// Warm prepares the Redis server for each kind of limit in use.
-func (s *Set) Warm() {
-	if s.store == nil {
-		return
-	}
-	kinds := make(map[spec.Kind]bool)
-	var each []spec.Limit
-	for id, l := range s.known {
-		if id.kind != spec.Unlimited && !kinds[id.kind] {
-			kinds[id.kind] = true
-			each = append(each, l.Terms())
+// live yields all limiters that there are now.
+func (s *Set) live(yield func(*live) bool) {
+	for _, subject := range s.subjects {
+		for f := range subject.live {
+			if !yield(f) {
+				return
+			}
 		}
 	}
-	_ = s.store.Warm(each) // requests report it
+}
+
+// Warm prepares the Redis server, if there is one, for each kind of limit.
+func (s *Set) Warm() {
+	if s.store != nil {
+		_ = s.store.Warm([]spec.Limit{ // requests report an error
+			{Kind: spec.Concurrency, Permits: 1},
+			{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
+			{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
+			{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
+		})
+	}
 }
 
 // Close closes all limiters.
 func (s *Set) Close() {
-	for _, l := range s.known {
-		l.close()
+	for f := range s.live {
+		_ = f.Close()
 	}
+}
+
+// Admit takes a permit of each limit on connections, or none. It returns the function that releases the permits, which is nil
+// if nothing is limited, or the name of the limit that rejects the connection.
+func (s *Set) Admit(c net.Conn) (release func(), rejectedBy string) {
+	if s.admission == nil {
+		return nil, ""
+	}
+	lease := s.admission.TryAcquire(&http.Request{RemoteAddr: c.RemoteAddr().String()}, 1)
+	if lease.Acquired() {
+		return lease.Release, ""
+	}
+	name, _ := core.LimiterName.From(lease)
+	for _, l := range s.Connections {
+		if l.Name == name {
+			l.rejected.Add(1)
+			return nil, name
+		}
+	}
+	return nil, connections
 }
 
 // ErrNoPolicy is matched by the error of a name that no policy has.
@@ -97,90 +136,105 @@ func (s *Set) Policy(name string) (*Policy, error) {
 	return nil, fmt.Errorf("%w %q", ErrNoPolicy, name)
 }
 
-// Of returns the limits of a policy that are for a key, or all of them without one, and the values of the key as requests
-// have them.
-func (s *Set) Of(policy string, key []string) (limits []*Limit, values []string, err error) {
-	p, err := s.Policy(policy)
-	if err != nil {
-		return nil, nil, err
+// Policy is a policy of the file and what it limits.
+type Policy struct {
+	config.Policy
+
+	requests *Subject // nil: only bytes are limited
+	upload   *Subject // nil: none
+	download *Subject
+	keys     *Keys
+}
+
+// Requests returns the limits on requests; nil: only bytes are limited.
+func (p *Policy) Requests() *Subject { return p.requests }
+
+// Bytes returns the limits on what requests transfer; nil: there is none.
+func (p *Policy) Bytes() (upload, download *Subject) { return p.upload, p.download }
+
+// subjects returns all that p limits.
+func (p *Policy) subjects() []*Subject {
+	return slices.DeleteFunc([]*Subject{p.requests, p.upload, p.download}, func(s *Subject) bool { return s == nil })
+}
+
+// Flows returns what tells on whose behalf a request waits; nil: all are one flow.
+func (p *Policy) Flows() func(*http.Request) core.Flow {
+	if len(p.Flow) == 0 {
+		return nil
 	}
-	if len(key) == 0 {
-		return append(p.Limits(), slices.Concat(p.overridden...)...), nil, nil
+	return func(r *http.Request) core.Flow {
+		key := config.JoinKey(p.keys.values(r, p.Flow))
+		return core.Flow{Key: key, Weight: p.Weights[key]}
 	}
-	if values, err = p.Key.Values(key); err != nil {
-		return nil, nil, err
-	}
-	return p.limitsOf(values), values, nil
 }
 
 // builder makes a Set.
 type builder struct {
 	*Set
 
+	keys   *Keys
 	config *config.Config
 	before *Set
 	faults []error
 }
 
-func (d *builder) policy(c config.Policy) *Policy {
-	p := &Policy{Policy: c, keys: d.keys, requests: d.requests(c, "", c.Limits)}
-	for _, o := range c.Overrides.All {
-		p.overridden = append(p.overridden, d.requests(c, o.Value, o.Limits))
+func (b *builder) policy(c config.Policy) *Policy {
+	p := &Policy{Policy: c, keys: b.keys}
+	if len(c.Limits) > 0 || len(c.Overrides.All) > 0 {
+		p.requests = b.subject(c.Name, requests, &terms{c.Key, c.Limits, c.Overrides})
 	}
-	p.upload = d.bytes(c, upload, c.Upload)
-	p.download = d.bytes(c, download, c.Download)
+	p.upload = b.bytes(c, upload, c.Upload)
+	p.download = b.bytes(c, download, c.Download)
 	return p
-}
-
-// requests returns the limits on requests of a policy, or of one of its overrides.
-func (d *builder) requests(c config.Policy, override string, limits []config.Limit) []*Limit {
-	all := make([]*Limit, len(limits))
-	nth := make(map[spec.Kind]int)
-	for i, l := range limits {
-		id := identity{c.Name, requests, c.Key.String(), override, l.Kind, nth[l.Kind]}
-		nth[l.Kind]++
-		all[i] = d.limit(id, c.Key, l)
-	}
-	return all
 }
 
 // bytes returns a limit on bytes; nil: there is none. A body may wait in its queue forever: it has started, and is never
 // rejected.
-func (d *builder) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
+func (b *builder) bytes(c config.Policy, what string, l *spec.Limit) *Subject {
 	if l == nil {
 		return nil
 	}
-	terms := *l
-	if terms.Kind != spec.Unlimited {
-		terms.Queue = math.MaxInt
+	limit := config.Limit{Limit: *l, At: c.At}
+	if limit.Kind != spec.Unlimited {
+		limit.Queue = math.MaxInt
 	}
-	return d.limit(identity{policy: c.Name, what: what, key: c.Key.String(), kind: l.Kind}, c.Key, config.Limit{Limit: terms, At: c.At})
+	return b.subject(c.Name, what, &terms{key: c.Key, limits: []config.Limit{limit}})
 }
 
 // connections adds a limit on connections, unless there is none of that name.
-func (d *builder) connections(name string, key config.Key, l *spec.Limit) {
+func (b *builder) connections(name string, key config.Key, l *spec.Limit) {
 	if l != nil {
-		id := identity{policy: name, what: connections, key: key.String(), kind: l.Kind}
-		d.Connections = append(d.Connections, d.limit(id, key, config.Limit{Limit: *l, At: d.config.Where(name)}))
+		limits := []config.Limit{{Limit: *l, At: b.config.Where(name)}}
+		b.Connections = append(b.Connections, b.subject(name, connections, &terms{key: key, limits: limits}))
 	}
 }
 
-// limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
-// before anything changes.
-func (d *builder) limit(id identity, key config.Key, l config.Limit) *Limit {
-	store := d.store
-	if id.what == connections {
+// subject returns the Subject that stays, or a new one. A limiter for each of the limits is made even if it stays, so that bad
+// terms are found before anything changes; if there are any, it returns nil.
+func (b *builder) subject(name, what string, t *terms) *Subject {
+	id := identity{name, what, t.key.String()}
+	store := b.store
+	if what == connections {
 		store = nil // they are this process's own
 	}
-	m, err := newLimit(id, key, l.Limit, store, d.keys)
-	if err != nil {
-		d.faults = append(d.faults, d.config.Fault(l.At, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
-		return m
+	faults := len(b.faults)
+	for _, l := range t.all() {
+		p := part{limit: &l.Limit}
+		if err := p.make(slot{subject: &Subject{identity: id, store: store}}); err != nil {
+			b.faults = append(b.faults, b.config.Fault(l.At, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
+			continue
+		}
+		_ = p.Close()
 	}
-	if old, ok := d.before.known[id]; ok && old.store == store {
-		d.updates = append(d.updates, func() { old.update(l.Limit) })
-		m = old
+	if len(b.faults) > faults {
+		return nil
 	}
-	d.known[id] = m
-	return m
+	s := b.before.subjects[id]
+	if s == nil || s.store != store {
+		s = newSubject(id, b.keys, store, t)
+	} else {
+		b.updates = append(b.updates, func() { s.terms.Store(t) })
+	}
+	b.subjects[id] = s
+	return s
 }

@@ -2,24 +2,45 @@ package limits
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// liveLimiter is a limiter that follows the terms of its limit, also if they change while it is made.
-type liveLimiter struct {
+// live is a limiter that follows the terms of its subject.
+type live struct {
+	slot
+
+	mu    sync.Mutex // one change at a time
+	state atomic.Pointer[state]
+}
+
+// state is what a live limiter is under some terms.
+type state struct {
+	limiter // all parts
+
+	terms *terms
+	parts []part
+}
+
+// part is the limiter of one of several limits.
+type part struct {
 	limiter
 
+	limit *spec.Limit
+	nth   int          // of its kind
 	local core.Limiter // decides while the Redis server is unreachable; nil if none does
-	limit *Limit
-	name  string     // given to [Limit.follow]
-	mu    sync.Mutex // one update at a time
-	terms atomic.Pointer[spec.Limit]
+	name  string       // on the Redis server
 }
 
 // limiter is what all limiters of core and redislimit are.
@@ -28,52 +49,141 @@ type limiter interface {
 	core.Reporter
 	core.Idler
 	core.Refunder
+	core.Settler
 	io.Closer
 }
 
-func (f *liveLimiter) TryAcquire(permits int) core.Lease {
-	f.applyTerms()
-	return f.limiter.TryAcquire(permits)
+func newLive(k slot) *live {
+	f := &live{slot: k}
+	f.state.Store(new(state))
+	f.now()
+	return f
 }
 
-func (f *liveLimiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	f.applyTerms()
-	return f.limiter.Acquire(ctx, permits)
-}
-
-// Settle corrects the cost of a lease, where the limiter can do that.
-func (f *liveLimiter) Settle(l core.Lease, permits int) core.Lease {
-	if s, ok := f.limiter.(core.Settler); ok {
-		return s.Settle(l, permits)
+// now returns what the limiter is under the present terms. The parts of kinds that stay are updated, and others are new.
+func (f *live) now() *state {
+	before := f.state.Load()
+	if before.terms == f.subject.terms.Load() {
+		return before
 	}
-	if permits <= 0 {
-		f.Refund(l)
-	}
-	return l
-}
-
-func (f *liveLimiter) applyTerms() {
-	if f.terms.Load() != f.limit.terms.Load() {
-		f.refresh()
-	}
-}
-
-// refresh puts the present terms into the limiter. One on a Redis server asks the server then, and remembers nothing older.
-func (f *liveLimiter) refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	terms := f.limit.terms.Load()
-	// The kind is the same and the terms are valid, so the only error left is that the limiter is closed.
-	_ = shared.Update(*terms, f.limit.id.policy, f.limiter)
-	if f.local != nil {
-		_ = terms.Update(f.local)
+	before = f.state.Load()
+	next := &state{limiter: before.limiter, terms: f.subject.terms.Load()}
+	nth := make(map[spec.Kind]int)
+	stays := 0
+	var all []core.Limiter
+	limits := f.limits(next.terms)
+	for i := range limits {
+		l := &limits[i].Limit
+		if l.Kind == spec.Unlimited {
+			continue
+		}
+		nth[l.Kind]++
+		p := part{limit: l, nth: nth[l.Kind]}
+		is := func(old part) bool { return old.limit.Kind == p.limit.Kind && old.nth == p.nth }
+		if i := slices.IndexFunc(before.parts, is); i < 0 {
+			_ = p.make(f.slot) // no error: one was made already
+		} else {
+			p = before.parts[i]
+			stays++
+			changes := *p.limit != *l
+			if p.limit = l; changes {
+				p.update(f.subject.Name)
+			}
+		}
+		next.parts = append(next.parts, p)
+		all = append(all, p.limiter)
 	}
-	f.terms.Store(terms)
+	switch {
+	case stays == len(all) && stays == len(before.parts) && before.limiter != nil: // it knows its leases
+	case len(all) == 0:
+		next.limiter = core.Unlimited().(limiter)
+	case len(all) == 1:
+		next.limiter = next.parts[0].limiter
+	default:
+		next.limiter = core.Must(core.Chain(all...))
+	}
+	f.state.Store(next)
+	return next
+}
+
+func (f *live) TryAcquire(permits int) core.Lease { return f.now().TryAcquire(permits) }
+
+func (f *live) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	return f.now().Acquire(ctx, permits)
+}
+
+func (f *live) Refund(l core.Lease) { f.state.Load().Refund(l) }
+
+func (f *live) Settle(l core.Lease, permits int) core.Lease { return f.state.Load().Settle(l, permits) }
+
+func (f *live) Available() int { return f.now().Available() }
+
+func (f *live) Statistics() core.Statistics { return f.now().Statistics() }
+
+func (f *live) IdleFor() (time.Duration, bool) { return f.state.Load().IdleFor() }
+
+// Close closes all parts.
+func (f *live) Close() error {
+	for _, p := range f.state.Load().parts {
+		_ = p.Close()
+	}
+	return nil
+}
+
+// make makes the limiter of a slot.
+func (p *part) make(k slot) (err error) {
+	s := k.subject
+	var made core.Limiter
+	if s.store == nil {
+		made, err = p.limit.New(s.Name)
+	} else {
+		p.name = p.onServer(k)
+		o := redislimit.StoreOptions{Key: p.name}
+		if s.what != requests { // a body that has started is not cut off because Redis is away
+			if p.local, err = p.limit.New(s.Name); err != nil {
+				return err
+			}
+			o.Unavailable, o.Local = redislimit.UseLocal, p.local
+		}
+		made, err = s.store.New(*p.limit, s.Name, o)
+	}
+	if err == nil {
+		p.limiter = made.(limiter)
+	}
+	return err
+}
+
+// onServer returns what the limiter of a slot is named on a Redis server. The name has the whole identity, so that a proxy whose
+// file has changed and one that starts with that file share the limiter.
+func (p *part) onServer(k slot) string {
+	s := k.subject
+	name := fmt.Sprintf("%s/%s/%s-%d/%s", s.Name, s.what, p.limit.Kind, p.nth, s.key)
+	if k.override != "" {
+		name += "/" + url.QueryEscape(k.override)
+	}
+	switch {
+	case k.group > 0:
+		name += "~" + strconv.Itoa(k.group)
+	case s.key != "":
+		name += "=" + k.key
+	}
+	return "sluice/" + url.QueryEscape(name) // without characters that patterns and hash slots take for special
+}
+
+// update applies the limit. A limiter on a Redis server asks the server then, and remembers nothing older.
+func (p *part) update(name string) {
+	// The limit is valid and of the same kind, so the only error left is that the limiter is closed.
+	_ = shared.Update(*p.limit, name, p.limiter)
+	if p.local != nil {
+		_ = p.limit.Update(p.local)
+	}
 }
 
 // reset resets the limiter. It reports false for a concurrency limiter, whose permits stay held.
-func (f *liveLimiter) reset() (bool, error) {
-	switch r := f.limiter.(type) {
+func (p *part) reset() (bool, error) {
+	switch r := p.limiter.(type) {
 	case interface{ TryReset() error }: // on a Redis server
 		err := r.TryReset()
 		return err == nil, err

@@ -56,7 +56,7 @@ func (p *Proxy) reports() map[string]policyReport {
 		all[policy.Name] = report(policy)
 	}
 	for _, l := range set.Connections {
-		all["listen/"+l.Name()] = policyReport{Key: l.Key(), Limit: l.Terms().String(), State: []limits.State{l.State()}}
+		all["listen/"+l.Name] = policyReport{Key: l.Key(), Limit: l.Limit(), State: l.States()}
 	}
 	return all
 }
@@ -66,22 +66,16 @@ type policyReport struct {
 	Key    string         `json:"key,omitempty"`
 	Limit  string         `json:"limit,omitempty"`  // if there is one
 	Limits []string       `json:"limits,omitempty"` // if there are several
-	State  []limits.State `json:"state,omitempty"`  // of each of them, in this order, of upload and download, and of all overrides
+	State  []limits.State `json:"state,omitempty"`  // of each of them, in this order, or of all by key; of upload and download
 }
 
 func report(p *limits.Policy) policyReport {
-	t := policyReport{Key: p.Key.String()}
-	for _, l := range p.Requests() {
-		t.Limits = append(t.Limits, l.Terms().String())
+	t := policyReport{Key: p.Key.String(), State: p.States()}
+	for _, l := range p.Limits {
+		t.Limits = append(t.Limits, l.String())
 	}
 	if len(t.Limits) == 1 {
 		t.Limit, t.Limits = t.Limits[0], nil
-	}
-	for _, l := range p.Limits() {
-		t.State = append(t.State, l.State())
-	}
-	if c, ok := p.OverrideCounts(); ok {
-		t.State = append(t.State, limits.State{Of: "overrides", Partitions: &c.Live, Overflowed: &c.Overflowed})
 	}
 	return t
 }
@@ -107,20 +101,11 @@ func (p *Proxy) get(r *http.Request) (any, error) {
 		}
 		return report(policy), nil
 	}
-	of, values, err := now.Of(name, key)
-	if err != nil {
-		return nil, err
-	}
 	if p.redisDown.Load() {
 		return nil, fmt.Errorf("%w: what the key has left is not known", shared.ErrUnreachable)
 	}
-	t := keyReport{Key: key, State: make([]limits.State, len(of))}
-	for i, l := range of {
-		if t.State[i], err = l.StateOf(values); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	states, err := now.StatesOf(name, key)
+	return keyReport{key, states}, err
 }
 
 // reset handles POST /limits/{name}/reset?key=VALUE: it resets the limiters of one key, or those of all keys if

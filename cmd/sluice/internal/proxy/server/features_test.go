@@ -37,7 +37,7 @@ func TestConnections(t *testing.T) {
 	for range 20 {
 		assert.False(t, served(dial(t, p.address)))
 	}
-	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available)
+	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].States()[0].Available)
 	assert.Equal(t, 1, strings.Count(p.said.String(), "connection from 127.0.0.1 rejected by connections-per-ip\n"))
 	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
 	_, text := p.asksAdmin("GET", "/limits", "")
@@ -114,10 +114,10 @@ routes: {/: [a, b]}
 	echoes(t, c, in, "ping")
 	assert.Equal(t, 95, p.left(0))
 	upload, _ := p.state.Load().limits.Global.Bytes()
-	assert.Equal(t, 995, *upload.State().Available)
+	assert.Equal(t, 995, *upload.States()[0].Available)
 	assert.Equal(t, []int{995}, p.leftOf("a", "127.0.0.1"))
 	_, download := p.state.Load().limits.Policies[1].Bytes()
-	assert.Equal(t, 1, *download.State().Partitions)
+	assert.Equal(t, 1, *download.States()[0].Partitions)
 	second, in, _ := upgrade(t, p.address, "/", "")
 	echoes(t, second, in, "pong")
 	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="b",sluice_http_result="shadowed"} 1`)

@@ -144,7 +144,7 @@ func (p *Proxy) change(name string, terms []spec.Limit) error {
 	if err != nil {
 		return err
 	}
-	if len(policy.Requests()) == 0 {
+	if len(policy.Limits) == 0 {
 		return fmt.Errorf("policy %s limits only bytes, and these are changed in %s", name, p.file)
 	}
 	next := policy.Policy

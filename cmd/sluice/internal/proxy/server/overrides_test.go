@@ -50,9 +50,8 @@ routes: {/key: key, /ip: ip}
 	require.NotContains(t, p.said.String(), "reload failed")
 
 	_, shown := p.asksAdmin("GET", "/limits", "")
-	assert.Contains(t, shown, `"of": "overrides"`)
 	assert.NotContains(t, shown, "acme", "keys are secrets")
-	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="ip/overrides"} 2`)
+	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="ip"} 3`)
 	assert.NotContains(t, p.scraped(), "acme")
 }
 

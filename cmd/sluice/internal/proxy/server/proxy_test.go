@@ -159,7 +159,7 @@ type limiter interface {
 
 // limiter returns that of a policy's first limit, which has no key. The global policy comes first.
 func (r *running) limiter(policy int) limiter {
-	return r.state.Load().limits.Policies[policy].Requests()[0].For(nil).(limiter)
+	return r.state.Load().limits.Policies[policy].Requests().For(nil).(limiter)
 }
 
 // left returns how many permits that has.
@@ -168,11 +168,9 @@ func (r *running) left(policy int) int { return r.limiter(policy).Available() }
 // leftOf returns the permits that a key has of each limit of a policy.
 func (r *running) leftOf(policy string, key ...string) (left []int) {
 	r.t.Helper()
-	all, values, err := r.state.Load().limits.Of(policy, key)
+	states, err := r.state.Load().limits.StatesOf(policy, key)
 	require.NoError(r.t, err)
-	for _, l := range all {
-		s, err := l.StateOf(values)
-		require.NoError(r.t, err)
+	for _, s := range states {
 		left = append(left, *s.Available)
 	}
 	return left

@@ -23,10 +23,7 @@ func (p *Proxy) route(next *state) error {
 	}
 	byName := make(map[string]*limits.Policy)
 	for _, l := range next.limits.Policies {
-		h, err := p.policy(l)
-		if err != nil {
-			return next.config.Fault(l.At, "%v", err)
-		}
+		h := p.policy(l)
 		byName[l.Name] = l
 		if l == next.limits.Global {
 			o.Global = &h
@@ -58,11 +55,10 @@ func (p *Proxy) route(next *state) error {
 }
 
 // policy returns the limits of a policy as httplimit has them.
-func (p *Proxy) policy(l *limits.Policy) (httplimit.Policy, error) {
+func (p *Proxy) policy(l *limits.Policy) httplimit.Policy {
 	h := httplimit.Policy{Name: l.Name, MaxWait: l.MaxWait, Flow: l.Flows(), Status: l.Status, FailOpen: l.FailOpen, Shadow: l.Shadow}
-	var err error
-	if h.Limiter, err = l.Limiter(); err != nil {
-		return h, err
+	if requests := l.Requests(); requests != nil {
+		h.Limiter = requests.Limiter()
 	}
 	if l.Cost != 1 {
 		h.Permits = func(*http.Request) int { return l.Cost }
@@ -80,7 +76,7 @@ func (p *Proxy) policy(l *limits.Policy) (httplimit.Policy, error) {
 	if download != nil {
 		h.Download = download.Limiter()
 	}
-	return h, nil
+	return h
 }
 
 // refundsSuccess is the Refund of count: failures. It is not called if the client disconnected before the end of the

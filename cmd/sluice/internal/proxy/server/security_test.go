@@ -90,7 +90,7 @@ func TestKeysWithoutRoom(t *testing.T) {
 		assert.Equal(t, http.StatusTooManyRequests, status)
 	}
 	assert.Greater(t, passed, 80, "of 100, in 1024 groups")
-	assert.Equal(t, 2, *p.state.Load().limits.Global.Requests()[0].State().Partitions)
+	assert.Equal(t, 2, *p.state.Load().limits.Global.Requests().States()[0].Partitions)
 	_, body := p.asksAdmin("POST", "/limits/global/reset?key=99", "")
 	assert.JSONEq(t, `{"reset": 1}`, body)
 	assert.Equal(t, 1, p.grants(2, "/", "X-Key", "99"))

@@ -87,7 +87,7 @@ routes: {/: each}
 	assert.LessOrEqual(t, most.Load(), int64(limit))
 	assert.Positive(t, most.Load())
 	assert.Zero(t, p.limiter(0).Statistics().Queued)
-	require.Eventually(t, func() bool { return *p.state.Load().limits.Connections[0].State().Available == 1000 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return *p.state.Load().limits.Connections[0].States()[0].Available == 1000 }, time.Minute, time.Millisecond)
 	for i := range clients {
 		taken := 1_000_000 - p.leftOf("each", "127.0.0.1", strconv.Itoa(i))[0]
 		assert.GreaterOrEqual(t, taken, 0)
