@@ -338,13 +338,11 @@ func TestAccessLogThatStalls(t *testing.T) {
 		r, err := os.OpenFile(named, os.O_RDONLY, 0)
 		require.NoError(t, err)
 		asks(100)
-		assert.Regexp(t, `access log .*fifo: lost 0 lines: its reader has stalled; \d+ lines are waiting`, s.line(s.errs))
 		in := bufio.NewReader(r)
 		for range 100 {
 			_, err := in.ReadString('\n')
 			require.NoError(t, err)
 		}
-		assert.Contains(t, s.line(s.errs), "writing again")
 		require.NoError(t, r.Close()) // and another one takes its place
 		asks(1)
 		r, err = os.OpenFile(named, os.O_RDONLY, 0)
@@ -353,8 +351,7 @@ func TestAccessLogThatStalls(t *testing.T) {
 		_, err = bufio.NewReader(r).ReadString('\n')
 		require.NoError(t, err)
 		asks(1700) // beyond the queue
-		line := s.line(s.errs)
-		assert.Contains(t, line, "lost ")
+		assert.Regexp(t, `access log .*fifo: lost \d+ lines: it does not keep up; \d+ lines are waiting to be written`, s.line(s.errs))
 		ends(s)
 		_ = r.Close()
 	})

@@ -20,14 +20,10 @@ import (
 )
 
 const (
-	logQueue     = 4 << 20         // bytes of lines that wait to be written
-	logLook      = time.Second     // how often lost lines and stalls are looked for
-	logStall     = 2 * time.Second // how long a write may take until it is reported
+	logQueue     = 4 << 20 // bytes of lines that wait to be written
 	logReport    = 10 * time.Second
 	logCloseTime = time.Second // for writing what is queued on shutdown
 )
-
-const stalledReader = "its reader has stalled"
 
 // accessLog writes a line for each request when it ends. Requests never wait for it: a goroutine of its own writes, and if
 // that does not keep up, lines are lost, which is reported.
@@ -36,6 +32,7 @@ type accessLog struct {
 	append  func(b []byte, client string, x *exchange, now time.Time) []byte
 	logf    func(format string, args ...any)
 	lines   *channel.LimitedChannel[[]byte]
+	waiting atomic.Int64  // lines that are queued or being written
 	done    chan struct{} // closed when nothing is written anymore
 	to      *os.File      // of run; nil while it is not open
 	reopens atomic.Bool   // the file is to be opened again
@@ -44,9 +41,6 @@ type accessLog struct {
 	lost     int       // lines since the last report
 	reason   string    // for which they were lost
 	reported time.Time // when lines were reported last
-	writing  int       // lines that are being written
-	since    time.Time // when that started
-	stalled  bool      // a stall was reported
 }
 
 // openLog opens the log of that name for appending lines of a format.
@@ -84,6 +78,7 @@ func (l *accessLog) open() (*os.File, error) {
 
 // write queues the line of a request that has ended.
 func (l *accessLog) write(client string, x *exchange) {
+	l.waiting.Add(1)
 	if l.lines.TrySend(l.append(nil, client, x, time.Now())) != nil {
 		l.lose(1, "it does not keep up")
 	}
@@ -92,9 +87,9 @@ func (l *accessLog) write(client string, x *exchange) {
 // run writes lines until the log is closed.
 func (l *accessLog) run() {
 	defer close(l.done)
-	stop := cli.Every(logLook, l.look)
+	stop := cli.Every(time.Second, l.report)
 	defer stop()
-	_ = l.ensureOpen() // a pipe; an error comes again with the first line
+	_ = l.ensureOpen() // a pipe, whose reader may be waiting; an error comes again with the first line
 	batch := make([][]byte, 64)
 	for {
 		n, err := l.lines.ReceiveBatch(context.Background(), batch) //nolint:forbidigo // it ends when the log is closed
@@ -102,54 +97,30 @@ func (l *accessLog) run() {
 			l.shut()
 			return
 		}
+		if l.reopens.Swap(false) {
+			l.openAgain()
+		}
 		l.writeAll(bytes.Join(batch[:n], nil))
 	}
 }
 
-// writeAll writes lines. A stall that ends with the reader of a pipe continues with the next reader.
+// writeAll writes lines. If the reader of a pipe ends, the next reader gets what is left of them.
 func (l *accessLog) writeAll(lines []byte) {
-	l.mu.Lock()
-	l.writing, l.since = bytes.Count(lines, []byte("\n")), time.Now()
-	l.mu.Unlock()
-	l.reopenIfAsked()
-	for {
-		err := l.ensureOpen()
+	for len(lines) > 0 {
+		n, err := 0, l.ensureOpen()
 		if err == nil {
-			var n int
 			n, err = l.to.Write(lines)
-			lines = lines[n:]
 		}
-		if !errors.Is(err, syscall.EPIPE) || l.name == "-" {
-			l.wrote(bytes.Count(lines, []byte("\n")), err)
+		l.waiting.Add(-int64(bytes.Count(lines[:n], []byte("\n"))))
+		lines = lines[n:]
+		switch {
+		case errors.Is(err, syscall.EPIPE) && l.name != "-":
+			l.shut()
+		case err != nil:
+			l.lose(bytes.Count(lines, []byte("\n")), reasonOf(err))
 			return
 		}
-		l.shut()
 	}
-}
-
-// wrote notes the end of a write, and reports that of a stall.
-func (l *accessLog) wrote(lost int, err error) {
-	l.mu.Lock()
-	l.writing = 0
-	resumes := l.stalled && err == nil
-	if resumes {
-		l.stalled = false
-	}
-	l.mu.Unlock()
-	if err != nil {
-		l.lose(lost, reasonOf(err))
-	}
-	if resumes {
-		l.logf("access log %s: writing again", l.name)
-	}
-}
-
-// reasonOf returns the error of the system alone, without the name of the file.
-func reasonOf(err error) string {
-	if e, ok := errors.AsType[syscall.Errno](err); ok {
-		return e.Error()
-	}
-	return err.Error()
 }
 
 // ensureOpen opens the log if it is not open. For a pipe it waits for a reader.
@@ -160,6 +131,14 @@ func (l *accessLog) ensureOpen() (err error) {
 	return err
 }
 
+// reasonOf returns the error of the system alone, without the name of the file.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		return e.Error()
+	}
+	return err.Error()
+}
+
 func (l *accessLog) shut() {
 	if l.to != nil && l.name != "-" {
 		_ = l.to.Close()
@@ -167,9 +146,14 @@ func (l *accessLog) shut() {
 	}
 }
 
-// reopenIfAsked opens the file again, after logrotate has renamed it.
-func (l *accessLog) reopenIfAsked() {
-	if !l.reopens.Swap(false) || l.name == "-" || l.to == nil {
+// reopen has the file opened again, after logrotate has renamed it.
+func (l *accessLog) reopen() {
+	l.reopens.Store(true)
+	_ = l.lines.TrySend(nil) // run may be waiting for a line
+}
+
+func (l *accessLog) openAgain() {
+	if l.name == "-" || l.to == nil {
 		return
 	}
 	f, err := l.open()
@@ -181,37 +165,23 @@ func (l *accessLog) reopenIfAsked() {
 	l.to = f
 }
 
-// reopen has the file opened again for the next line.
-func (l *accessLog) reopen() {
-	l.reopens.Store(true)
-	_ = l.lines.TrySend(nil) // run may be waiting for a line
-}
-
-// lose counts lines that are lost.
+// lose counts waiting lines that are lost.
 func (l *accessLog) lose(lines int, reason string) {
+	l.waiting.Add(-int64(lines))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost += lines
 	l.reason = reason
 }
 
-// look reports a write that takes long and, not too often, lines that are lost.
-func (l *accessLog) look() {
+// report reports lines that are lost, not too often.
+func (l *accessLog) report() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stalls := !l.stalled && l.writing > 0 && time.Since(l.since) >= logStall
-	l.stalled = l.stalled || stalls
-	if stalls || l.lost > 0 && time.Since(l.reported) >= logReport {
-		l.reportLocked()
+	if l.lost == 0 || time.Since(l.reported) < logReport {
+		return
 	}
-}
-
-func (l *accessLog) reportLocked() {
-	reason := l.reason
-	if l.stalled {
-		reason = stalledReader
-	}
-	l.logf("access log %s: lost %d lines: %s; %d lines are waiting to be written", l.name, l.lost, reason, l.lines.Len()+l.writing)
+	l.logf("access log %s: lost %d lines: %s; %d lines are waiting to be written", l.name, l.lost, l.reason, l.waiting.Load())
 	l.lost, l.reported = 0, time.Now()
 }
 
@@ -221,15 +191,12 @@ func (l *accessLog) close() {
 	select {
 	case <-l.done:
 	case <-time.After(logCloseTime): //nolint:forbidigo // the process ends
-		l.lose(l.lines.Discard(), stalledReader)
+		l.lose(int(l.waiting.Load()), "its reader has stalled")
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lost += l.writing
-	l.writing = 0
-	if l.lost > 0 {
-		l.reportLocked()
-	}
+	l.reported = time.Time{}
+	l.mu.Unlock()
+	l.report()
 }
 
 // appendCombined appends a line in the combined format of Apache and nginx. The time is that of the request, not of the

@@ -97,9 +97,9 @@ func TestHalfClosedUpgrade(t *testing.T) {
 	assert.Equal(t, "first", string(got))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, p.server.Shutdown(ctx), context.DeadlineExceeded, "shutdown waits for upgraded connections")
+	require.ErrorIs(t, p.shutdown(ctx, p.server), context.DeadlineExceeded, "shutdown waits for upgraded connections")
 	_ = c.Close()
-	require.NoError(t, p.server.Shutdown(t.Context()))
+	require.NoError(t, p.shutdown(t.Context(), p.server))
 	assert.Equal(t, 1, p.left(0))
 }
 

@@ -51,9 +51,6 @@ func (p *Proxy) load() error {
 	cert, pairErr := keyPair(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil
-	}
 	if err := p.applyLocked(c, cert, yamlconf.Join(err, pairErr)); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type running struct {
 	*Proxy
 
 	t       *testing.T
-	server  *web
+	server  *http.Server
 	address string
 	said    *lockedText
 	start   string // of the file

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -49,16 +50,16 @@ type Proxy struct {
 	metrics   *metrics
 	forward   http.Handler // to the backends
 	store     *shared.Store
-	redisDown atomic.Bool // Redis does not decide
-	access    *accessLog  // nil: none
+	redisDown atomic.Bool    // Redis does not decide
+	access    *accessLog     // nil: none
+	active    sync.WaitGroup // requests in flight, with upgraded connections
 	draining  atomic.Bool
 	others    *seldom // messages of net/http
 	refusals  *seldom // of connections
 	failures  *seldom // of backends
 
-	mu     sync.Mutex // one change at a time
-	closed bool
-	state  atomic.Pointer[state]
+	mu    sync.Mutex // one change at a time
+	state atomic.Pointer[state]
 }
 
 // state is a configuration and what was built from it.
@@ -88,7 +89,6 @@ func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
 	p.backends.Close()
 	p.state.Load().limits.Close()
 	if p.store != nil {
@@ -104,7 +104,7 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	defer p.Close()
 	log.SetFlags(0)
 	log.SetOutput(logWriter(func(m string) { p.others.say("%s", m) })) // such as a response of a backend that was not asked for
-	var main *web
+	var main *http.Server
 	s := service.Service{
 		Say: p.say, Files: []string{p.file},
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
@@ -131,7 +131,7 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 }
 
 // start listens for clients.
-func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
+func (p *Proxy) start(ctx context.Context, failed chan<- error) (*http.Server, error) {
 	c := p.state.Load().config
 	l, err := cli.Listen(ctx, "listen", c.Listen)
 	if err != nil {
@@ -143,11 +143,15 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 			return nil, err
 		}
 	}
-	s := newWeb(p)
+	s := p.newServer()
+	serve := s.Serve
+	if c.Cert != "" {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
 	p.say("listening on %s", l.Addr())
 	p.WarnUnlimited()
 	go func() {
-		if err := s.serve(l, c.Cert != ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(listener{l, p}); !errors.Is(err, http.ErrServerClosed) {
 			failed <- err
 		}
 	}()
@@ -155,13 +159,13 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 }
 
 // drain takes no more connections, and waits for requests in flight.
-func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) error {
+func (p *Proxy) drain(s *http.Server, grace time.Duration, signals <-chan os.Signal) error {
 	p.draining.Store(true)
 	p.say("shutting down; waiting up to %v for in-flight requests", grace)
 	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // no call has a context for the end
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(ctx) }()
+	go func() { done <- p.shutdown(ctx, s) }()
 	select {
 	case err := <-done:
 		if err != nil {
@@ -172,6 +176,24 @@ func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) err
 		return nil
 	case s := <-signals:
 		return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
+	}
+}
+
+// shutdown ends a server. It also waits for upgraded connections, which http.Server does not.
+func (p *Proxy) shutdown(ctx context.Context, s *http.Server) error {
+	if err := s.Shutdown(ctx); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.active.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

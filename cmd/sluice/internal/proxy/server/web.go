@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,18 +17,10 @@ const (
 	headerBytes   = 64 << 10
 )
 
-// web is a server of HTTP.
-type web struct {
-	http.Server
-
-	p      *Proxy
-	active sync.WaitGroup // requests in flight, with upgraded connections
-}
-
-func newWeb(p *Proxy) *web {
-	w := &web{p: p}
-	w.Server = http.Server{
-		Handler:           w,
+// newServer returns a server of HTTP, whose requests p serves.
+func (p *Proxy) newServer() *http.Server {
+	s := &http.Server{
+		Handler:           p,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
@@ -46,63 +37,36 @@ func newWeb(p *Proxy) *web {
 			},
 		},
 	}
-	w.Protocols.SetHTTP1(true)
-	w.Protocols.SetHTTP2(true)
-	w.Protocols.SetUnencryptedHTTP2(true)
-	return w
-}
-
-// serve serves the connections of l that are admitted.
-func (w *web) serve(l net.Listener, tls bool) error {
-	l = listener{l, w.p}
-	if tls {
-		return w.ServeTLS(l, "", "")
-	}
-	return w.Serve(l)
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	return s
 }
 
 // ServeHTTP serves a request under the configuration in effect when it came.
-func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
-	w.active.Add(1)
-	defer w.active.Done()
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.active.Add(1)
+	defer p.active.Done()
 	if isEnded(r) {
 		panic(http.ErrAbortHandler) // it is the rest of a body
 	}
-	x := newExchange(to, r)
+	x := newExchange(w, r)
 	defer func() {
-		w.p.metrics.answered(x)
-		if w.p.access != nil {
-			w.p.access.write(w.p.keys.Address(r), x)
+		p.metrics.answered(x)
+		if p.access != nil {
+			p.access.write(p.keys.Address(r), x)
 		}
 	}()
 	if r.Body != nil && r.Body != http.NoBody {
-		c := http.NewResponseController(to)
+		c := http.NewResponseController(w)
 		_ = c.EnableFullDuplex() // a response may come before the body; over HTTP/2 it always may
 		_ = c.SetReadDeadline(time.Now().Add(stallTime))
 		if r.ProtoMajor == 1 {
 			defer discard(c, r)
 		}
 	}
-	w.p.state.Load().handler.ServeHTTP(x, x.request)
+	p.state.Load().handler.ServeHTTP(x, x.request)
 	x.served()
-}
-
-// Shutdown also waits for upgraded connections, which http.Server does not.
-func (w *web) Shutdown(ctx context.Context) error {
-	if err := w.Server.Shutdown(ctx); err != nil {
-		return err
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.active.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 const discardTime = 5 * time.Millisecond // for reading the rest of a body that has arrived

@@ -25,9 +25,9 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText, 
 	p.state.Store(&state{handler: h, limits: new(limits.Set)})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := newWeb(p)
+	w := p.newServer()
 	served := make(chan error, 1)
-	go func() { served <- w.serve(l, false) }()
+	go func() { served <- w.Serve(listener{l, p}) }()
 	t.Cleanup(func() {
 		require.NoError(t, w.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
