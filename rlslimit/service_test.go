@@ -428,6 +428,10 @@ func TestManyDescriptors(t *testing.T) {
 		assert.Equal(t, codes.Canceled, status.Code(err))
 		assert.Equal(t, "OK: OK 10001/20001 left; OK 20000/30000 left", decided(ask(t, s, hits(0, "all=x"), hits(0, "vip=x"))))
 	}
+	req.Descriptors = []*envoy.RateLimitDescriptor{hits(20_000, "all=x")} // which takes the rest
+	_, err := s.ShouldRateLimit(&leaving{t.Context(), 2}, req)
+	assert.Equal(t, codes.Canceled, status.Code(err))
+	assert.Equal(t, "OK: OK 10001/20001 left", decided(ask(t, s, hits(0, "all=x"))))
 }
 
 // polls counts how often a decision polls its context, which it does after each step of work.
