@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/core"
@@ -109,15 +110,10 @@ func (c *Config) checkPolicies(fault faultFunc) {
 // names apart: X_Forwarded_For and X.Forwarded.For from X-Forwarded-For, which the proxy sets, and X_Api_Key from X-Api-Key,
 // which a limit may count by.
 func PassesHeader(name string, underscores bool) bool {
-	for i := range len(name) {
-		switch c := name[i] | 0x20; {
-		case 'a' <= c && c <= 'z', '0' <= name[i] && name[i] <= '9', name[i] == '-':
-		case name[i] == '_' && underscores:
-		default:
-			return false
-		}
+	if underscores {
+		return strings.Trim(name, letters+"-_") == ""
 	}
-	return true
+	return strings.Trim(name, letters+"-") == ""
 }
 
 // all returns the limits of p on requests, and those of its overrides.

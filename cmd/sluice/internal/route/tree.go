@@ -2,6 +2,7 @@ package route
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -58,11 +59,10 @@ func build(entries []entry, depth int, fail func(entry, error)) *node {
 	}
 	n := &node{depth: depth, children: make(map[string]*node)}
 	for name := range groups {
-		var all []entry
-		if name == "" {
-			all = groups[""]
-		} else {
-			all = merge(groups[""], groups[name])
+		all := groups[name]
+		if name != "" {
+			all = slices.Concat(groups[""], all)
+			slices.SortFunc(all, func(a, b entry) int { return a.index - b.index })
 		}
 		n.children[name] = build(all, depth+1, fail)
 	}
@@ -70,19 +70,6 @@ func build(entries []entry, depth int, fail func(entry, error)) *node {
 		n.children[""] = &node{mux: new(http.ServeMux)}
 	}
 	return n
-}
-
-// merge returns two lists of routes as one, in the order of the file.
-func merge(a, b []entry) []entry {
-	all := make([]entry, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if a[0].index < b[0].index {
-			all, a = append(all, a[0]), a[1:]
-		} else {
-			all, b = append(all, b[0]), b[1:]
-		}
-	}
-	return append(append(all, a...), b...)
 }
 
 // of returns the ServeMux for a request with these escaped segments.

@@ -68,18 +68,9 @@ func (s *Set) Apply() {
 		update()
 	}
 	s.updates = nil
-	for f := range s.live {
-		f.now() // for the requests that wait in it
-	}
-}
-
-// live yields all limiters that there are now.
-func (s *Set) live(yield func(*live) bool) {
 	for _, subject := range s.subjects {
 		for f := range subject.live {
-			if !yield(f) {
-				return
-			}
+			f.now() // for the requests that wait in it
 		}
 	}
 }
@@ -98,8 +89,10 @@ func (s *Set) Warm() {
 
 // Close closes all limiters.
 func (s *Set) Close() {
-	for f := range s.live {
-		_ = f.Close()
+	for _, subject := range s.subjects {
+		for f := range subject.live {
+			_ = f.Close()
+		}
 	}
 }
 

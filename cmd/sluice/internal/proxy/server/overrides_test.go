@@ -28,7 +28,8 @@ trusted: [127.0.0.0/8]
 policies:
   key: {key: "header:X-Key", limits: [fixed 2/1h, sliding 9/1h], overrides: {acme: ` + acme + `, health: unlimited}}
   ip:  {key: ip, limit: fixed 2/1h, overrides: {10.0.0.0/8: fixed 4/1h, 10.1.0.0/16: unlimited}}
-routes: {/key: key, /ip: ip}
+  all: {key: ip, download: 1MiB/s, overrides: {10.0.0.0/8: fixed 1/1h}}
+routes: {/key: key, /ip: ip, /all: all}
 `
 	}
 	p := serves(t, nil, text("[fixed 6/1h, sliding 5/1h]"))
@@ -39,10 +40,14 @@ routes: {/key: key, /ip: ip}
 	assert.Equal(t, 4, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.1"))
 	assert.Equal(t, 4, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.2"), "each client of a network has its own")
 	assert.Equal(t, 8, p.grants(8, "/ip", "X-Forwarded-For", "10.1.0.1"))
+	assert.Equal(t, 8, p.grants(8, "/all", "X-Forwarded-For", "192.0.2.1"), "only some keys have a limit on requests")
+	assert.Equal(t, 1, p.grants(8, "/all", "X-Forwarded-For", "10.0.0.1"))
 
 	p.becomes(text("[fixed 6/1h, sliding 6/1h]"))
 	assert.Equal(t, 1, p.grants(8, "/key", "X-Key", "acme"), "a larger limit keeps what it has counted")
 	assert.Zero(t, p.grants(8, "/key", "X-Key", "other"))
+	p.becomes(text("[concurrency 1, fixed 6/1h]"))
+	assert.Zero(t, p.grants(8, "/key", "X-Key", "acme"), "a limit that stays keeps what it has counted, whatever comes and goes beside it")
 	p.becomes(text("concurrency 1"))
 	assert.Equal(t, 8, p.grants(8, "/key", "X-Key", "acme"))
 	assert.Zero(t, p.grants(8, "/key", "X-Key", "other"))
