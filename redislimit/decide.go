@@ -42,8 +42,8 @@ func (e *engine) decideLocked(req *request, how stage) {
 		e.queue.removeLocked(req)
 	}
 	req.stage, req.limits = how, e.limits
-	if req.own != nil {
-		e.woken = append(e.woken, req.own)
+	if req.done != nil {
+		e.woken = append(e.woken, req.done)
 	}
 }
 
@@ -129,8 +129,8 @@ func (e *engine) grantOf(req *request) core.Lease {
 		m = append(m, FencingToken.With(uint64(req.lease.token)))
 		return req.lease.handle().grant(req.permits, m...)
 	}
-	g := &grant{e: e, limits: req.limits, certain: int64(req.permits), stamp: req.result.stamp}
-	return core.Grant(req.permits, nil, append(m, grantKey.With(g))...)
+	req.grant = grant{e: e, limits: req.limits, certain: int64(req.permits), stamp: req.result.stamp}
+	return core.Grant(req.permits, nil, append(m, grantKey.With(&req.grant))...)
 }
 
 func (req *request) rejection() core.Lease {

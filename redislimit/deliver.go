@@ -25,7 +25,6 @@ func (p *pipeline) failLocked(c *call, err error) {
 			p.e.unreachableLocked(req, err)
 		}
 	}
-	c.wakeLocked(p.e)
 }
 
 // deliverLocked distributes the results of a call, in order.
@@ -60,7 +59,6 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 		}
 	}
 	e.queue.asks = e.queue.asks || !e.queue.empty() && (freed || served == maxWaiters)
-	c.wakeLocked(e)
 }
 
 // learnLocked remembers the state of the limit that the reply reports.

@@ -266,8 +266,14 @@ func (e *engine) await(ctx context.Context, req *request) error {
 	case leads:
 		go e.pipeline.run() //nolint:contextcheck // as above
 	}
-	if !req.wait(canceled) && e.abandon(req) { //nolint:contextcheck // as above
-		return ctx.Err()
+	if req.done != nil {
+		select {
+		case <-req.done:
+		case <-canceled:
+			if e.abandon(req) { //nolint:contextcheck // as above
+				return ctx.Err()
+			}
+		}
 	}
 	err := ctx.Err()
 	if err != nil && req.stage == granted { // the order of the two is not known, so the context wins
@@ -285,20 +291,23 @@ func (e *engine) submit(req *request) (leads bool) {
 	req.expires = now.Add(e.shared.Timeout)
 	e.mu.Lock()
 	defer e.unlock()
-	if !e.admitLocked(req, now) {
-		return false
+	if e.admitLocked(req, now) {
+		m := &e.memory
+		switch {
+		case m.prefetch.spend(req.permits, now):
+			req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.stamp, window: m.window}
+			e.decideLocked(req, granted)
+		case m.refuses(req.permits, now):
+			e.missLocked(req, now)
+		default:
+			e.pipeline.requests = append(e.pipeline.requests, req)
+		}
+		leads = e.pipeline.claimLocked()
 	}
-	m := &e.memory
-	switch {
-	case m.prefetch.spend(req.permits, now):
-		req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.stamp, window: m.window}
-		e.decideLocked(req, granted)
-	case m.refuses(req.permits, now):
-		e.missLocked(req, now)
-	default:
-		e.pipeline.addLocked(req)
+	if !req.stage.decided() {
+		req.done = make(chan struct{})
 	}
-	return e.pipeline.claimLocked()
+	return leads
 }
 
 // do has the store perform an operation, and returns when it has ended, within Timeout.

@@ -13,10 +13,9 @@ import (
 type pipeline struct {
 	e *engine
 
-	ops      []*operation  // for the next call
-	requests []*request    // for the next call
-	called   chan struct{} // of requests; nil if none of them needs it
-	running  bool          // a goroutine makes calls
+	ops      []*operation // for the next call
+	requests []*request   // for the next call
+	running  bool         // a goroutine makes calls
 }
 
 // call is a call of the store: operations, requests, and permits to prefetch, in this order.
@@ -26,9 +25,8 @@ type call struct {
 	deadline time.Time // the earliest end of a Timeout among its operations and requests
 	ops      []*operation
 	requests []*request
-	called   chan struct{} // of requests; nil if none of them needs it
-	waiters  int           // how many of requests, the last ones, are in the queue
-	prefetch int64         // permits
+	waiters  int   // how many of requests, the last ones, are in the queue
+	prefetch int64 // permits
 	args     []int64
 	reply    reply
 	probe    bool // the breaker's probe
@@ -40,15 +38,6 @@ const maxPerCall = 2000 // operations, and requests
 // pendingLocked reports whether there is something to ask.
 func (p *pipeline) pendingLocked() bool {
 	return len(p.ops)+len(p.requests) > 0 || p.e.queue.asks || p.e.memory.prefetch.unused
-}
-
-// addLocked has the next call ask for a request.
-func (p *pipeline) addLocked(req *request) {
-	if p.called == nil {
-		p.called = make(chan struct{})
-	}
-	req.called = p.called
-	p.requests = append(p.requests, req)
 }
 
 // claimLocked reports whether the caller has to make the next call, with lead or run.
@@ -189,37 +178,18 @@ func (p *pipeline) fillRequestsLocked(c *call) {
 	some := p.requests[:min(len(p.requests), maxPerCall)]
 	c.requests = make([]*request, 0, len(some))
 	room := e.limits.queueLimit - e.queue.permits
-	early := len(some) < len(p.requests) // some are decided before the call ends, or after
 	for _, req := range some {
 		switch {
 		case req.stage != asking:
 		case c.expired(req.expires):
 			e.unreachableLocked(req, p.timeout())
-			early = true
 		case e.admitLocked(req, c.sent):
 			room = c.flag(req, room)
 			e.keeper.nameLocked(req)
 			c.requests = append(c.requests, req)
-		default:
-			early = true
 		}
 	}
 	p.requests = slices.Delete(p.requests, 0, len(some))
-	c.called, p.called = p.called, nil
-	if early {
-		for _, req := range slices.Concat(c.requests, p.requests) {
-			req.ownLocked()
-		}
-		c.wakeLocked(e)
-	}
-}
-
-// wakeLocked wakes the callers that share the call's channel. Each request is decided, or has a channel of its own.
-func (c *call) wakeLocked(e *engine) {
-	if c.called != nil {
-		e.woken = append(e.woken, c.called)
-		c.called = nil
-	}
 }
 
 // timeout returns the failure of a store that has not replied in time.

@@ -35,7 +35,6 @@ func (q *queue) empty() bool { return q.waiters.Len()+q.zeroPermits.Len() == 0 }
 
 func (q *queue) pushLocked(req *request) {
 	req.stage = queued
-	req.ownLocked()
 	if req.permits == 0 {
 		req.place = q.zeroPermits.PushBack(req)
 	} else {

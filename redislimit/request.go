@@ -21,10 +21,9 @@ type request struct {
 	id      int64         // of the lease that the latest call asks for; 0 if there is none
 	decision
 
-	// The request is decided once both are closed. All requests of a call share called, which wakes their callers together. A
-	// request that the call leaves undecided has own, which is set before called is closed.
-	called chan struct{} // nil if the request was decided without a call
-	own    chan struct{} // nil if the request needs none
+	done chan struct{} // closed when the request is decided; nil if it was decided immediately
+
+	grant grant // of a rate limiter; it belongs to the lease
 }
 
 // stage is the progress of a request.
@@ -50,29 +49,4 @@ type decision struct {
 	result result
 	err    error  // of a failed request; a rejected one has a *core.RejectedError
 	lease  *lease // of a concurrency limiter's grant
-}
-
-// ownLocked makes the request's own channel, before the shared one is closed.
-func (req *request) ownLocked() {
-	if req.own == nil {
-		req.own = make(chan struct{})
-	}
-}
-
-// wait returns true when the request is decided, or false if canceled is closed first.
-func (req *request) wait(canceled <-chan struct{}) bool {
-	return closes(req.called, canceled) && closes(req.own, canceled)
-}
-
-// closes returns true when ch is closed, or false if canceled is closed first. A nil ch counts as closed.
-func closes(ch, canceled <-chan struct{}) bool {
-	if ch == nil {
-		return true
-	}
-	select {
-	case <-ch:
-		return true
-	case <-canceled:
-		return false
-	}
 }
