@@ -162,6 +162,6 @@ func TestOptionsOfACalendar(t *testing.T) {
 	require.ErrorContains(t, err, "core: FixedWindowOptions.Calendar = month day 0, want a day from 1 to 31")
 	require.ErrorContains(t, err, "core: FixedWindowOptions.Window = 1h0m0s, want 0 with a Calendar")
 	l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Yearly(nil)})
-	require.Contains(t, l.String(), "fixed window of a year at")
+	require.Contains(t, l.String(), "a fixed window at")
 	require.Contains(t, []int{365, 366}, int(l.ReplenishmentPeriod().Hours()/24))
 }

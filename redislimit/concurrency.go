@@ -24,7 +24,7 @@ func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 	}
 	return limits{
 		kind: kindConcurrency, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
-		span: int64(o.Shared.TTL / time.Microsecond), title: "concurrency limiter",
+		span: int64(o.Shared.TTL / time.Microsecond),
 	}.describe(0)
 }
 
@@ -41,11 +41,7 @@ type ConcurrencyLimiter struct{ engine }
 // NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error that reports
 // all invalid options. It does not ask the store.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
-	l := new(ConcurrencyLimiter)
-	if err := l.init(&o); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return made(new(ConcurrencyLimiter), &o)
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.

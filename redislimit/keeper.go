@@ -29,10 +29,9 @@ type pending struct {
 	id    int64
 	until time.Time // stop retrying after this
 
-	// known reports that the lease was granted. If it is false, the reply to a request was lost: the server may have executed
-	// the request, may execute it later, or never.
-	known  bool
-	misses int // how often the server reported no such lease
+	// misses is how often the server may still report no such lease before the release is given up. It is 1 for a lease that was
+	// granted. If the reply to a request was lost, the server may have executed the request, may execute it later, or never.
+	misses int
 }
 
 const (
@@ -100,7 +99,7 @@ func (k *keeper) renew(l *lease) *operation {
 				l.loss.Reset(time.Until(l.until))
 			}
 		case r.done == 1 && l.end == lost: // the server still has it, and nothing renews it
-			k.retryReleaseLocked(pending{id: l.id, known: true, until: sent.Add(k.e.shared.TTL)})
+			k.retryReleaseLocked(pending{id: l.id, misses: 1, until: sent.Add(k.e.shared.TTL)})
 		default: // it has expired, or the server has lost its data
 			k.endLocked(l, lost)
 			k.e.queue.asks = !k.e.queue.empty()
@@ -112,7 +111,7 @@ func (k *keeper) renew(l *lease) *operation {
 // release returns the operation that releases a lease at the store. If it fails, it is sent again, for as long as the server
 // may have the lease.
 func (k *keeper) release(l *lease) *operation {
-	return k.releasePending(pending{id: l.id, known: true, until: time.Now().Add(k.e.shared.TTL)})
+	return k.releasePending(pending{id: l.id, misses: 1, until: time.Now().Add(k.e.shared.TTL)})
 }
 
 func (k *keeper) releasePending(p pending) *operation {
@@ -122,9 +121,9 @@ func (k *keeper) releasePending(p pending) *operation {
 			k.backoff = minBackoff
 		}
 		if err == nil && r.done == 0 {
-			p.misses++
+			p.misses--
 		}
-		if err != nil || r.done == 0 && !p.known && p.misses < maxMisses {
+		if err != nil || r.done == 0 && p.misses > 0 {
 			k.retryReleaseLocked(p)
 		}
 	}
@@ -158,12 +157,12 @@ func (k *keeper) retryReleaseLocked(p pending) {
 // orphanLocked schedules the release of a lease that may exist: the reply to its request was lost, so it is not known
 // whether it was granted.
 func (k *keeper) orphanLocked(id int64) {
-	k.retryReleaseLocked(pending{id: id, until: time.Now().Add(maxTTLs * k.e.shared.TTL)})
+	k.retryReleaseLocked(pending{id: id, misses: maxMisses, until: time.Now().Add(maxTTLs * k.e.shared.TTL)})
 }
 
 // closeLocked drops the releases of leases that may not exist.
 func (k *keeper) closeLocked() {
-	k.releases = slices.DeleteFunc(k.releases, func(p pending) bool { return !p.known })
+	k.releases = slices.DeleteFunc(k.releases, func(p pending) bool { return p.misses > 1 })
 }
 
 // setTimerLocked sets the timer to when there is something to do.

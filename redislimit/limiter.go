@@ -30,6 +30,15 @@ func (e *engine) init(o options) error {
 	return nil
 }
 
+// made returns a new limiter, ready for use, or all errors in its options.
+func made[L interface{ init(o options) error }](l L, o options) (L, error) {
+	if err := l.init(o); err != nil {
+		var none L
+		return none, err
+	}
+	return l, nil
+}
+
 // optionsOf returns the current options; none in a zero value.
 func optionsOf[O options](e *engine, none O) O {
 	e.mu.Lock()
@@ -55,18 +64,14 @@ func (e *engine) update(o options) error {
 	return e.apply(o, limits)
 }
 
-// String returns a human-readable description: the limiter's kind, name, key and statistics. It does not ask the store.
+// String returns a human-readable description: the limiter's kind, key and statistics. It does not ask the store.
 func (e *engine) String() string {
 	if e.shared.Store == nil {
 		return "redislimit: not made by its constructor"
 	}
 	e.mu.Lock()
 	defer e.unlock()
-	kind := e.limits.title
-	if name := e.limits.name; name != "" {
-		kind += fmt.Sprintf(" %q", name)
-	}
-	return fmt.Sprintf("%s at %q: %v", kind, e.shared.Key, e.statisticsLocked())
+	return fmt.Sprintf("%v at %q: %v", e.kind, e.shared.Key, e.statisticsLocked())
 }
 
 // rateLimiter is a limiter whose permits come back with time.

@@ -42,7 +42,6 @@ type limits struct {
 	bucket   machine.Terms // of a bucket
 	calendar core.Calendar // of a fixed window; zero if it has none
 
-	title    string          // the limiter's kind and numbers
 	metadata []core.Metadata // of every lease, without a calendar window's Window
 }
 

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -83,12 +84,8 @@ func (d Unavailable) String() string {
 
 // withDefaults returns s with its zero values filled in.
 func (s StoreOptions) withDefaults() StoreOptions {
-	if s.Timeout == 0 {
-		s.Timeout = defaultTimeout
-	}
-	if s.TTL == 0 {
-		s.TTL = defaultTTL
-	}
+	s.Timeout = cmp.Or(s.Timeout, defaultTimeout)
+	s.TTL = cmp.Or(s.TTL, defaultTTL)
 	return s
 }
 

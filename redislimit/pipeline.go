@@ -37,7 +37,7 @@ const maxPerCall = 2000 // operations, and requests
 
 // pendingLocked reports whether there is something to ask.
 func (p *pipeline) pendingLocked() bool {
-	return len(p.ops)+len(p.requests) > 0 || p.e.queue.asks || p.e.memory.prefetch.unused
+	return len(p.ops)+len(p.requests) > 0 || p.e.queue.asks
 }
 
 // claimLocked reports whether the caller has to make the next call, with lead or run.
@@ -120,14 +120,14 @@ func (p *pipeline) fillLocked(c *call) {
 	p.fillOperationsLocked(c)
 	p.fillRequestsLocked(c)
 	p.fillWaitersLocked(c)
-	prefetch := &p.e.memory.prefetch
-	if len(c.ops)+len(c.requests) == 0 && !prefetch.unused {
+	if len(c.ops)+len(c.requests) == 0 {
 		return
 	}
 	permits := int64(0)
 	for _, req := range c.requests {
 		permits += int64(req.permits)
 	}
+	prefetch := &p.e.memory.prefetch
 	if back := prefetch.giveBack(c.sent); back != nil {
 		c.add(back)
 	}

@@ -15,7 +15,6 @@ type prefetch struct {
 	used   int64       // permits that requests took since the latest call
 	called time.Time   // when the latest call was sent
 	timer  *time.Timer // returns unused permits; nil if none were prefetched
-	unused bool        // the next call returns them
 }
 
 const (
@@ -45,7 +44,7 @@ func (p *prefetch) spend(n int, now time.Time) bool {
 // giveBack empties p and returns the operation that returns the permits, or nil if there are none.
 func (p *prefetch) giveBack(now time.Time) *operation {
 	n := p.left(now)
-	p.permits, p.unused = 0, false
+	p.permits = 0
 	if n == 0 {
 		return nil
 	}
@@ -84,7 +83,7 @@ func (e *engine) prefetchedLocked(c *call) {
 	case c.limits != e.limits && !c.limits.sameRate(e.limits): // there was an Update since the call was sent
 		p.permits = 0
 	case e.closed: // Close waits for this call, and for the one that returns the permits
-		p.unused = true
+		e.returnPrefetchedLocked(time.Now())
 	case p.timer == nil:
 		p.spent = false
 		p.timer = time.AfterFunc(unusedAfter, e.returnUnused)
@@ -98,13 +97,18 @@ func (e *engine) returnUnused() {
 	defer e.unlock()
 	p := &e.memory.prefetch
 	p.timer = nil
-	if e.closed || p.left(time.Now()) == 0 {
-		return
-	}
-	if p.spent {
+	switch now := time.Now(); {
+	case e.closed || p.left(now) == 0:
+	case p.spent:
 		p.spent = false
 		p.timer = time.AfterFunc(unusedAfter, e.returnUnused)
-		return
+	default:
+		e.returnPrefetchedLocked(now)
 	}
-	p.unused = true
+}
+
+func (e *engine) returnPrefetchedLocked(now time.Time) {
+	if back := e.memory.prefetch.giveBack(now); back != nil {
+		e.addLocked(back, now)
+	}
 }

@@ -1,8 +1,6 @@
 package redislimit
 
 import (
-	"fmt"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/machine"
 )
@@ -29,7 +27,6 @@ func (o *TokenBucketOptions) limits(f *faults) *limits {
 	}
 	l := limits{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
 	l.step, l.span = wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
-	l.title = fmt.Sprintf("token bucket of %d per %v", l.step, lasts(l.span))
 	l.bucket = machine.Terms{Kind: machine.TokenBucket, Limit: l.limit, Step: int(l.step), Span: l.span}
 	return l.describe(lasts(l.bucket.FillTime()))
 }
@@ -43,11 +40,7 @@ type TokenBucket struct{ rateLimiter }
 // NewTokenBucket returns a limiter that shares the bucket of its Key, or an error that reports all
 // invalid options. If the store has no such bucket, it is full. NewTokenBucket does not ask the store.
 func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
-	l := new(TokenBucket)
-	if err := l.init(&o); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return made(new(TokenBucket), &o)
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.

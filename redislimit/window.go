@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -36,11 +35,9 @@ func (o *FixedWindowOptions) limits(f *faults) *limits {
 	l := limits{kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
 	if o.Calendar != (core.Calendar{}) {
 		l.byCalendar(o.Calendar)
-		l.title = "fixed window of a " + o.Calendar.String()
 	} else {
 		l.step, l.span = 1, int64(o.Window/time.Microsecond)
 		l.origin = origin(o.Anchor, l.span)
-		l.title = fmt.Sprintf("fixed window of %v", o.Window)
 	}
 	return l.describe(o.Window)
 }
@@ -54,11 +51,7 @@ type FixedWindow struct{ rateLimiter }
 // NewFixedWindow returns a limiter that shares the window of its Key, or an error that reports all
 // invalid options. It does not ask the store.
 func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
-	l := new(FixedWindow)
-	if err := l.init(&o); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return made(new(FixedWindow), &o)
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
@@ -102,7 +95,6 @@ func (o *SlidingWindowOptions) limits(f *faults) *limits {
 	return limits{
 		kind: kindSliding, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
 		step: int64(o.SegmentsPerWindow), span: span, origin: origin(o.Anchor, span),
-		title: fmt.Sprintf("sliding window of %v in %d segments", o.Window, o.SegmentsPerWindow),
 	}.describe(o.Window)
 }
 
@@ -115,11 +107,7 @@ type SlidingWindow struct{ rateLimiter }
 // NewSlidingWindow returns a limiter that shares the window of its Key, or an error that reports all
 // invalid options. It does not ask the store.
 func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
-	l := new(SlidingWindow)
-	if err := l.init(&o); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return made(new(SlidingWindow), &o)
 }
 
 // Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.

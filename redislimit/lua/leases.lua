@@ -16,8 +16,8 @@
 --
 -- Format 1. A changed format must have other keys.
 -- Cost: O(log n) for each operation with n leases. Expired leases are removed, once each.
--- Invariants: held is the sum of the leases' permits; each member of the set has its permits in the hash, unless the server has
--- dropped the hash; token only grows. PUBLISH comes last and may fail: releases do not depend on it.
+-- Invariants: held is the sum of the leases' permits; each member of the set has its permits in the hash; token only
+-- grows. PUBLISH comes last and may fail: releases do not depend on it.
 local limit, ttl, holder = arg(), arg(), ARGV[3]
 position = 3
 
@@ -32,11 +32,11 @@ end
 local held, token, last = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
 local waiting, at = tonumber(known[4] or 0), tonumber(known[5] or 0)
 local dirty, freed = false, false
-if count == 0 then
+if not known[1] and count > 0 then -- the server dropped the hash: the limit starts again
+	redis.call('DEL', KEYS[1])
+	count = 0
+elseif count == 0 then
 	held = 0
-elseif not known[1] then
-	-- The server dropped the hash: at least that many are held.
-	held, last = count, tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
 end
 
 if at > now + 1000000 and count > 0 then
@@ -50,7 +50,7 @@ end
 
 -- weight returns a lease's permits, and the latest version that has set them.
 local function weight(member)
-	local permits, version = string.match(redis.call('HGET', KEYS[2], member) or '1', '^(%d+) ?(%d*)$')
+	local permits, version = string.match(redis.call('HGET', KEYS[2], member), '^(%d+) ?(%d*)$')
 	return permits + 0, tonumber(version) or 0
 end
 
