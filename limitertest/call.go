@@ -3,6 +3,7 @@ package limitertest
 import (
 	"context"
 	"errors"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -25,6 +26,7 @@ type call struct {
 	counted bool // as granted before its permits have come
 
 	// Of a play: how the call ends, unless the model has it wait.
+	mortal bool // its context has a deadline
 	want   error
 	reason string // core's phrase for a rejection
 }
@@ -33,7 +35,11 @@ type call struct {
 func (c *call) expect(err error) { c.want = err }
 
 // acquires starts an Acquire and returns when it has returned, or waits.
-func (s *subject) acquires(n int) *call { return s.acquiresWithin(n, 0) }
+func (s *subject) acquires(n int) *call {
+	c := s.start(n, 0)
+	synctest.Wait()
+	return c
+}
 
 // waiter is acquires for a request that has to wait, or there is no point in continuing.
 func (s *subject) waiter(n int, when string) *call {
@@ -42,14 +48,7 @@ func (s *subject) waiter(n int, when string) *call {
 	return c
 }
 
-// acquiresWithin is acquires with a deadline from now. 0 means that there is no deadline.
-func (s *subject) acquiresWithin(n int, limit time.Duration) *call {
-	c := s.start(n, limit)
-	s.synchronize()
-	return c
-}
-
-// start starts an Acquire.
+// start starts an Acquire, with a deadline from now. 0 means that there is no deadline.
 func (s *subject) start(n int, limit time.Duration) *call {
 	c := &call{s: s, n: n, ended: make(chan struct{})}
 	var ctx context.Context
@@ -60,9 +59,6 @@ func (s *subject) start(n int, limit time.Duration) *call {
 	}
 	s.calls = append(s.calls, c)
 	l := s.l
-	if s.asked != nil {
-		l = s.asked
-	}
 	go func() {
 		defer close(c.ended)
 		defer func() { s.panicked(recover()) }()
@@ -72,7 +68,7 @@ func (s *subject) start(n int, limit time.Duration) *call {
 	return c
 }
 
-// acquiresNow is an Acquire that must return immediately, on the rule's goroutine: in real time nothing else shows that.
+// acquiresNow is an Acquire that must return immediately.
 func (s *subject) acquiresNow(ctx context.Context, n int, when string) *call {
 	c := &call{s: s, n: n, ended: make(chan struct{})}
 	start := time.Now()
@@ -82,14 +78,6 @@ func (s *subject) acquiresNow(ctx context.Context, n int, when string) *call {
 	s.leases = append(s.leases, c.lease)
 	s.atOnce(start, "Acquire(%d) %s", n, when)
 	return c
-}
-
-// fill makes the empty queue full, with as few waiters as can be, and returns them.
-func (s *subject) fill() (waiters []*call) {
-	for free := s.QueueLimit; free > 0; free -= s.Limit {
-		waiters = append(waiters, s.waiter(min(free, s.Limit), "with room in the queue"))
-	}
-	return waiters
 }
 
 // waits reports whether the call has not returned.
@@ -107,9 +95,6 @@ func (c *call) waits() bool {
 
 // granted reports whether the call has returned a lease.
 func (c *call) granted() bool { return !c.waits() && c.err == nil }
-
-// rejected reports whether the call has returned a rejection.
-func (c *call) rejected() bool { return !c.waits() && errors.Is(c.err, core.ErrRejected) }
 
 // String reports whether the call waits, was granted, or how it failed.
 func (c *call) String() string {
@@ -137,15 +122,6 @@ func (c *call) wantGrant(when string) {
 	case !c.lease.Acquired() || c.lease.Permits() != c.n:
 		c.s.errorf("Acquire(%d) %s returned no error with a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
 	}
-}
-
-// wantReject wants the call to have been rejected.
-func (c *call) wantReject(when string) {
-	if !c.rejected() {
-		c.s.errorf("Acquire(%d) %s %v, want core.ErrRejected", c.n, when, c)
-		return
-	}
-	c.s.matches(c.lease, c.err, "Acquire, rejected "+when)
 }
 
 // wantError wants the call to have ended with that very error.

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // NoQueue is the [Config].QueueLimit of a limiter in which no request may wait.
@@ -25,7 +23,7 @@ type Config struct {
 	New func() core.Limiter
 
 	// Done is called once for each limiter that New returned, in the same bubble, after its
-	// rule has ended and the limiter, if it is an io.Closer, has been closed. For example, it
+	// test has ended and the limiter, if it is an io.Closer, has been closed. For example, it
 	// stops a server that New started. It may be called while the test is failing, with a
 	// limiter in any state. It may be nil.
 	Done func(core.Limiter)
@@ -45,7 +43,7 @@ type Config struct {
 	QueueLimit int
 
 	// QueueOrder is the order in which waiters are served. A limiter with a method QueueOrder must
-	// report it. For [core.FairShare], rules about flows check that the limiter keeps it.
+	// report it. For [core.FairShare], the subtest "flows" checks that the limiter keeps it.
 	QueueOrder core.QueueOrder
 
 	// Update changes the permit limit of a limiter in use, and nothing else, and returns what
@@ -68,35 +66,17 @@ type Config struct {
 	Holds bool
 
 	// Grain is the precision of the limiter's clock, and of the times it reports: a server
-	// may count in microseconds. Permits may be back up to one Grain before they are due, and
-	// never after. 0 means one nanosecond.
+	// may count in microseconds. Permits may be back up to one Grain before or after they are
+	// due. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
 	Grain time.Duration
 
-	// Lag is how old Statistics().Available and the result of IdleFor may be, for a limiter
-	// that asks a server and remembers the answer. Rules wait that long before they look, so it
-	// must be less than the time until the first permits come back. Available, and the counts
-	// in Statistics, must always be up to date. 0 means that nothing is out of date.
-	Lag time.Duration
-
-	// Lacks is the set of optional interfaces that are not checked although the limiter has
-	// their methods. A view may have methods that do nothing because the limiter behind it
-	// lacks them.
-	Lacks Interfaces
-
-	// Roams reports whether a limiter may be made in one bubble, or outside any, and used in
-	// another, where the clock is years behind. New is then called outside a bubble for one
-	// rule. A limiter with connections, goroutines or timers of its own cannot roam.
-	Roams bool
-
-	// RealTime runs all rules outside a bubble, for a limiter that needs a real network. Rules
-	// about exact times and about waiting are skipped, and no permit may come back with time
-	// while a rule runs: make Refill an hour, for example.
-	RealTime bool
-
-	// Skip names rules that are not checked, by the names of their subtests. An unknown name
-	// fails the test. A chain keeps all rules if only its first limiter ever makes a caller
-	// wait while the others have permits. Otherwise callers that leave one queue reach the next
-	// in any order, and a rejection knows only one limiter.
+	// Skip names subtests that are not run. The calls that they are about are not made in others
+	// either. An unknown name fails the test.
+	//
+	// A chain keeps all rules if only its first limiter ever makes a caller wait while the others
+	// have permits. Otherwise callers that leave one queue reach the next in any order, and a
+	// rejection knows only one limiter. A view has the methods of optional interfaces, which may
+	// do nothing because the limiter behind it lacks them.
 	Skip []string
 }
 
@@ -121,75 +101,32 @@ func (c Config) validate() error {
 	if c.Gate != nil && c.Limit != math.MaxInt {
 		invalid("Limit", c.Limit, "math.MaxInt where there is a Gate")
 	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"Refill", c.Refill}, {"Grain", c.Grain}, {"Lag", c.Lag}} {
-		if d.value < 0 {
-			invalid(d.field, d.value, "at least 0")
-		}
+	if c.Refill < 0 {
+		invalid("Refill", c.Refill, "at least 0")
 	}
-	if c.Lacks >= unknownInterfaces {
-		invalid("Lacks", fmt.Sprintf("%#b", uint16(c.Lacks)), "interfaces that there are")
+	if c.Grain < 0 {
+		invalid("Grain", c.Grain, "at least 0")
 	}
 	for _, name := range c.Skip {
-		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {
-			invalid("Skip", fmt.Sprintf("%q", name), "names of rules")
+		if !slices.ContainsFunc(parts(), func(p part) bool { return p.name == name }) {
+			invalid("Skip", fmt.Sprintf("%q", name), "names of subtests")
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// facts is everything that the rules need to know: the Config, the interfaces that a new limiter
-// implements, and the results of the plays.
-type facts struct {
-	Config
-	offers Interfaces // but for those in Lacks
-	cores  bool       // the limiters of package core decide
-	played []ruleError
-	met    map[string]bool // rules that the plays were about
+// normal returns the Config without fields that are ignored.
+func (c Config) normal() Config {
+	c.Manual = c.Manual && c.Refill > 0
+	c.Holds = c.Holds || c.Refill == 0
+	return c
 }
 
-// facts makes a limiter, and runs the plays if that works.
-func (c Config) facts(t *testing.T) (*facts, []ruleError) {
-	t.Helper()
-	f := &facts{Config: c, met: map[string]bool{}}
-	f.Manual = c.Manual && c.Refill > 0
-	f.Holds = c.Holds || c.Refill == 0
-	r := rule{name: "config", check: func(s *subject) {
-		f.offers = interfacesOf(s.l) &^ f.Lacks
-		f.cores = !slices.ContainsFunc(backdoor.Core[core.Lease]().Roots(s.l), func(root any) bool { return !isCores(root) })
-	}}
-	errs := r.errors(t, f)
-	if len(errs) == 0 {
-		f.play(t)
-	}
-	return f, errs
-}
-
-// isCores reports whether a limiter is one of package core's.
-func isCores(limiter any) bool {
-	switch limiter.(type) {
-	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
-		return true
-	}
-	return false
-}
-
-// is reports whether the limiters have all of the interfaces.
-func (f *facts) is(all Interfaces) bool { return f.offers&all == all }
-
-func (f *facts) unlimited() bool { return f.Limit == math.MaxInt }
+func (c Config) unlimited() bool { return c.Limit == math.MaxInt }
 
 // grain returns how exact instants are, at least 1 ns.
-func (f *facts) grain() time.Duration { return max(f.Grain, 1) }
+func (c Config) grain() time.Duration { return max(c.Grain, 1) }
 
 // piece returns the permits of a request of which no more than three fit into the limit, so that a refill,
 // which may bring almost twice the limit, does not serve all of a flow.
-func (f *facts) piece() int { return (f.Limit-1)/3 + 1 }
-
-// unbounded reports whether the queue is too long to be filled.
-func (f *facts) unbounded() bool { return f.QueueLimit/f.Limit >= maxWaiters }
-
-// maxWaiters is how many waiters a rule makes at most.
-const maxWaiters = 250
+func (c Config) piece() int { return (c.Limit-1)/3 + 1 }

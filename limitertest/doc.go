@@ -19,13 +19,13 @@
 //
 // Most rules are checked by plays: random sequences of calls, with a model beside the limiter
 // that predicts by plain arithmetic which requests are granted, rejected or wait, and what is
-// available. The first difference is an error of the rule that the call was about. The other
-// rules, such as those about times and about callers at the same time, are checked one by one.
+// available. The first difference ends the play and fails the test.
 //
-// Each rule is a subtest with the rule's name. Plays and rules run in testing/synctest bubbles:
-// times are checked to the nanosecond, and waiting takes no real time. A wait that never ends
-// is reported as a failure; it does not hang the test. A rule that does not apply to the
-// limiter is skipped, and the skip message says why.
+// Each part of the rules is a subtest: "requests", "queue", "refunds" and so on. The plays of a
+// subtest also make the calls of those before it, so the first subtest that fails says what is
+// broken. All run in testing/synctest bubbles: times are checked to the nanosecond, and waiting
+// takes no real time. A wait that never ends is reported as a failure; it does not hang the test.
+// A part that does not apply to the limiter is skipped, and the skip message says why.
 //
 // A limiter that differs from one that rejects at its limit, and whose leases hold permits until
 // they are released, describes that in its [Config]:
@@ -33,19 +33,15 @@
 //   - Requests may wait: set QueueLimit, and QueueOrder if they are not served oldest first.
 //   - Its permits come back with time: set Refill.
 //   - It asks a server: start the server in New, stop it in Done, and connect to it in memory,
-//     with net.Pipe for example. Both functions run in the rule's bubble, in which a goroutine
+//     with net.Pipe for example. Both functions run in the test's bubble, in which a goroutine
 //     that waits for a real socket stops the clock. If the server's clock is coarser than a
-//     nanosecond, set Grain; if the limiter remembers answers for a while, set Lag. If the
-//     server cannot run in memory, set RealTime.
+//     nanosecond, set Grain.
 //   - Its limit changes by itself: fix it at Limit.
 //   - It grants everything until it is overloaded: set Limit to math.MaxInt, and Gate to a
 //     function that starts and ends an overload.
 //   - Its limit can be changed: set Update.
-//   - It may be made under one clock and used under another, like the limiters of core: set
-//     Roams.
-//   - It has methods of an optional interface that do nothing, as a view of another limiter
-//     may: set Lacks.
-//   - It breaks a rule on purpose: set Skip.
+//   - It breaks a rule on purpose, or has methods of an optional interface that do nothing, as a
+//     view of another limiter may: set Skip.
 //
 // A view that is bound to a key or a request is tested like the limiter behind it.
 //

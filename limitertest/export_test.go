@@ -5,38 +5,33 @@ import (
 	"testing"
 )
 
-// RuleNames returns the names of all rules.
-func RuleNames() []string {
+// PartNames returns the names of all parts.
+func PartNames() []string {
 	var names []string
-	for _, r := range rules {
-		names = append(names, r.name)
+	for _, p := range parts() {
+		names = append(names, p.name)
 	}
 	return names
 }
 
-// Verdict is the result of a rule for a limiter.
+// Verdict is the result of a part for a limiter.
 type Verdict struct {
 	Skipped string // why
 	Faults  []error
 }
 
-// Judge returns the verdict of one rule, for tests that want it broken.
+// Judge returns the verdict of one part, for tests that want it broken.
 func Judge(t *testing.T, c Config, name string) (v Verdict) {
 	t.Helper()
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+	all := parts()
+	i := slices.IndexFunc(all, func(p part) bool { return p.name == name })
 	if i < 0 {
-		t.Fatalf("no rule %q", name)
+		t.Fatalf("no part %q", name)
 	}
-	f, errs := c.facts(t)
-	if len(errs) == 0 {
-		v.Skipped, errs = f.judge(t, rules[i])
-	}
-	for _, err := range errs {
-		v.Faults = append(v.Faults, err)
-	}
+	v.Skipped, v.Faults = c.judge(t, all[i])
 	return v
 }
 

@@ -191,18 +191,19 @@ func (l *ledger) decideLocked(n int) (core.Lease, bool) {
 	case max(n, 1) > l.availableLocked(), n > 0 && l.stats.Queued > 0:
 		return core.Lease{}, false
 	}
+	l.stats.Granted++
 	return l.grantLocked(n), true
 }
 
+// grantLocked grants, and leaves the count to the caller, because a waiter that has gone does not count.
 func (l *ledger) grantLocked(n int) core.Lease {
-	l.stats.Granted++
 	l.addLocked(n)
-	return l.leaseLocked(n, l.now(), nil)
+	return l.leaseLocked(n, l.now(), l.resets, nil)
 }
 
 // leaseLocked returns a lease of permits that are out.
-func (l *ledger) leaseLocked(n int, at time.Time, metadata []core.Metadata) core.Lease {
-	g := &grant{of: l, permits: n, at: at, resets: l.resets}
+func (l *ledger) leaseLocked(n int, at time.Time, resets int, metadata []core.Metadata) core.Lease {
+	g := &grant{of: l, permits: n, at: at, resets: resets}
 	var release func()
 	if l.back.period == 0 {
 		release = func() { l.release(g) }
@@ -268,6 +269,11 @@ func (l *ledger) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	if ctx.Err() != nil {
 		return l.withdraw(ctx, a)
 	}
+	if a.lease.Acquired() {
+		l.mu.Lock()
+		l.stats.Granted++
+		l.mu.Unlock()
+	}
 	return a.lease, a.lease.Err()
 }
 
@@ -288,7 +294,6 @@ func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error)
 		return core.Fail(ctx.Err()), ctx.Err()
 	}
 	if g, ok := granted.From(a.lease); ok && !l.faults.losesGrants {
-		l.stats.Granted--
 		g.spent = true
 		l.addLocked(-g.permits)
 		l.serveLocked()
@@ -363,7 +368,7 @@ func (l *ledger) Settle(lease core.Lease, n int) core.Lease {
 	default:
 		l.giveBackLocked(-by, g)
 	}
-	return l.settledLocked(lease, n, g.at)
+	return l.settledLocked(lease, n, g)
 }
 
 // takeLocked takes permits, whether they are there or not.
@@ -401,7 +406,7 @@ func (l *ledger) giveBackLocked(n int, g *grant) {
 }
 
 // settledLocked returns the lease that stands in the place of a settled one.
-func (l *ledger) settledLocked(lease core.Lease, n int, at time.Time) core.Lease {
+func (l *ledger) settledLocked(lease core.Lease, n int, g *grant) core.Lease {
 	if l.faults.counts {
 		l.stats.Granted++
 	}
@@ -414,7 +419,7 @@ func (l *ledger) settledLocked(lease core.Lease, n int, at time.Time) core.Lease
 			metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
 		}
 	}
-	return l.leaseLocked(n, at, metadata)
+	return l.leaseLocked(n, g.at, g.resets, metadata)
 }
 
 func (l *ledger) update(limit int) error {
@@ -431,7 +436,7 @@ func (l *ledger) update(limit int) error {
 		l.out = min(l.out, l.limit)
 	}
 	if !l.back.all && l.back.period > 0 { // a bucket keeps the tokens it has
-		l.out = max(l.out+limit-l.limit, 0)
+		l.addLocked(limit - l.limit)
 	}
 	l.limit = limit
 	l.queue = slices.DeleteFunc(l.queue, func(a *applicant) bool {

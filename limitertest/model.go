@@ -26,10 +26,10 @@ type model struct {
 	granted, rejected uint64
 }
 
-func newModel(f *facts) model {
+func newModel(c Config) model {
 	return model{
-		limit: f.Limit, room: f.QueueLimit, newest: f.QueueOrder == core.NewestFirst,
-		holds: f.Holds && !f.unlimited(), timed: f.Refill > 0,
+		limit: c.Limit, room: c.QueueLimit, newest: c.QueueOrder == core.NewestFirst,
+		holds: c.Holds && !c.unlimited(), timed: c.Refill > 0,
 	}
 }
 
@@ -65,19 +65,9 @@ func (m *model) fits(n int) bool {
 	return !m.closed && max(n, 1) <= m.available() && (n == 0 || m.newest || m.queued() == 0)
 }
 
-// rule returns the rule by which a new request for n permits is decided.
-func (m *model) rule(n int) string {
-	switch {
-	case m.closed:
-		return ruleClose
-	case n == 0:
-		return ruleZero
-	case n <= m.available() && m.queued() > 0:
-		return ruleOrder
-	case n <= m.available():
-		return ruleAvailable
-	}
-	return ruleQueue
+// admits reports whether a new request for n permits waits, unless it is granted.
+func (m *model) admits(n int) bool {
+	return !m.closed && (n <= m.room-m.queued() || m.newest && n <= m.room)
 }
 
 // acquire decides about a request; it may evict others.
@@ -87,7 +77,7 @@ func (m *model) acquire(c *call) {
 		c.expect(core.ErrClosed)
 	case m.fits(c.n):
 		m.grant(c)
-	case c.n > m.room, !m.newest && m.queued() > m.room-c.n:
+	case !m.admits(c.n):
 		m.reject(c, "queue limit reached")
 	default:
 		for m.queued() > m.room-c.n {
@@ -155,15 +145,6 @@ func (m *model) serve() {
 			m.grant(c)
 		}
 	}
-}
-
-// serves serves, and returns the rule of that; rule if no request waits.
-func (m *model) serves(rule string) string {
-	if len(m.waiting) == 0 {
-		return rule
-	}
-	m.serve()
-	return ruleOrder
 }
 
 // more returns n+by, or math.MaxInt where that is too much.

@@ -90,3 +90,10 @@ func noLeak(tb testing.TB, i int, l core.Limiter, before int) {
 		tb.Errorf("limitertest: limiter %d (%T): %d permits were not released", i, l, before-now)
 	}
 }
+
+// replenishes reports whether permits come back with time: a chain is a Replenisher with a period of 0
+// if nothing in it replenishes.
+func replenishes(l core.Limiter) bool {
+	r, ok := l.(core.Replenisher)
+	return ok && r.ReplenishmentPeriod() > 0
+}

@@ -35,18 +35,21 @@ func (p *play) awaitReservation() {
 	}
 }
 
+// reserveAny reserves permits, if a request for them can be predicted.
+func (p *play) reserveAny() { p.reserve(p.permits()) }
+
 // reserve reserves permits: those that are there, or behind others that wait in their order. The delay is the time
 // until the permits come, which a rejected request knows as RetryAfter.
 func (p *play) reserve(n int) {
 	alone := len(p.m.waiting) == 0 || p.QueueOrder == core.OldestFirst
 	fits := p.m.fits(n)
 	switch {
-	case !p.is(Reserver) || p.unlimited() || p.m.holds:
+	case p.m.holds:
 		return
 	case p.m.closed:
 		p.cannotReserve(n, core.ErrClosed)
 		return
-	case !fits && (!alone || p.RealTime || p.Manual):
+	case !fits && (!alone || p.Manual):
 		return
 	}
 	var want time.Duration
@@ -54,7 +57,6 @@ func (p *play) reserve(n int) {
 	if !fits {
 		want, _ = core.RetryAfter.From(p.try(n))
 	}
-	p.about(ruleReserve)
 	c := &call{s: p.subject, n: n, at: time.Now()}
 	c.lease = p.l.(core.Reserver).Reserve(n)
 	p.leases = append(p.leases, c.lease)
@@ -86,7 +88,7 @@ func (p *play) reserve(n int) {
 
 // cannotReserve wants Reserve to fail.
 func (p *play) cannotReserve(n int, want error) {
-	if !p.is(Reserver) {
+	if !p.reaches("reservations") {
 		return
 	}
 	if err := p.l.(core.Reserver).Reserve(n).Err(); !errors.Is(err, want) {
@@ -97,10 +99,9 @@ func (p *play) cannotReserve(n int, want error) {
 // unreserve refunds the latest reservation, if no request waits behind it.
 func (p *play) unreserve() {
 	c := p.m.waiting[len(p.m.waiting)-1]
-	if c.ended != nil || !p.is(Refunder) {
+	if c.ended != nil || !p.reaches("refunds") {
 		return
 	}
-	p.about("a reservation is refunded once")
 	p.m.leave(c)
 	p.live = slices.DeleteFunc(p.live, func(other *call) bool { return other == c })
 	for range 2 {

@@ -3,18 +3,17 @@ package limitertest
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/sluice-go/sluice/core"
 )
 
-// Run checks the limiters that c.New returns, each rule in a subtest. First the subtest
-// "config" makes a limiter; if that fails, no rule is checked. An invalid Config fails the test,
-// with all its errors.
+// Run checks the limiters that c.New returns, each part of the rules in a subtest. If the subtest
+// "requests" fails, Run ends there, because all others make requests too. An invalid Config fails
+// the test, with all its errors.
 //
 // If the limiter's waiters block on a mutex, instead of a channel or a sync.Cond, the bubble
 // hangs, and Run with it.
@@ -23,73 +22,56 @@ func Run(t *testing.T, c Config) {
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
 	}
-	var f *facts
-	if !t.Run("config", func(t *testing.T) {
-		var errs []ruleError
-		f, errs = c.facts(t)
-		report(t, errs)
-	}) {
-		return
-	}
-	for _, r := range rules {
-		t.Run(r.name, func(t *testing.T) {
-			skipped, errs := f.judge(t, r)
+	for i, p := range parts() {
+		ok := t.Run(p.name, func(t *testing.T) {
+			skipped, errs := c.judge(t, p)
 			if skipped != "" {
 				t.Skip(skipped)
 			}
-			report(t, errs)
+			for _, err := range errs {
+				t.Error(err)
+			}
 		})
+		if i == 0 && !ok {
+			return
+		}
 	}
 }
 
-func report(t *testing.T, errs []ruleError) {
+// judge returns why a part does not apply, or how the limiters break its rules.
+func (c Config) judge(t *testing.T, p part) (skipped string, errs []error) {
 	t.Helper()
-	for _, err := range errs {
-		t.Error(err)
-	}
-}
-
-// rule is one property that every limiter must have. The plays notice a limiter that breaks it,
-// or check does, or both do.
-type rule struct {
-	name  string
-	needs needs // of check
-	check func(*subject)
-}
-
-// judge returns why the rule does not apply, or how the limiters break it.
-func (f *facts) judge(t *testing.T, r rule) (skipped string, errs []ruleError) {
-	t.Helper()
-	if slices.Contains(f.Skip, r.name) {
+	if slices.Contains(c.Skip, p.name) {
 		return "Config.Skip", nil
 	}
-	for _, err := range f.played {
-		if err.rule == r.name {
-			errs = append(errs, err)
+	var tests []func(*subject)
+	if p.step != nil {
+		seeds := uint64(plays)
+		if c.Grain > 0 {
+			seeds /= 10 // each call asks a server
+		}
+		for seed := range seeds {
+			tests = append(tests, func(s *subject) {
+				p := &play{subject: s, m: newModel(s.Config), random: rand.New(rand.NewPCG(seed, 0))}
+				p.run()
+			})
 		}
 	}
-	why := "the limiter is never in such a state"
-	if r.check != nil {
-		if why = r.needs.unmet(f); why == "" {
-			return "", append(errs, r.errors(t, f)...)
+	if p.check != nil {
+		tests = append(tests, p.check)
+	}
+	for _, test := range tests {
+		s := &subject{Config: c.normal(), part: p}
+		if errs = s.examine(t, test); s.skipped != "" || len(errs) > 0 {
+			return s.skipped, errs
 		}
 	}
-	if !f.met[r.name] {
-		return why, nil
-	}
-	return "", errs
+	return "", nil
 }
 
-// errors checks the rule, in a bubble if it can be, and returns how it is broken.
-func (r rule) errors(t *testing.T, f *facts) (errs []ruleError) {
+// examine runs a test on a new limiter, in a bubble, ensures that it ends, and returns its errors.
+func (s *subject) examine(t *testing.T, test func(*subject)) (errs []error) {
 	t.Helper()
-	s := &subject{facts: f, rule: r.name}
-	if f.RealTime {
-		return s.examine(t.Context(), r.check)
-	}
-	if r.name == roaming {
-		s.facts = f.roaming()
-	}
 	defer func() {
 		// synctest panics, on this goroutine, if a goroutine of the bubble can't end.
 		if p := recover(); p != nil && len(errs) == 0 {
@@ -97,53 +79,36 @@ func (r rule) errors(t *testing.T, f *facts) (errs []ruleError) {
 			errs = s.errs
 		}
 	}()
-	synctest.Test(t, func(t *testing.T) { errs = s.examine(t.Context(), r.check) })
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s.ctx = ctx
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer s.end()
+			defer func() { s.panicked(recover()) }()
+			s.renew()
+			if s.skipped = s.part.unmet(s); s.skipped == "" {
+				s.reach()
+				test(s)
+			}
+		}()
+		s.watch(done)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		errs = slices.Clone(s.errs)
+	})
 	return errs
 }
 
-// roaming returns the facts with a New whose first limiter is made here, outside the bubble.
-func (f *facts) roaming() *facts {
-	made, elsewhere := f.New(), *f
-	elsewhere.New = func() (l core.Limiter) {
-		if l, made = made, nil; l == nil {
-			l = f.New()
-		}
-		return l
-	}
-	return &elsewhere
-}
-
-// patience is how long a rule may take by its clock, not counting time that it lets pass on
-// purpose: long enough for any limiter that keeps the rule.
-func (f *facts) patience() time.Duration {
-	const refills = 1000
-	if f.RealTime || f.Refill > math.MaxInt64/refills/2 {
-		return time.Minute
-	}
-	return time.Minute + refills*f.Refill
-}
-
-// examine runs check on a limiter, and ensures that it ends.
-func (s *subject) examine(ctx context.Context, check func(*subject)) []ruleError {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.ctx = ctx
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer s.end()
-		defer func() { s.panicked(recover()) }()
-		s.renew()
-		check(s)
-	}()
-	s.watch(done, s.patience())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.errs)
-}
-
 // watch waits until done, or until a call takes longer than it ever should.
-func (s *subject) watch(done <-chan struct{}, patience time.Duration) {
+func (s *subject) watch(done <-chan struct{}) {
+	const refills = 1000
+	patience := time.Minute
+	if s.Refill < math.MaxInt64/refills/2 {
+		patience += refills * s.Refill
+	}
 	for {
 		passes := s.passes.Load()
 		limit := time.NewTimer(patience)
@@ -165,15 +130,4 @@ func (s *subject) panicked(p any) {
 	if p != nil {
 		s.errorf("panic: %v\n%s", p, debug.Stack())
 	}
-}
-
-// wait waits for d, by the bubble's clock. It starts no timer of 0: under the race detector two goroutines of a bubble
-// that start one together crash Go 1.26.
-func wait(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	<-timer.C
 }

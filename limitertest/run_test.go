@@ -100,7 +100,7 @@ func eachLimiter(t *testing.T, queues []int, f func(*testing.T, limitertest.Conf
 						c := limitertest.Config{
 							New:   func() core.Limiter { return k.make(queue, order, manual) },
 							Limit: limit, QueueLimit: queue, QueueOrder: order, Refill: k.refill, Manual: manual,
-							Update: update, Roams: true,
+							Update: update,
 						}
 						f(t, c)
 					})
@@ -111,7 +111,7 @@ func eachLimiter(t *testing.T, queues []int, f func(*testing.T, limitertest.Conf
 }
 
 func TestBuiltInLimitersConform(t *testing.T) {
-	eachLimiter(t, []int{0, 1, 3, limit, queue, math.MaxInt}, func(t *testing.T, c limitertest.Config) { limitertest.Run(t, c) })
+	eachLimiter(t, []int{0, 3, queue, math.MaxInt}, func(t *testing.T, c limitertest.Config) { limitertest.Run(t, c) })
 }
 
 func TestLimitsAtTheEdgeConform(t *testing.T) {
@@ -137,7 +137,7 @@ func TestLimitsAtTheEdgeConform(t *testing.T) {
 }
 
 // A bubble starts at midnight UTC on Saturday, 1 January 2000: a whole window is ahead of a new limiter there. Months
-// are not checked, as they differ in length. The limiter does not roam, since the wall clock decides.
+// are not checked, as they differ in length.
 func TestCalendarsConform(t *testing.T) {
 	for name, c := range map[string]struct {
 		calendar core.Calendar
@@ -223,28 +223,13 @@ func TestChainOfBothKindsConforms(t *testing.T) {
 					}
 					if name == "slots last" {
 						// All who waited for the window ask for a slot at the same time, in any order.
-						c.Skip = []string{"the queue is served in order", "the queue is served in order"}
+						c.Skip = []string{"queue"}
 					}
 					limitertest.Run(t, c)
 				})
 			}
 		}
 	}
-}
-
-// A limiter that speaks to a server is checked in real time, without the rules that need
-// a bubble.
-func TestRealTimeConforms(t *testing.T) {
-	limitertest.Run(t, limitertest.Config{
-		New:   func() core.Limiter { return concurrency(2*limit, core.OldestFirst) },
-		Limit: limit, QueueLimit: 2 * limit, Holds: true, RealTime: true,
-	})
-	limitertest.Run(t, limitertest.Config{
-		New: func() core.Limiter {
-			return must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour}))
-		},
-		Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Hour, RealTime: true,
-	})
 }
 
 func TestCustomLimitersConform(t *testing.T) {
@@ -266,23 +251,11 @@ func TestCustomLimitersConform(t *testing.T) {
 				return must(core.Chain(newSemaphore(7, ledgerFaults{}), newQuota(time.Minute, 0)))
 			},
 			Limit: limit, QueueLimit: 7, Refill: time.Minute, Holds: true,
-			Lacks: limitertest.Settler | limitertest.Resetter,
 			Skip: []string{
 				// Who waited for the semaphore may find the quota spent, and that has no queue.
-				"the queue is served in order",
-				"the queue is served in order",
-				"a switch keeps its waiters in order",
-				"either the grant or the cancellation wins",
-				"retry after counts the queue ahead",
-				"a hopeless deadline is rejected immediately",
-				"a waiter is served on time",
-				"statistics add up",
+				"queue", "statistics", "retry after in a queue", "deadlines", "concurrent callers",
 				// The quota knows no refund, and not how long it has been idle.
-				"a refund undoes the grant",
-				"a refund undoes the grant",
-				"a refund undoes the grant",
-				"a refund undoes the grant",
-				"idle is when every permit is available",
+				"refunds", "settlements", "resets", "idle",
 			},
 		})
 	})

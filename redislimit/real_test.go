@@ -4,6 +4,7 @@ package redislimit_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/limitertest"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/goredis"
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
@@ -64,20 +64,38 @@ func onReal(t *testing.T, test func(t *testing.T, s *realserver.Server, store re
 // patient is a Timeout for tests on a busy machine.
 const patient = 5 * time.Second
 
-func TestConformanceOnARealServer(t *testing.T) {
+// On a real server, a limiter decides as the one of core whose limit it shares, while no permits come back with time.
+func TestDecidesAsCoreOnARealServer(t *testing.T) {
 	t.Parallel()
 	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
 		for _, kind := range []string{"concurrency", "bucket", "fixed", "sliding"} {
 			t.Run(kind, func(t *testing.T) {
-				const limit, queue = 5, 7
-				c := limitertest.Config{Limit: limit, QueueLimit: queue, RealTime: true, Grain: time.Microsecond, Lag: 150 * time.Millisecond}
-				_, c.Refill = conforming(kind, limit, queue, core.OldestFirst, time.Hour)
-				c.New = func() core.Limiter {
-					key := "conformance" + strconv.FormatInt(time.Now().UnixNano(), 36)
-					l, _ := conforming(kind, limit, queue, core.OldestFirst, time.Hour)
-					return core.Must(redislimit.Share(l, redislimit.StoreOptions{Store: store, Key: key, Prefetch: 1, Timeout: patient}))
+				l, _ := conforming(kind, 5, 0, core.OldestFirst, time.Hour)
+				local, random := l.(everything), rand.New(rand.NewPCG(1, 2))
+				remote := core.Must(redislimit.Share(l, redislimit.StoreOptions{Store: store, Key: kind, Prefetch: 1, Timeout: patient}))
+				var ours, theirs []core.Lease
+				for range 100 {
+					n := random.IntN(5)
+					a, b := local.TryAcquire(n), remote.TryAcquire(n)
+					require.Equal(t, a.Acquired(), b.Acquired())
+					ours, theirs = append(ours, a), append(theirs, b)
+					switch i := random.IntN(len(ours)); random.IntN(4) {
+					case 0:
+						ours[i].Release()
+						theirs[i].Release()
+					case 1:
+						local.Refund(a)
+						remote.Refund(b)
+					case 2:
+						ours[len(ours)-1], theirs[len(theirs)-1] = local.Settle(a, n+1), remote.Settle(b, n+1)
+					case 3:
+						if r, ok := l.(core.Resetter); ok && random.IntN(3) == 0 {
+							r.Reset()
+							remote.(core.Resetter).Reset()
+						}
+					}
+					require.Equal(t, local.Available(), remote.Available())
 				}
-				limitertest.Run(t, c)
 			})
 		}
 	})

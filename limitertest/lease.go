@@ -9,8 +9,6 @@ import (
 
 // inspect wants a lease to be well-formed, whatever was asked.
 func (s *subject) inspect(l core.Lease) {
-	defer s.about(s.rule)
-	s.about("metadata is well-formed")
 	s.metadataInOrder(l)
 	switch d, ok := core.Window.From(l); {
 	case !ok:
@@ -21,11 +19,13 @@ func (s *subject) inspect(l core.Lease) {
 	case d != s.window:
 		s.errorf("Window of %v: %v, and of another lease %v, want the same", l, d, s.window)
 	}
-	s.about(ruleErrors)
 	s.errorMatches(l)
-	s.about("retry after is set only where time helps")
-	if d, ok := core.RetryAfter.From(l); ok && (!errors.Is(l.Err(), core.ErrRejected) || s.Refill == 0 || s.Manual) {
+	helps := errors.Is(l.Err(), core.ErrRejected) && s.Refill > 0 && !s.Manual
+	switch d, ok := core.RetryAfter.From(l); {
+	case ok && !helps:
 		s.errorf("RetryAfter of %v: %v, want none", l, d)
+	case !ok && helps && !s.Holds: // a chain may be out of permits that no time brings back
+		s.errorf("RetryAfter of %v: none, want the time until it can be served", l)
 	}
 }
 

@@ -2,7 +2,7 @@ package limitertest
 
 import "github.com/sluice-go/sluice/core"
 
-// maxInLine is how many requests of a flow wait in a rule about flows, if the queue has room for them.
+// maxInLine is how many requests of a flow wait in a test of flows, if the queue has room for them.
 const maxInLine = 6
 
 // inLine returns how many requests of each of two flows wait.
@@ -36,9 +36,16 @@ func granted(calls []*call) (n int) {
 	return n
 }
 
+// flows wants a fair queue to keep shares and priorities.
+func flows(s *subject) {
+	s.flowsGetShares()
+	s.renew()
+	s.prioritiesComeFirst()
+}
+
 // flowsGetShares wants the grants of two flows that wait, divided by their weights, to differ by no
 // more than a request of each, however early the first flow came, and all requests to be served.
-func flowsGetShares(s *subject) {
+func (s *subject) flowsGetShares() {
 	inLine := s.inLine()
 	for _, weights := range [][2]int{{0, 0}, {2, 5}, {5, 2}} {
 		s.renew()
@@ -67,7 +74,7 @@ func flowsGetShares(s *subject) {
 }
 
 // prioritiesComeFirst wants requests of a higher priority to be served first, however late they come.
-func prioritiesComeFirst(s *subject) {
+func (s *subject) prioritiesComeFirst() {
 	inLine := s.inLine()
 	s.empties()
 	low := s.lineUp(core.Flow{Key: "a", Priority: -1, Weight: 7})

@@ -1,0 +1,114 @@
+package limitertest
+
+import (
+	"io"
+	"slices"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// part is a part of the rules. It is checked by plays, in which its step is frequent and the steps of the parts before
+// it are made too, or by check, or by both.
+type part struct {
+	name  string
+	needs []need
+	step  func(*play)
+	check func(*subject)
+}
+
+// The parts that others ask for.
+const (
+	queue        = "queue"
+	statistics   = "statistics"
+	closing      = "close"
+	retryInQueue = "retry after in a queue"
+)
+
+// parts returns all parts, in the order in which they are checked.
+func parts() []part {
+	return []part{
+		{name: "requests", step: (*play).request},
+		{name: queue, step: (*play).wait, check: orderIsSaid},
+		{name: statistics, needs: []need{reporter}, step: (*play).request},
+		{name: closing, needs: []need{closer}, step: (*play).later},
+		{name: "refunds", needs: []need{finite, refunder}, step: (*play).refundAny},
+		{name: "settlements", needs: []need{settler}, step: (*play).settle, check: settledOnce},
+		{name: "resets", needs: []need{replenished, resetter}, step: (*play).reset},
+		{name: "updates", needs: []need{finite, updates}, step: (*play).update, check: updateKeepsDebt},
+		{name: "reservations", needs: []need{finite, reserver}, step: (*play).reserveAny},
+
+		{name: "retry after", needs: []need{finite, automatic}, step: (*play).await},
+		{name: retryInQueue, needs: []need{finite, automatic, queued}, step: (*play).await},
+		{name: "deadlines", needs: []need{finite, automatic, queued}, step: (*play).hopeless},
+		{name: "replenishment", needs: []need{finite, replenished}, check: replenishment},
+		{name: "idle", needs: []need{idler}, check: idleFor},
+
+		{name: "flows", needs: []need{finite, fair}, check: flows},
+		{name: "concurrent callers", needs: []need{finite}, check: crowds},
+		{name: "switch", needs: []need{drains, queued}, check: switchTakesOut},
+	}
+}
+
+// need is a condition under which a part applies, and why it does not without.
+type need struct {
+	why string
+	met func(*subject) bool
+}
+
+var (
+	finite      = need{"the limiter is unlimited", func(s *subject) bool { return !s.unlimited() }}
+	drains      = need{"the limiter never rejects", func(s *subject) bool { return !s.unlimited() || s.Gate != nil }}
+	queued      = need{"the limiter has no queue", func(s *subject) bool { return s.QueueLimit > 0 }}
+	replenished = need{"permits do not come back with time", func(s *subject) bool { return s.Refill > 0 }}
+	automatic   = need{"permits do not come back by themselves", func(s *subject) bool { return s.Refill > 0 && !s.Manual }}
+	updates     = need{"there is no Config.Update", func(s *subject) bool { return s.Update != nil }}
+	fair        = need{"the order is not fair-share, or the queue is too short to tell", func(s *subject) bool {
+		return s.QueueOrder == core.FairShare && s.QueueLimit/s.piece() >= 2
+	}}
+
+	reporter = need{"the limiter is no core.Reporter", has[core.Reporter]}
+	closer   = need{"the limiter is no io.Closer", has[io.Closer]}
+	refunder = need{"the limiter is no core.Refunder", has[core.Refunder]}
+	settler  = need{"the limiter is no core.Settler", has[core.Settler]}
+	resetter = need{"the limiter is no core.Resetter", has[core.Resetter]}
+	idler    = need{"the limiter is no core.Idler", has[core.Idler]}
+	reserver = need{"the limiter can't reserve", func(s *subject) bool {
+		// Reserve of a chain or a view of a limiter that is no Reserver fails.
+		l := s.New()
+		defer s.leave(l)
+		r, ok := l.(core.Reserver)
+		return ok && r.Reserve(0).Err() == nil
+	}}
+)
+
+func has[T any](s *subject) bool {
+	_, ok := s.l.(T)
+	return ok
+}
+
+// unmet returns the first reason why a part does not apply, "" if it does.
+func (p part) unmet(s *subject) string {
+	for _, need := range p.needs {
+		if !need.met(s) {
+			return need.why
+		}
+	}
+	return ""
+}
+
+// reach finds the parts up to that of the subject that apply and are not skipped.
+func (s *subject) reach() {
+	for _, p := range parts() {
+		if p.unmet(s) == "" && !slices.Contains(s.Skip, p.name) {
+			s.reached = append(s.reached, p)
+		}
+		if p.name == s.part.name {
+			return
+		}
+	}
+}
+
+// reaches reports whether the calls of a part are made, and its rules checked.
+func (s *subject) reaches(name string) bool {
+	return slices.ContainsFunc(s.reached, func(p part) bool { return p.name == name })
+}

@@ -1,0 +1,315 @@
+package limitertest
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// stale reports whether the lease was granted before a reset.
+func (p *play) stale(h *holding) bool { return !p.m.holds && h.resets != p.resets }
+
+// changes has the model settle a lease for n permits. It reports whether the model can predict that.
+func (p *play) changes(h *holding, n int) bool {
+	by, holds := n-h.Permits(), p.m.holds
+	fresh := holds || h.at.Equal(time.Now())
+	stale := p.stale(h)
+	switch {
+	case holds && p.m.timed && h.released:
+		return false
+	case !holds && (h.spent || h.released):
+		return false // each counts
+	case !fresh && (p.Manual || p.owed || h.at.Add(p.Refill).After(time.Now())):
+		return false // a part may come back
+	case by > 0 && (stale || !fresh):
+		return false // a part is as a new one
+	case by < 0 && (stale || !fresh), h.spent, h.released:
+		by = 0
+	}
+	p.m.take(by)
+	p.owed = p.owed || p.m.inDebt()
+	p.m.serve()
+	return true
+}
+
+// refundAny refunds a lease.
+func (p *play) refundAny() { p.refund(p.pick()) }
+
+func (p *play) refund(h *holding) {
+	if h == nil || !p.reaches("refunds") || p.m.closed || !p.changes(h, 0) {
+		return
+	}
+	h.spent, h.released = true, true
+	r := p.l.(core.Refunder)
+	r.Refund(h.Lease)
+	if p.m.holds {
+		r.Refund(h.Lease)
+		r.Refund(h.With(copied.With(1)))
+	}
+	p.compare()
+	h.Release()
+	p.compare()
+}
+
+// settle settles a lease for another number of permits, or one that cannot be settled.
+func (p *play) settle() {
+	h := p.pick()
+	switch {
+	case p.random.IntN(5) == 0:
+		p.settleOther()
+	case h != nil:
+		n := []int{0, 1, h.Permits() - 1, h.Permits(), h.Permits() + 1, more(p.m.limit, 2), -1, math.MaxInt}
+		p.settleTo(h, n[p.random.IntN(len(n))])
+	}
+}
+
+// settleOther settles what is not a live grant of this limiter, and wants it back as it is.
+func (p *play) settleOther() {
+	n := []int{-1, 0, 1, more(p.m.limit, 2)}[p.random.IntN(4)]
+	released := false
+	foreign := core.Grant(2, func() { released = true })
+	p.comesBack(core.Lease{}, n, "the zero lease")
+	p.comesBack(p.l.TryAcquire(-1), n, "a refusal of negative permits")
+	p.comesBack(foreign, n, "a lease that another limiter made")
+	foreign.Release()
+	if !released {
+		p.errorf("a lease that another limiter made does not release any more, after it was settled here")
+	}
+	if !p.m.fits(1) && !p.m.closed {
+		p.m.rejected++
+		p.comesBack(p.l.TryAcquire(1), n, "a rejection")
+	}
+	other := p.New()
+	defer p.leave(other)
+	theirs := other.TryAcquire(1)
+	left := other.Available()
+	p.comesBack(theirs, n, "a lease of another limiter of the same make")
+	if got := other.Available(); got != left {
+		p.errorf("Available() of another limiter whose lease was settled here: %d, want %d", got, left)
+	}
+	theirs.Release()
+	p.compare()
+}
+
+func (p *play) settleTo(h *holding, n int) {
+	if !p.reaches("settlements") {
+		return
+	}
+	dead, wanted, huge := h.spent || h.released && p.m.holds, max(n, 0), n == math.MaxInt
+	if huge && p.unlimited() || !p.changes(h, wanted) {
+		return
+	}
+	if dead {
+		p.comesBack(h.Lease, n, "a lease that was settled, refunded or released")
+		p.compare()
+		return
+	}
+	settled := p.settles(h.With(copied.With(7)), n)
+	if wanted == h.Permits() {
+		h.Lease = settled // which may be the lease itself
+	} else {
+		h.spent = true
+		p.hold(&holding{Lease: settled, at: h.at, resets: h.resets, released: h.released})
+	}
+	p.compare()
+	if p.m.inDebt() {
+		p.inDebt(p.holdings[len(p.holdings)-1], huge)
+	}
+}
+
+// owe makes a debt, if that is possible.
+func (p *play) owe() {
+	if n := p.m.available(); n > 0 && p.m.fits(n) && p.m.limit < math.MaxInt/2 {
+		debt := 1 + p.random.IntN(5)
+		if p.random.IntN(10) == 0 {
+			debt = math.MaxInt
+		}
+		p.try(n)
+		p.settleTo(p.holdings[len(p.holdings)-1], more(n, debt))
+	}
+}
+
+// inDebt makes calls that are rare with a debt, of which the latest lease is a part.
+func (p *play) inDebt(h *holding, huge bool) {
+	switch k := p.random.IntN(4); {
+	case huge: // what comes back of it is not certain
+		for _, other := range p.holdings {
+			if other != h && !other.spent && !other.released && p.changes(other, math.MaxInt) {
+				p.settles(other.Lease, math.MaxInt)
+			}
+		}
+		p.compare()
+		p.try(1)
+		p.settles(h.Lease, 1)
+		if got := p.l.Available(); got < 0 || got >= p.m.limit {
+			p.errorf("Available() after a lease was settled for math.MaxInt, then for 1: %d, want less than %d", got, p.m.limit)
+		}
+		p.over = true
+	case k == 0:
+		p.settleTo(h, h.Permits()-1)
+	case k == 1:
+		p.reset()
+	case k == 2:
+		p.update()
+	}
+}
+
+// update changes the limit, or tries to.
+func (p *play) update() {
+	if !p.reaches("updates") {
+		return
+	}
+	limit := []int{-1, 0, p.m.limit + 1, p.m.limit + 3, p.m.limit - 1, 1, p.Limit}[p.random.IntN(7)]
+	if limit < 1 || p.m.closed {
+		p.badUpdate(limit)
+		return
+	}
+	if p.m.timed && len(p.m.waiting) > 0 {
+		return
+	}
+	was := p.m.limit
+	p.m.limit = limit
+	for _, c := range slices.Clone(p.m.waiting) {
+		if c.n > limit {
+			p.m.leave(c)
+			c.expect(core.ErrPermitsExceedLimit)
+		}
+	}
+	p.m.serve()
+	p.updates(limit)
+	if p.m.timed { // a bucket keeps the tokens that it has, a window counts what is taken
+		kept := max(p.m.spent+limit-was, 0)
+		if p.l.Available() == max(limit-max(kept, p.m.held), 0) {
+			p.m.spent = kept
+		}
+		p.over = true // which of the two it is may not show
+	}
+	p.compare()
+}
+
+func (p *play) badUpdate(limit int) {
+	switch err := p.Update(p.l, limit); {
+	case err == nil:
+		p.fatalf("Update to a limit of %d (closed: %v): nil, want an error", limit, p.m.closed)
+	case limit > 0 && !errors.Is(err, core.ErrClosed):
+		p.fatalf("Update after Close: %v, want core.ErrClosed", err)
+	}
+	p.compare()
+}
+
+// reset resets a rate limiter.
+func (p *play) reset() {
+	if !p.reaches("resets") || p.m.closed || p.m.holds && len(p.m.waiting) > 0 {
+		return
+	}
+	p.m.spent, p.owed = 0, false
+	p.resets++
+	p.m.serve()
+	p.l.(core.Resetter).Reset()
+	p.compare()
+	p.over = p.m.holds // of what was granted before, the slot comes back, and the rate does not
+	p.late()
+}
+
+// settled calls Settle, whatever the lease, and wants it to return immediately.
+func (s *subject) settled(l core.Lease, n int) core.Lease {
+	start := time.Now()
+	got := s.l.(core.Settler).Settle(l, n)
+	s.leases = append(s.leases, got)
+	s.atOnce(start, "Settle to %d", n)
+	return got
+}
+
+// settles has a live grant settled, and wants a lease of n permits in its place.
+func (s *subject) settles(l core.Lease, n int) core.Lease {
+	before := metadataOf(l)
+	got := s.settled(l, n)
+	switch want := max(n, 0); {
+	case !got.Acquired():
+		s.fatalf("Settle of %d permits to %d: not acquired (%v), want a lease of %d", l.Permits(), n, got.Err(), want)
+	case got.Permits() != want:
+		s.fatalf("Settle of %d permits to %d: a lease of %d, want %d", l.Permits(), n, got.Permits(), want)
+	}
+	if after := metadataOf(got); !reflect.DeepEqual(after, before) {
+		s.errorf("Settle of %d permits to %d: metadata %v, want that of the lease before, %v", l.Permits(), n, after, before)
+	}
+	return got
+}
+
+// copied marks a copy of a lease.
+var copied = core.NewMetadataKey[int]("COPY")
+
+// metadataOf returns the lease's metadata, but for names of the limiter's own, by which it
+// may know its leases.
+func metadataOf(l core.Lease) map[string]any {
+	all := map[string]any{}
+	for name, value := range l.Metadata() {
+		switch name {
+		case core.RetryAfter.Name(), core.ReasonPhrase.Name(), core.LimiterName.Name(), core.PermitLimit.Name(),
+			core.Remaining.Name(), core.ResetAfter.Name(), core.Window.Name(), copied.Name():
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// comesBack settles what cannot be settled, and wants the same lease back.
+func (s *subject) comesBack(l core.Lease, n int, what string) {
+	got := s.settled(l, n)
+	alike := got.Acquired() == l.Acquired() && got.Permits() == l.Permits() && reflect.DeepEqual(metadataOf(got), metadataOf(l))
+	if !alike || l.Err() != nil && !same(got.Err(), l.Err()) {
+		s.errorf("Settle of %s to %d: %v, want it back as it is, %v", what, n, got, l)
+	}
+}
+
+// settledOnce wants a lease to be settled once, whichever copy is settled, on whatever goroutine.
+func settledOnce(s *subject) {
+	if s.unlimited() || !s.Holds {
+		return
+	}
+	for range 20 {
+		l := s.takes(1)
+		got := make([]core.Lease, crowd)
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() { got[i] = s.l.(core.Settler).Settle(l, i+2) })
+		}
+		wg.Wait()
+		s.leases = append(s.leases, got...)
+		won := core.Lease{}
+		for _, g := range got {
+			switch {
+			case g.Permits() == 1: // it came too late
+			case won.Acquired():
+				s.fatalf("%d goroutines settled one lease, for %d and for %d, want one of them to win", crowd, won.Permits(), g.Permits())
+			default:
+				won = g
+			}
+		}
+		if !won.Acquired() {
+			s.fatalf("%d goroutines settled one lease, want one of them to win", crowd)
+		}
+		s.has(max(s.Limit-won.Permits(), 0), "after a lease was settled by many")
+		s.settles(won, 0)
+		s.has(s.Limit, "after a lease was settled by many, and then for nothing")
+	}
+}
+
+// updateKeepsDebt wants a larger limit to pay no more of a debt than it makes room for; of a bucket that keeps its
+// tokens only RetryAfter shows it.
+func updateKeepsDebt(s *subject) {
+	if !s.reaches("settlements") || s.Refill == 0 || s.Manual {
+		return
+	}
+	s.settles(s.empties(), more(s.Limit, 3))
+	retry, _ := core.RetryAfter.From(s.refused(1, "with a debt"))
+	s.updates(s.Limit + 1)
+	if d, _ := core.RetryAfter.From(s.refused(1, "after an Update, with a larger debt")); d != retry {
+		s.errorf("RetryAfter with a debt after an Update: %v, before: %v, want the same", d, retry)
+	}
+}
