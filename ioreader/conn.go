@@ -45,8 +45,8 @@ func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 // newConn returns a connection that releases the lease when it is closed.
 func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	c := &conn{Conn: under, lease: lease}
-	c.in.start(background, o.Read, nil)
-	c.out.start(background, o.Write, under)
+	c.in.start(background, o.Read, nil, under)
+	c.out.start(background, o.Write, under, nil)
 	w, ok := under.(writeCloser)
 	if !ok {
 		return c

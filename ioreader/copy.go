@@ -46,7 +46,7 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 		return 0, errors.New("ioreader: Copy needs a context, a writer and a reader")
 	}
 	var s side
-	s.start(ctx, o.Limiter, dst)
+	s.start(ctx, o.Limiter, dst, src)
 	p := pump{side: &s, dst: dst, src: src, paid: onWrite}
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)

@@ -50,9 +50,8 @@
 // *tls.Conn. If a limiter cannot be separated from the one underneath, the first Write fails with an
 // error that names both.
 //
-// A Reader leaves nothing to the stream underneath. Do not give a Reader of a pipe a concurrency limiter
-// that the pipe's WriteLimiter asks: the bytes in the pipe may hold all of its permits, and the Read then
-// waits until its context ends.
+// A Reader, a connection or a Copy that reads a pipe does not ask for permits that the bytes in the pipe hold, those of
+// the pipe's WriteLimiter. It finds them in the same way, and fails in the same way.
 //
 // If something else is between two streams, such as a [bufio.Writer], or if a limiter of another
 // package hides the one that it asks, the streams cannot know that they share it, and may wait for

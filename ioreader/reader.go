@@ -26,7 +26,7 @@ type Reader struct {
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r}
 	if !backdoor.IsNil(ctx) && !backdoor.IsNil(r) {
-		t.side.start(ctx, l, nil)
+		t.side.start(ctx, l, nil, r)
 	}
 	return t
 }

@@ -22,19 +22,19 @@ type side struct {
 
 	limiter core.Limiter  // nil: unlimited
 	under   contextWriter // the underlying writer if it is one; otherwise nil
-	nested  meter.Nested  // the limiter, over the underlying writer
-	meter   meter.Meter   // asks the limiter, without what the underlying writer asks for itself
+	nested  meter.Nested  // the limiter, over the underlying streams
+	meter   meter.Meter   // asks the limiter, without what the underlying writer asks for itself, and what a pipe's bytes hold
 	arrived arrived       // bytes that were read and have no permits yet
 }
 
-// start makes the side ready. under is the underlying writer; it is nil for a reading side.
-func (s *side) start(ctx context.Context, l core.Limiter, under any) {
+// start makes the side ready. It writes to w, and the bytes come from r. Each is nil if it is not known.
+func (s *side) start(ctx context.Context, l core.Limiter, w, r any) {
 	s.ctx = ctx
 	if !backdoor.IsNil(l) {
 		s.limiter = l
 	}
-	s.under, _ = under.(contextWriter)
-	s.nested.Over(s.limiter, under)
+	s.under, _ = w.(contextWriter)
+	s.nested.Over(s.limiter, w, r)
 	s.meter.Init(s.limiter)
 	s.deadline.Start(nil)
 }
@@ -68,7 +68,8 @@ func (s *side) leave() {
 func (s *side) ended() error { return s.deadline.Source().Ended(s.ctx) }
 
 // pay waits for permits for the next slice of n bytes, and returns the length of the slice. The limiters
-// that the underlying writer asks for the same bytes are left to it.
+// that the underlying writer asks for the same bytes are left to it, and those whose permits bytes in a pipe hold that
+// this side reads are left out.
 func (s *side) pay(n int) (int, error) {
 	for {
 		if _, err := s.nested.Follow(&s.meter); err != nil {
@@ -232,12 +233,17 @@ func (s *side) takeArrived(p []byte) (int, error) {
 	return s.arrived.take(p[:n])
 }
 
-var _ = meter.Streams(func(w any) (limiters []core.Limiter, under any, ok bool) {
-	switch w := w.(type) {
+var _ = meter.Streams(func(s any, read bool) (limiters []core.Limiter, under any, ok bool) {
+	switch s := s.(type) {
 	case *Writer:
-		return []core.Limiter{w.side.limiter}, w.w, true
+		return []core.Limiter{s.side.limiter}, s.w, true
+	case *Reader: // it holds nothing
+		return nil, s.r, true
 	case interface{ throttled() *conn }:
-		c := w.throttled()
+		c := s.throttled()
+		if read {
+			return nil, c.Conn, true
+		}
 		return []core.Limiter{c.out.limiter}, c.Conn, true
 	}
 	return nil, nil, false

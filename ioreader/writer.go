@@ -26,7 +26,7 @@ type Writer struct {
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
 	if !backdoor.IsNil(ctx) && !backdoor.IsNil(w) {
-		t.side.start(ctx, l, w)
+		t.side.start(ctx, l, w, nil)
 	}
 	return t
 }

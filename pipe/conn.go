@@ -41,16 +41,22 @@ func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	return &conn{in: back, out: there}, &conn{in: there, out: back}, nil
 }
 
-var _ = meter.Streams(func(w any) (limiters []core.Limiter, under any, ok bool) {
-	switch w := w.(type) {
+var _ = meter.Streams(func(s any, read bool) (limiters []core.Limiter, under any, ok bool) {
+	var p *pipe
+	switch s := s.(type) {
 	case *Writer:
-		if w.p != nil {
-			return []core.Limiter{w.p.wr.limiter.Limiter}, nil, true
-		}
+		p = s.p
+	case *Reader:
+		p = s.p
 	case *conn:
-		return []core.Limiter{w.out.wr.limiter.Limiter}, nil, true
+		if p = s.out; read {
+			p = s.in
+		}
 	}
-	return nil, nil, false
+	if p == nil {
+		return nil, nil, false
+	}
+	return []core.Limiter{p.wr.limiter.Limiter}, nil, true
 })
 
 // conn is one end of a connection.

@@ -88,6 +88,7 @@ func TestOneLimiterOnBothSides(t *testing.T) {
 			{held, held},
 			{chain, chain},
 			{held, core.WithReason(held, "full")},
+			{core.Shadow(held), held},
 			{core.WithReason(held, "full"), with(held)},
 			{with(held), held},
 			{with(held), with(core.WithReason(held, "full"))},

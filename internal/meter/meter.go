@@ -69,7 +69,12 @@ func (m *Meter) Init(l core.Limiter) {
 func (m *Meter) Limiter() core.Limiter { return m.limiter }
 
 // Slice returns how many bytes of want the next slice has at most.
-func (m *Meter) Slice(want int) int { return min(want, m.slice.size) }
+func (m *Meter) Slice(want int) int {
+	if m.limiter == nil {
+		return want
+	}
+	return min(want, m.slice.size)
+}
 
 // Take takes the next slice of want bytes, at least 1, and returns how many bytes it has. Settle
 // or Keep must follow. A wait ends with ctx and with s.

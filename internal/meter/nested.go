@@ -9,48 +9,53 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// A stream that writes to another stream must not hold permits for which a Write of that stream waits, or both
-// wait forever. The packages of streams cannot ask each other, because they do not import each other, so each
-// of them tells this package about its streams.
+// A stream that writes to another stream must not hold permits for which a Write of that stream waits, and a stream
+// that reads a pipe must not wait for permits that the bytes in the pipe hold, or they wait forever. The packages of
+// streams cannot ask each other, because they do not import each other, so each of them tells this package about its
+// streams.
 
 // asked are the functions given to Streams.
-var asked []func(w any) (limiters []core.Limiter, under any, ok bool)
+var asked []func(s any, read bool) (limiters []core.Limiter, under any, ok bool)
 
-// Streams makes [Asked] know the streams of a package. of returns the limiters that Writes to w ask, of which any
-// may be nil, and the writer underneath w, if there is one; ok is false if w is not a stream of the package.
-// Streams is called while the package is initialized.
-func Streams(of func(w any) (limiters []core.Limiter, under any, ok bool)) struct{} {
+// Streams makes [Asked] know the streams of a package. of returns the limiters that Writes to s ask, or, if read is
+// true, those whose permits the bytes hold that s reads; any may be nil. It also returns the stream underneath s, if
+// there is one; ok is false if s is not a stream of the package. Streams is called while the package is initialized.
+func Streams(of func(s any, read bool) (limiters []core.Limiter, under any, ok bool)) struct{} {
 	asked = append(asked, of)
 	return struct{}{}
 }
 
-// Asked returns the limiters for whose permits a Write to w may wait: those of w and of the streams underneath.
-// It looks through connections with a method NetConn, such as a *tls.Conn. ok is false if there is no such
-// stream. The limiters are roots: see [hold.Roots].
-func Asked(w any) (roots []any, ok bool) { return askedWithin(w, mostNested) }
+// Asked returns the limiters for whose permits a Write to s may wait, or whose permits the bytes hold that s reads:
+// those of s and of the streams underneath. It looks through connections with a method NetConn, such as a *tls.Conn.
+// ok is false if there is no such stream. The limiters are roots: see [hold.Roots].
+func Asked(s any, read bool) (roots []any, ok bool) { return askedWithin(s, read, mostNested) }
 
 // mostNested is how many streams Asked looks through: a NetConn may return its own connection.
 const mostNested = 32
 
-func askedWithin(w any, depth int) (roots []any, ok bool) {
+func askedWithin(s any, read bool, depth int) (roots []any, ok bool) {
 	if depth == 0 {
 		return nil, false
 	}
+	rootsOf := hold.BindingRoots
+	if read {
+		rootsOf = hold.Roots // bytes may also hold permits of a shadow
+	}
 	for _, of := range asked {
-		limiters, under, is := of(w)
+		limiters, under, is := of(s, read)
 		if !is {
 			continue
 		}
 		for _, l := range limiters {
 			if l != nil {
-				roots = append(roots, hold.BindingRoots(l)...)
+				roots = append(roots, rootsOf(l)...)
 			}
 		}
-		below, _ := askedWithin(under, depth-1)
+		below, _ := askedWithin(under, read, depth-1)
 		return append(roots, below...), true
 	}
-	if c, is := w.(interface{ NetConn() net.Conn }); is {
-		return askedWithin(c.NetConn(), depth-1)
+	if c, is := s.(interface{ NetConn() net.Conn }); is {
+		return askedWithin(c.NetConn(), read, depth-1)
 	}
 	return nil, false
 }
@@ -64,13 +69,16 @@ type Nested struct {
 	reduced bool
 }
 
-// Over is for a stream with the limiter l, which may be nil, over the writer under.
-func (n *Nested) Over(l core.Limiter, under any) {
-	if _, ok := Asked(under); ok && l != nil {
+// Over is for a stream with the limiter l that writes to w and reads r. Each of them may be nil.
+func (n *Nested) Over(l core.Limiter, w, r any) {
+	_, writes := Asked(w, false)
+	_, reads := Asked(r, true)
+	if (writes || reads) && l != nil {
 		n.limiter = l
 		n.below = func() []any {
-			below, _ := Asked(under)
-			return below
+			below, _ := Asked(w, false)
+			held, _ := Asked(r, true)
+			return append(below, held...)
 		}
 	}
 }
@@ -82,7 +90,7 @@ func (n *Nested) Beside(l, other core.Limiter) error {
 		return nil
 	}
 	n.limiter = l
-	n.below = func() []any { return hold.BindingRoots(other) }
+	n.below = func() []any { return hold.Roots(other) } // also of a shadow
 	_, err := hold.Without(l, n.below())
 	return err
 }
