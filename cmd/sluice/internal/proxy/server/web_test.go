@@ -27,7 +27,8 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText, 
 	require.NoError(t, err)
 	w := p.newServer()
 	served := make(chan error, 1)
-	go func() { served <- w.Serve(listener{l, p}) }()
+	admitted := listener{l, p}
+	go func() { served <- w.Serve(admitted) }()
 	t.Cleanup(func() {
 		require.NoError(t, w.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
