@@ -3,7 +3,6 @@ package server
 import (
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,11 +34,7 @@ func (l listener) Accept() (net.Conn, error) {
 			_ = c.Close()
 			continue
 		}
-		admitted := &clientConn{Conn: c}
-		if leave != nil {
-			admitted.leave = sync.OnceFunc(leave)
-		}
-		return admitted, nil
+		return &clientConn{Conn: c, leave: leave}, nil
 	}
 }
 

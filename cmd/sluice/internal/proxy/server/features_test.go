@@ -179,7 +179,7 @@ func TestLostLines(t *testing.T) {
 	}
 	p := serves(t, hello, "access-log: /dev/full\nglobal: {limit: 100/s}\n")
 	_, _ = p.asks("GET", "/")
-	require.NoError(t, p.shutdown(t.Context(), p.server))
+	require.NoError(t, p.drain(time.Minute, nil))
 	p.access.close()
 	assert.Contains(t, p.said.String(), "access log /dev/full: lost 1 lines: no space left on device; 0 lines are waiting to be written\n")
 }

@@ -25,7 +25,6 @@ type running struct {
 	*Proxy
 
 	t       *testing.T
-	server  *http.Server
 	address string
 	said    *lockedText
 	start   string // of the file
@@ -67,16 +66,16 @@ func serves(t *testing.T, f http.HandlerFunc, text string) *running {
 	p, err := New(file, said.say)
 	require.NoError(t, err)
 	failed := make(chan error, 2)
-	s, err := p.start(t.Context(), failed)
+	stop, err := p.start(t.Context(), failed)
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(said.String(), "listening on ")
 	address, _, _ := strings.Cut(rest, "\n")
 	t.Cleanup(func() {
-		_ = s.Close()
+		stop()
 		p.Close()
 		assert.Empty(t, failed)
 	})
-	return &running{p, t, s, address, said, start}
+	return &running{p, t, address, said, start}
 }
 
 // becomes puts another text in effect, as SIGHUP does.

@@ -18,15 +18,7 @@ func (p *Proxy) prepareRedis(ctx context.Context, listening <-chan struct{}) {
 		return
 	}
 	following := limits.FollowResets(ctx, p.store, p.id, p.say, func() *limits.Set { return p.state.Load().limits })
-	watching := p.watchRedis(ctx, listening)
-	p.state.Load().limits.Warm()
-	<-following
-	<-watching
-}
-
-// watchRedis prints when Redis no longer decides, with what happens to requests, and when it decides again.
-func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (ready <-chan struct{}) {
-	return p.store.Watch(ctx, func(err error) {
+	watching := p.store.Watch(ctx, func(err error) {
 		p.redisDown.Store(err != nil)
 		select {
 		case <-listening:
@@ -35,10 +27,13 @@ func (p *Proxy) watchRedis(ctx context.Context, listening <-chan struct{}) (read
 		}
 		if err == nil {
 			p.say("redis is reachable again; it decides")
-			return
+		} else {
+			p.say("%s; requests get 503, or pass where fail-open is true, until it decides again; retrying", redisReason(err))
 		}
-		p.say("%s; %s until it decides again; retrying", redisReason(err), withoutRedis)
 	})
+	p.state.Load().limits.Warm()
+	<-following
+	<-watching
 }
 
 // redisReason is [shared.Reason] with the setting that bounds the time for a decision.
@@ -48,9 +43,6 @@ func redisReason(err error) string {
 	}
 	return shared.Reason(err)
 }
-
-// withoutRedis says what happens while Redis does not decide.
-const withoutRedis = "requests get 503, or pass where fail-open is true,"
 
 // policyLog prints what httplimit logs about policies in the words of the command. Other records go to its Handler.
 type policyLog struct {
@@ -76,7 +68,7 @@ func (h policyLog) Handle(_ context.Context, r slog.Record) error {
 	case r.Level < slog.LevelError:
 		what = "in shadow; it would have rejected a request: " + what
 	case shared.IsStore(err) && h.p.redisDown.Load():
-		return nil // watchRedis has said it
+		return nil // which prepareRedis has said
 	case shared.IsStore(err):
 		what = redisReason(err) + "; the request gets 503, or passes if fail-open is true"
 	}

@@ -3,12 +3,10 @@ package server
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 )
 
@@ -67,7 +65,7 @@ func (p *Proxy) policy(l *limits.Policy) httplimit.Policy {
 		h.Refund = refundsSuccess
 	}
 	if l.Settle != "" {
-		h.Settle = (&settler{l.Name, l.Settle, l.Cost, newSeldom(p.say, core.Every(time.Minute, 1))}).settle
+		h.Settle = p.settle(l)
 	}
 	upload, download := l.Bytes()
 	if upload != nil {

@@ -53,7 +53,7 @@ func TestClientsThatDisconnect(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Eventually(t, func() bool { return one().Statistics().Granted == uint64(i+1) }, time.Minute, time.Millisecond)
 	}
-	require.NoError(t, p.shutdown(t.Context(), p.server)) // until both have ended
+	require.NoError(t, p.drain(time.Minute, nil)) // until both have ended
 	assert.Zero(t, one().Available(), "two tries have been made")
 
 	p = serves(t, nil, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")

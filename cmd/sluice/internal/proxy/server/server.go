@@ -53,6 +53,7 @@ type Proxy struct {
 	redisDown atomic.Bool    // Redis does not decide
 	access    *accessLog     // nil: none
 	active    sync.WaitGroup // requests in flight, with upgraded connections
+	server    *http.Server   // nil: it does not listen yet
 	draining  atomic.Bool
 	others    *seldom // messages of net/http
 	refusals  *seldom // of connections
@@ -104,97 +105,73 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	defer p.Close()
 	log.SetFlags(0)
 	log.SetOutput(logWriter(func(m string) { p.others.say("%s", m) })) // such as a response of a backend that was not asked for
-	var main *http.Server
-	s := service.Service{
-		Say: p.say, Files: []string{p.file},
-		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
-			listening := make(chan struct{})
-			p.prepareRedis(ctx, listening)
-			if main, err = p.start(ctx, failed); err != nil {
-				return nil, err
-			}
-			admin, err := service.ListenAdmin(ctx, "admin", p.state.Load().config.Admin, p.admin(), p.say, failed)
-			if err != nil {
-				_ = main.Close()
-				return nil, err
-			}
-			close(listening)
-			return func() {
-				_ = admin.Close()
-				_ = main.Close()
-			}, nil
-		},
-		Reload: p.reload,
-		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) }, //nolint:contextcheck // it continues when ctx has ended
-	}
+	s := service.Service{Say: p.say, Files: []string{p.file}, Start: p.start, Reload: p.reload}
+	s.Drain = func(signals <-chan os.Signal) error { return p.drain(grace, signals) } //nolint:contextcheck // it continues when ctx has ended
 	return s.Run(ctx)
 }
 
-// start listens for clients.
-func (p *Proxy) start(ctx context.Context, failed chan<- error) (*http.Server, error) {
+// start listens and serves, when the state of Redis is known.
+func (p *Proxy) start(ctx context.Context, failed chan<- error) (stop func(), err error) {
 	c := p.state.Load().config
+	listening := make(chan struct{})
+	p.prepareRedis(ctx, listening)
 	l, err := cli.Listen(ctx, "listen", c.Listen)
 	if err != nil {
 		return nil, err
 	}
-	if c.AccessLog != "" {
-		if p.access, err = openLog(c.AccessLog, c.LogFormat, p.say); err != nil { //nolint:contextcheck // it is written until the end
-			_ = l.Close()
-			return nil, err
-		}
-	}
-	s := p.newServer()
-	serve := s.Serve
-	if c.Cert != "" {
-		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
-	}
 	p.say("listening on %s", l.Addr())
+	admin, err := service.ListenAdmin(ctx, "admin", c.Admin, p.admin(), p.say, failed)
+	if err == nil && c.AccessLog != "" {
+		p.access, err = openLog(c.AccessLog, c.LogFormat, p.say) //nolint:contextcheck // it is written until the end
+	}
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	close(listening)
 	p.WarnUnlimited()
+	p.server = p.newServer()
+	serve := p.server.Serve
+	if c.Cert != "" {
+		serve = func(l net.Listener) error { return p.server.ServeTLS(l, "", "") }
+	}
 	go func() {
 		if err := serve(listener{l, p}); !errors.Is(err, http.ErrServerClosed) {
 			failed <- err
 		}
 	}()
-	return s, nil
+	return func() {
+		_ = admin.Close()
+		_ = p.server.Close()
+	}, nil
 }
 
-// drain takes no more connections, and waits for requests in flight.
-func (p *Proxy) drain(s *http.Server, grace time.Duration, signals <-chan os.Signal) error {
+// drain takes no more connections, and waits for requests in flight, also for upgraded connections, for which http.Server does not
+// wait.
+func (p *Proxy) drain(grace time.Duration, signals <-chan os.Signal) error {
 	p.draining.Store(true)
 	p.say("shutting down; waiting up to %v for in-flight requests", grace)
 	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // no call has a context for the end
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- p.shutdown(ctx, s) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			p.say("grace period of %v expired; closing the remaining connections", grace)
-		} else {
-			p.say("all in-flight requests were served")
-		}
-		return nil
-	case s := <-signals:
-		return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
-	}
-}
-
-// shutdown ends a server. It also waits for upgraded connections, which http.Server does not.
-func (p *Proxy) shutdown(ctx context.Context, s *http.Server) error {
-	if err := s.Shutdown(ctx); err != nil {
-		return err
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.active.Wait()
+		if p.server.Shutdown(ctx) == nil {
+			p.active.Wait()
+		}
 	}()
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+	case s := <-signals:
+		return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
 	}
+	if ctx.Err() != nil {
+		p.say("grace period of %v expired; closing the remaining connections", grace)
+	} else {
+		p.say("all in-flight requests were served")
+	}
+	return nil
 }
 
 // seldom prints messages about something that may happen at each request: those for which it has a permit, with how many were
