@@ -136,8 +136,13 @@ func (r *runner) startAll(rs rows) {
 	turn := now
 	input := r.read(rs)
 	for seq := 1; ; seq++ {
-		next, ok := take(r.stopping, input)
-		if !ok {
+		var next row
+		var ok bool
+		select {
+		case next, ok = <-input:
+		case <-r.stopping.Done():
+		}
+		if !ok || r.stopping.Err() != nil {
 			return
 		}
 		if r.skip[seq] {
@@ -146,12 +151,12 @@ func (r *runner) startAll(rs rows) {
 		}
 		j := &job{seq: seq, row: next, turn: now, printed: make(chan struct{}), started: sync.OnceFunc(func() { <-r.ahead }), leave: func() {}}
 		if r.o.keepOrder {
-			if !put(r.stopping, r.unshown) {
+			if !r.put(r.unshown) {
 				return
 			}
 			j.turn, turn = turn, j.printed
 		}
-		if !put(r.stopping, r.ahead) {
+		if !r.put(r.ahead) {
 			return
 		}
 		if r.keys != nil {
@@ -181,29 +186,21 @@ func (r *runner) read(rs rows) <-chan row {
 	return input
 }
 
-// take returns the next element of c; false if there is none, or ctx is done.
-func take[T any](ctx context.Context, c <-chan T) (v T, ok bool) {
-	select {
-	case v, ok = <-c:
-	case <-ctx.Done():
-	}
-	return v, ok && ctx.Err() == nil
-}
-
 // pause waits, and reports whether more jobs may start afterwards.
 func (r *runner) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	_, ok := take(r.stopping, t.C)
-	return ok
+	select {
+	case <-time.After(d):
+	case <-r.stopping.Done():
+	}
+	return r.stopping.Err() == nil
 }
 
-// put puts an element into c, unless ctx is done.
-func put(ctx context.Context, c chan<- struct{}) bool {
+// put puts an element into c, unless the run stops.
+func (r *runner) put(c chan<- struct{}) bool {
 	select {
 	case c <- struct{}{}:
 		return true
-	case <-ctx.Done():
+	case <-r.stopping.Done():
 		return false
 	}
 }

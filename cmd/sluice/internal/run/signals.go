@@ -25,13 +25,13 @@ func (r *runner) watch(rs rows) error {
 	go func() {
 		r.startAll(rs)
 		r.jobs.Wait()
-		r.messages.Wait()
 		close(done)
 	}()
 	interrupted := false
 	for {
 		select {
 		case <-done:
+			r.messages.Wait()
 			r.bar.close()
 			return r.verdict()
 		case s := <-signals:
