@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
 // usual is the default address. It is the same for all users, so that links work for others.
@@ -88,7 +87,7 @@ func run(ctx context.Context, listen, free, log string, out io.Writer, visit fun
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if log != "" {
-		f, err := simulate.Open(log) // report an error now
+		f, err := os.Open(log) // report an error now
 		if err != nil {
 			return err
 		}

@@ -26,13 +26,11 @@ func TestRun(t *testing.T) {
 		defer cancel()
 		visited = page
 		home, _, _ := strings.Cut(page, "#")
-		for path, want := range map[string]string{"": "<!DOCTYPE html>", "log": "one"} {
-			r, err := http.Get(home + path)
-			if assert.NoError(t, err) {
-				b, _ := io.ReadAll(r.Body)
-				_ = r.Body.Close()
-				assert.Contains(t, string(b), want)
-			}
+		r, err := http.Get(home)
+		if assert.NoError(t, err) {
+			b, _ := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			assert.Contains(t, string(b), "<!DOCTYPE html>")
 		}
 	})
 	assert.NoError(t, err)

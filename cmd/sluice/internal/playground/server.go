@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
 	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/play"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
 //go:embed site
@@ -32,7 +32,6 @@ var types = map[string]string{
 const (
 	maxLog   = 512 << 20 // bytes
 	maxInput = 1 << 20
-	maxPages = 8
 )
 
 // server serves the page and plays for it.
@@ -40,16 +39,9 @@ type server struct {
 	site fs.FS
 	log  string // the log that it offers, or ""
 
-	mu    sync.Mutex // guards pages
-	pages []*page    // most recently used first
-}
-
-// page plays for one page in a browser, which knows its id.
-type page struct {
-	id string
-
-	mu sync.Mutex // held while it plays
-	play.Page
+	mu   sync.Mutex // held while it plays
+	id   string     // of the page whose log it has; another one sends its log again
+	page play.Page
 }
 
 // handler serves the page, and the log if there is one.
@@ -64,14 +56,12 @@ func handler(log string) http.Handler {
 	mux.HandleFunc("GET /{name}", func(w http.ResponseWriter, r *http.Request) { s.serveFile(w, r, r.PathValue("name")) })
 	mux.HandleFunc("POST /pages/{id}/log", s.load)
 	mux.HandleFunc("POST /pages/{id}/play", s.play)
-	if log != "" {
-		mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { serveLog(w, log) })
-	}
+	mux.HandleFunc("POST /pages/{id}/offered", s.loadOffered)
 	return guarded(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // guarded rejects requests that a page from elsewhere may have sent: under a name of its own that leads to this address (DNS
-// rebinding), or to read the log from another origin.
+// rebinding), or from another origin.
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -98,37 +88,31 @@ func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) 
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// page returns the page of an id. If the id is unknown, it returns a new page, or nil if unknown is false. The least
-// recently used page is dropped.
-func (s *server) page(id string, unknown bool) *page {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, p := range s.pages {
-		if p.id == id {
-			copy(s.pages[1:i+1], s.pages[:i])
-			s.pages[0] = p
-			return p
-		}
-	}
-	if !unknown {
-		return nil
-	}
-	p := &page{id: id}
-	s.pages = append([]*page{p}, s.pages[:min(len(s.pages), maxPages-1)]...)
-	return p
-}
-
-// load sets the log of a page.
+// load sets the log of a page to the one that it sends.
 func (s *server) load(w http.ResponseWriter, r *http.Request) {
 	log, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLog))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	p := s.page(r.PathValue("id"), true)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.Load(log)
+	s.set(w, r, log)
+}
+
+// loadOffered sets the log of a page to the one that the server offers.
+func (s *server) loadOffered(w http.ResponseWriter, r *http.Request) {
+	log, err := os.ReadFile(s.log)
+	if err != nil {
+		http.Error(w, "this server does not offer it", http.StatusNotFound)
+		return
+	}
+	s.set(w, r, log)
+}
+
+func (s *server) set(w http.ResponseWriter, r *http.Request, log []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id = r.PathValue("id")
+	s.page.Load(log)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -139,31 +123,16 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	p := s.page(r.PathValue("id"), false)
-	if p == nil { // the page sends its log again
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != r.PathValue("id") {
 		http.Error(w, "unknown page", http.StatusGone)
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out, err := p.Play(r.Context(), in)
+	out, err := s.page.Play(r.Context(), in)
 	if err != nil {
 		return // the response has no reader
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)
-}
-
-// serveLog serves the text of the log.
-func serveLog(w http.ResponseWriter, name string) {
-	f, err := simulate.Open(name)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	}
-	defer func() { _ = f.Close() }()
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if _, err := io.Copy(w, f); err != nil {
-		panic(http.ErrAbortHandler) // so that the page does not take a part for all of it
-	}
 }

@@ -45,7 +45,7 @@ func TestFiles(t *testing.T) {
 		assert.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'", path)
 		assert.NotEmpty(t, text(t, r), path)
 	}
-	for _, path := range []string{"/sluice.wasm", "/other", "/site/page.js", "/log"} {
+	for _, path := range []string{"/other", "/site/page.js"} {
 		assert.Equal(t, http.StatusNotFound, get(h, "127.0.0.1", path).StatusCode, path)
 	}
 }
@@ -69,12 +69,11 @@ func TestPlays(t *testing.T) {
 	h := handler("")
 	const question = `{"limits":["1/s burst 1"],"key":"ip"}`
 	assert.Equal(t, http.StatusGone, post(h, "/pages/a/play", question, "").StatusCode)
-	require.Equal(t, http.StatusNoContent, post(h, "/pages/a/log", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 1`, "").StatusCode)
-	require.Equal(t, http.StatusNoContent, post(h, "/pages/b/log", "", "").StatusCode)
 	for _, test := range []struct {
-		page            string
+		page, log       string
 		requests, empty any
-	}{{"a", 1.0, nil}, {"b", 0.0, true}} {
+	}{{"a", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 1`, 1.0, nil}, {"b", "", 0.0, true}} {
+		require.Equal(t, http.StatusNoContent, post(h, "/pages/"+test.page+"/log", test.log, "").StatusCode)
 		r := post(h, "/pages/"+test.page+"/play", question, "")
 		require.Equal(t, http.StatusOK, r.StatusCode)
 		var out map[string]any
@@ -82,30 +81,31 @@ func TestPlays(t *testing.T) {
 		assert.Equal(t, test.requests, out["requests"])
 		assert.Equal(t, test.empty, out["empty"])
 	}
-	assert.Equal(t, http.StatusForbidden, post(h, "/pages/a/play", question, "http://elsewhere.example").StatusCode)
-	assert.Equal(t, http.StatusBadRequest, post(h, "/pages/a/play", "{", "").StatusCode)
-	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
-		post(h, "/pages/"+id+"/log", "", "")
-	}
-	assert.Equal(t, http.StatusGone, post(h, "/pages/a/play", question, "").StatusCode, "the oldest is forgotten")
-	assert.Equal(t, http.StatusOK, post(h, "/pages/8/play", question, "").StatusCode)
+	assert.Equal(t, http.StatusGone, post(h, "/pages/a/play", question, "").StatusCode, "b has sent another log")
+	assert.Equal(t, http.StatusForbidden, post(h, "/pages/b/play", question, "http://elsewhere.example").StatusCode)
+	assert.Equal(t, http.StatusBadRequest, post(h, "/pages/b/play", "{", "").StatusCode)
+}
+
+// TestOffered: the server plays the log that it offers, as it is now; without one, that is an error.
+func TestOffered(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "access.log")
+	h := handler(log)
+	assert.Equal(t, http.StatusNotFound, post(h, "/pages/a/offered", "", "").StatusCode)
+	require.NoError(t, os.WriteFile(log, []byte(`{"time":1}`), 0o600))
+	assert.Equal(t, http.StatusNoContent, post(h, "/pages/a/offered", "", "").StatusCode)
+	assert.Contains(t, text(t, post(h, "/pages/a/play", `{"limits":["1/s"]}`, "")), `"requests":1,`)
+	assert.Equal(t, http.StatusNotFound, post(handler(""), "/pages/a/offered", "", "").StatusCode)
 }
 
 // TestHost: requests for a name that another site points to this address are rejected.
 func TestHost(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "access.log")
-	require.NoError(t, os.WriteFile(log, []byte("one\n"), 0o600))
-	h := handler(log)
+	h := handler("")
 	for _, host := range []string{"localhost:8000", "127.0.0.1:8000", "[::1]:8000", "192.0.2.1"} {
-		assert.Equal(t, "one\n", text(t, get(h, host, "/log")), host)
+		assert.Equal(t, http.StatusOK, get(h, host, "/").StatusCode, host)
 	}
 	for _, host := range []string{"example.com", "localhost.example.com", "", "127.0.0.1.example.com:8000"} {
-		for _, path := range []string{"/", "/log"} {
-			assert.Equal(t, http.StatusForbidden, get(h, host, path).StatusCode, host+path)
-		}
+		assert.Equal(t, http.StatusForbidden, get(h, host, "/").StatusCode, host)
 	}
-	require.NoError(t, os.Remove(log))
-	assert.Equal(t, http.StatusNotFound, get(h, "localhost", "/log").StatusCode)
 }
 
 // TestPageNamesNoOtherHost: the page loads nothing from elsewhere, and has no inline script.

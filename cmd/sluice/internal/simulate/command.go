@@ -8,7 +8,6 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -80,7 +79,7 @@ The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as in t
 the key client is the client as logged; the key "key" is the field key of --fields.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			r, err := f.simulate(c.Context(), args, os.Stdin)
+			r, err := f.simulate(args, os.Stdin)
 			if err != nil {
 				return err
 			}
@@ -93,7 +92,7 @@ the key client is the client as logged; the key "key" is the field key of --fiel
 	s.StringVar(&f.key, "key", "", "give each `KEY` a limit of its own: ip, client, user, host, method, path, agent, referer, key (default: one limit for all)")
 	s.StringVar(&f.flow, "flow", "", "make each `KEY` a flow; a limit with fair-share serves flows in turn; values as for --key")
 	s.StringVarP(&f.config, "config", "c", "", "simulate the limits and routes of the proxy configuration `FILE`")
-	s.StringVar(&f.fields, "fields", "", "find fields in JSON at `NAME=PATH,...`, such as time=ts,key=user.id; NAME is time, duration, status, key, client, user, host, method, path, referer, agent, cost or request")
+	s.StringVar(&f.fields, "fields", "", "find fields in JSON at `NAME=PATH,...`, such as time=ts,key=user.id; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or request")
 	s.BoolVar(&f.exact, "exact", false, "do not spread requests over each second if the log has whole seconds")
 	s.StringVar(&f.arrivals, "arrivals", "", "simulate synthetic requests at `KIND:RATE,TIME`: poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h")
 	s.StringVar(&f.takes, "takes", "", "let each synthetic request take `TIME`: 450ms, or exponential:450ms for random times with that mean (default: no time)")
@@ -164,7 +163,7 @@ type result struct {
 	main, half, twice    engine.Stats
 }
 
-func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (*result, error) {
+func (f *flags) simulate(names []string, stdin io.Reader) (*result, error) {
 	p, err := f.plan()
 	if err != nil {
 		return nil, err
@@ -198,102 +197,82 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 		r.play(a.Requests(p))
 	} else if f.takes != "" {
 		return nil, cli.Usage("--takes requires --arrivals; a log has its own durations")
-	} else if err := f.playLogs(ctx, r, names, stdin); err != nil {
-		return nil, err
-	}
-	if err := r.checkKey(); err != nil {
+	} else if err := f.playLogs(r, names, stdin); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
 // playLogs plays the logs, or stdin if there are none.
-func (f *flags) playLogs(ctx context.Context, r *result, names []string, stdin io.Reader) error {
+func (f *flags) playLogs(r *result, names []string, stdin io.Reader) error {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
 	logs := make([]*log, len(names))
+	all := make([]iter.Seq[engine.Request], len(names))
 	for i, name := range names {
 		lines, err := accesslog.New(f.fields)
 		if err != nil {
 			return err
 		}
-		if logs[i], err = openLog(name, stdin, lines, r.plan); err != nil {
-			return err
-		}
+		logs[i] = &log{Log: lines, name: name}
+		all[i] = logs[i].requests(stdin, r.plan)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for _, l := range logs {
-		go l.run(ctx)
-	}
-	var failed error
-	requests := merge(logs, &failed)
+	requests := merge(all, func() bool { return failure(logs) != nil })
 	if !f.exact {
 		requests = engine.Spread(requests, &r.spread)
 	}
 	r.play(requests)
-	if failed != nil {
-		return failed
-	}
-	for _, l := range logs {
-		r.lines.Add(l.lines.Count)
+	for i, l := range logs {
+		names[i] = l.name
+		r.lines.Add(l.Count)
 		r.times.Add(l.times)
 	}
-	if r.lines.Requests == 0 && r.lines.Bad == 0 {
-		return noRequests(logs)
-	}
 	r.durations = r.lines.Durations > 0
+	if r.lines.Requests == 0 && r.lines.Bad == 0 && failure(logs) == nil {
+		return fmt.Errorf("there are no requests in %s", strings.Join(names, ", "))
+	}
+	return failure(logs)
+}
+
+// failure returns the error of the first log that has one.
+func failure(logs []*log) error {
+	for _, l := range logs {
+		if l.err != nil {
+			return l.err
+		}
+	}
 	return nil
 }
 
-// noRequests is the error of logs without a line.
-func noRequests(logs []*log) error {
-	names := make([]string, len(logs))
-	for i, l := range logs {
-		names[i] = l.name
-	}
-	them := "it"
-	if len(logs) > 1 {
-		them = "them"
-	}
-	return fmt.Errorf("%s: there are no requests in %s", strings.Join(names, ", "), them)
-}
+const batchSize = 2048
 
 // play plays the requests through the limits, through their halves, and through their doubles, concurrently.
 func (r *result) play(requests iter.Seq[engine.Request]) {
-	players := []*engine.Player{engine.NewPlayer(&r.main, 1), engine.NewPlayer(&r.half, 0.5), engine.NewPlayer(&r.twice, 2)}
-	ends := make([]int64, len(players))
-	feeds := make([]chan []engine.Request, len(players))
-	var all sync.WaitGroup
-	for i, p := range players {
-		feeds[i] = make(chan []engine.Request, 4)
-		all.Go(func() {
-			for batch := range feeds[i] {
-				p.Zero = r.base
-				for j := range batch {
-					p.Play(&batch[j])
-				}
-			}
-			ends[i] = p.Finish()
-		})
-	}
+	main := engine.NewPlayer(&r.main, engine.Scaled(1))
+	players := []*engine.Player{main, engine.NewPlayer(&r.half, engine.Scaled(0.5)), engine.NewPlayer(&r.twice, engine.Scaled(2))}
 	batch := make([]engine.Request, 0, batchSize)
-	feed := func() {
-		for _, f := range feeds {
-			f <- batch
+	playBatch := func() {
+		var all sync.WaitGroup
+		for _, p := range players {
+			p.Zero = r.base
+			all.Go(func() {
+				for i := range batch {
+					p.Play(&batch[i])
+				}
+			})
 		}
-		batch = make([]engine.Request, 0, batchSize)
+		all.Wait()
+		batch = batch[:0]
 	}
 	for q := range engine.FromFirst(requests, &r.base) {
 		if batch = append(batch, q); len(batch) == batchSize {
-			feed()
+			playBatch()
 		}
 	}
-	feed()
-	for _, f := range feeds {
-		close(f)
+	playBatch()
+	for _, p := range players {
+		p.Finish()
 	}
-	all.Wait()
-	r.end = ends[0]
+	r.end = main.Finish()
 }

@@ -3,8 +3,9 @@ package simulate
 import (
 	_ "embed"
 	"fmt"
+	"html"
 	"math"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
@@ -13,30 +14,37 @@ import (
 //go:embed page.css
 var style string
 
-// page returns a self-contained page with the report and charts.
-func (r *result) page(top int) []byte {
-	v := r.report(top)
-	s := r.main.Series.Whole(r.end)
+// page returns a self-contained page with the report and charts. It does not use html/template, because templates call methods
+// by name: the linker would keep every method of every package, which makes the program half as large again.
+func (r *result) page(top int) string {
+	v, s := r.report(top), r.main.Series
 	width := float64(s.Width) / 1e9
-	var d document
-	d.head(r)
-	d.summary(r, v)
-	d.chart(s, "Requests per second", []line{
+	var b strings.Builder
+	what := html.EscapeString(r.what)
+	_, _ = fmt.Fprintf(&b, `<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>sluice simulate: %s</title>
+<style>
+%s</style>
+<h1>What <code>%s</code> would have done</h1>
+`, what, style, what)
+	rates := []line{
 		{"arrived", "#9aa0a6", func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
 		{"rejected", "#c83c32", func(b engine.Bin) float64 { return float64(b.Rejections) / width }},
 		{"granted", "#2e8b57", func(b engine.Bin) float64 { return float64(b.Grants) / width }}, // above the others
-	})
-	d.chart(s, "Waiting requests", []line{{"waiting", "#1f6fb4", func(b engine.Bin) float64 { return float64(b.Queue) }}})
-	d.keys(v.Keys)
-	d.flows(v.Flows)
-	if len(s.Bins) < len(r.main.Series.Bins) {
-		d.add("<p class=\"note\">Note: the charts end with the last whole interval of %v.</p>\n", time.Duration(s.Width))
 	}
-	for _, note := range v.Notes {
-		d.add("<p class=\"note\">Note: %v.</p>\n", note)
+	title := "Requests per second:"
+	if width > 1 {
+		title = fmt.Sprintf("Requests per second, mean of %v s:", width)
+		rates = append([]line{{"arrived in the busiest second", "#d0d4d8", func(b engine.Bin) float64 { return float64(b.Peak) }}}, rates...)
 	}
-	d.add("<p class=\"note\">Played in virtual time by sluice simulate.</p>\n</html>\n")
-	return d.Bytes()
+	drawChart(&b, s, title, rates)
+	drawChart(&b, s, "Waiting requests:", []line{{"at most", "#1f6fb4", func(b engine.Bin) float64 { return float64(b.Queue) }}})
+	drawKeys(&b, v.Keys)
+	_, _ = fmt.Fprintf(&b, "<pre>%s</pre>\n</html>\n", html.EscapeString(v.text(r.what)))
+	return b.String()
 }
 
 // line is one line of a chart.
@@ -48,82 +56,50 @@ type line struct {
 // The size of a chart, and of the space to the left of its lines, where the numbers are.
 const chartWidth, chartHeight, chartLeft = 850.0, 190.0, 60.0
 
-// chart draws lines over the time since the first request, in hours, minutes and seconds.
-func (d *document) chart(s *engine.Series, title string, lines []line) {
-	most, bins := 0.0, max(len(s.Bins)-1, 1)
+// drawChart draws lines over the time since the first request.
+func drawChart(b *strings.Builder, s *engine.Series, title string, lines []line) {
+	const parts = 4 // of each axis
+	most, last := 0.0, max(len(s.Bins)-1, 1)
 	for _, l := range lines {
-		for _, b := range s.Bins {
-			most = max(most, l.value(b))
+		for _, bin := range s.Bins {
+			most = max(most, l.value(bin))
 		}
 	}
-	step := roundStep(most / 8)
-	top := step * max(math.Ceil(most/step), 1)
-	x := func(bin int) int { return int(chartLeft + (chartWidth-chartLeft)*float64(bin)/float64(bins)) }
-	y := func(value float64) float64 { return math.Round(10*chartHeight*(1-value/top)) / 10 }
-	d.add("<figure>\n<figcaption>%v", title)
+	most = max(math.Ceil(most/parts)*parts, parts)
+	x := func(share float64) float64 { return math.Round(chartLeft + (chartWidth-chartLeft)*share) }
+	y := func(share float64) float64 { return math.Round(10*chartHeight*(1-share)) / 10 }
+	add := func(format string, args ...any) { _, _ = fmt.Fprintf(b, format, args...) }
+	add("<figure>\n<figcaption>%s", title)
 	for _, l := range lines {
-		d.add(" <b style=\"color: %v\">— %v</b>", l.color, l.name)
+		add(" <b style=\"color: %s\">— %s</b>", l.color, l.name)
 	}
-	d.add("</figcaption>\n<svg viewBox=\"0 -10 880 230\">\n")
-	for i := 0.0; i*step <= top; i++ {
-		d.add("<path d=\"M%v %vH%v\"/><text x=\"%v\" y=\"%v\" text-anchor=\"end\">%v</text>\n",
-			chartLeft, y(i*step), chartWidth, chartLeft-8, y(i*step)+5, figure(i*step))
-	}
-	for bin := 0; bin <= bins; bin += labelEvery(bins+1, s.Width) {
-		at := int64(bin) * s.Width / int64(time.Second)
-		d.add("<path d=\"M%v %vv5\"/><text x=\"%v\" y=\"%v\" text-anchor=\"middle\">%v</text>\n",
-			x(bin), chartHeight, x(bin), chartHeight+22, fmt.Sprintf("%d:%02d:%02d", at/3600, at/60%60, at%60))
+	add("</figcaption>\n<svg viewBox=\"0 -10 910 230\">\n")
+	for i := range parts + 1 {
+		share := float64(i) / parts
+		at := time.Duration(share * float64(last) * float64(s.Width)).Round(time.Second)
+		add("<path d=\"M%v %vH%v\"/><text x=\"%v\" y=\"%v\" text-anchor=\"end\">%v</text>\n",
+			chartLeft, y(share), chartWidth, chartLeft-8, y(share)+5, thousands(int(most*share)))
+		add("<path d=\"M%v %vv5\"/><text x=\"%v\" y=\"%v\" text-anchor=\"middle\">%v</text>\n", x(share), chartHeight, x(share), chartHeight+22, at)
 	}
 	for _, l := range lines {
-		d.add("<polyline stroke=\"%v\" points=\"", l.color)
-		for i, b := range s.Bins {
-			d.add("%v,%v ", x(i), y(l.value(b)))
+		add("<polyline stroke=\"%s\" points=\"", l.color)
+		for i, bin := range s.Bins {
+			add("%v,%v ", x(float64(i)/float64(last)), y(l.value(bin)/most))
 		}
-		d.add("\"/>\n")
+		add("\"/>\n")
 	}
-	d.add("</svg>\n</figure>\n")
+	add("</svg>\n</figure>\n")
 }
 
-// roundStep returns the least of 1, 2, 5, 10, 20, 50 and so on, or of their decimal fractions, that is at least the given one.
-func roundStep(least float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(max(least, 1e-3))))
-	for _, n := range []float64{1, 2, 5} {
-		if n*unit >= least {
-			return n * unit
-		}
+// drawKeys draws a bar for each key, which is as long as its share of the most rejections.
+func drawKeys(b *strings.Builder, keys []engine.KeyRow) {
+	if len(keys) == 0 || keys[0].Rejected == 0 { // they are sorted by it
+		return
 	}
-	return 10 * unit
-}
-
-// figure writes a number of an axis.
-func figure(n float64) string {
-	if n != math.Trunc(n) {
-		return strconv.FormatFloat(n, 'g', 3, 64)
+	b.WriteString("<figure>\n<figcaption>Rejected by key</figcaption>\n<table>\n")
+	for _, k := range keys {
+		_, _ = fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td><i style=\"width: %dpx\"></i></td></tr>\n",
+			html.EscapeString(k.Name.String()), thousands(k.Rejected), 240*k.Rejected/keys[0].Rejected)
 	}
-	return thousands(int(n))
-}
-
-// steps are round numbers of seconds between two labels.
-var steps = []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 4 * 3600, 6 * 3600, 12 * 3600, 24 * 3600}
-
-const maxLabels, minLabels = 6, 3 // besides the first
-
-// labelEvery returns how many bins of a width are between two labels: round times of which at most maxLabels fit, and
-// whole days if there are many.
-func labelEvery(bins int, width int64) int {
-	fits := func(step int64) bool {
-		return step*1e9%width == 0 && int64(bins-1)*width <= maxLabels*step*1e9
-	}
-	for _, step := range steps {
-		if fits(step) && step*1e9*minLabels <= max(int64(bins-1)*width, minLabels*width) {
-			return int(step * 1e9 / width)
-		}
-	}
-	const day = 24 * 3600
-	for step := int64(day); step*1e9 < int64(bins)*width; step += day {
-		if fits(step) {
-			return int(step * 1e9 / width)
-		}
-	}
-	return max(bins-1, 1)
+	b.WriteString("</table>\n</figure>\n")
 }

@@ -100,7 +100,7 @@ func addRules(p *engine.Plan, c *config.Policy, limits []config.Limit) ([]*engin
 			return nil, err
 		}
 		r.Policy, r.First, r.MaxWait, r.Failures = c.Name, i == 0, int64(c.MaxWait), c.Failures
-		r.Cost, r.Settle, r.Shadow = c.Cost, c.Settle, c.Shadow
+		r.Cost, r.Settles, r.Shadow = c.Cost, c.Settle != "", c.Shadow
 		r.KeyName, r.Key = c.Key.String(), keyOf(c.Key)
 		if l.Order == core.FairShare {
 			r.FlowName, r.Flow, r.Weights = c.Flow.String(), keyOf(c.Flow), c.Weights

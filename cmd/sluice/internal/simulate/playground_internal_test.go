@@ -25,7 +25,7 @@ func (q question) answer(t *testing.T) report {
 	t.Helper()
 	in := q.Input
 	f := flags{limit: in.Limits[0], key: in.Key, fields: in.Fields, arrivals: in.Arrivals, takes: in.Takes, seed: in.Seed, exact: in.Exact}
-	r, err := f.simulate(t.Context(), nil, strings.NewReader(q.Log))
+	r, err := f.simulate(nil, strings.NewReader(q.Log))
 	require.NoError(t, err)
 	return r.report(5)
 }

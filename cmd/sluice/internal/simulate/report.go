@@ -90,42 +90,25 @@ func (r *result) notes() []string {
 			continue
 		}
 		if n := rule.NoAddresses; n > 0 {
-			add("%s%s, such as %q: is that the client?", of, engine.Number(n, "key is no address", "keys are no addresses"), rule.NoAddress)
+			what := "keys are no addresses"
+			if n == 1 {
+				what = "key is no address"
+			}
+			add("%s%d %s, such as %q: is that the client?", of, n, what, rule.NoAddress)
 		}
 		if rule.Keyless > 0 {
 			add("%srequests without %s: %d of %d; they share a limit", of, rule.KeyName, rule.Keyless, rule.Requests)
 		}
-		if rule.Settle != "" && rule.Requests > 0 && r.lines.Costs == 0 {
-			add("%sthe log does not have %s, so a request costs what it takes at first: %d; for JSON, --fields cost=NAME says where it is", of, rule.Settle, rule.Cost)
-		}
-		if rule.Failures && r.lines.Statuses == 0 && rule.Requests > 0 {
-			add("%sthere are no statuses, so no request counts as a failure", of)
+		if rule.Settles && rule.Requests > 0 {
+			add("%sa request costs what it takes at first: %d", of, rule.Cost)
 		}
 	}
 	return notes
 }
 
-// checkKey returns an error if no request has the key of --key.
-func (r *result) checkKey() error {
-	for _, rule := range r.plan.Rules {
-		if rule.Policy == "" && rule.Keyless > 0 && rule.Keyless == rule.Requests {
-			return fmt.Errorf("--key %s: no request of the log has it; for JSON, --fields %s=NAME says where it is", rule.KeyName, fieldOfKey(rule.KeyName))
-		}
-	}
-	return nil
-}
-
-// fieldOfKey returns the name of a key in --fields.
-func fieldOfKey(key string) string {
-	if key == "ip" {
-		return "client"
-	}
-	return key
-}
-
 func (f *flags) write(r *result, w io.Writer) error {
 	if f.html != "" {
-		if err := os.WriteFile(f.html, r.page(f.top), 0o666); err != nil {
+		if err := os.WriteFile(f.html, []byte(r.page(f.top)), 0o666); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"errors"
+	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,22 +11,22 @@ import (
 
 // TestMergeOfALogThatFails: the requests that were read come, and then the error, although another log has more.
 func TestMergeOfALogThatFails(t *testing.T) {
-	logOf := func(err error, at ...int64) *log {
-		l := &log{out: make(chan []engine.Request, len(at)), err: err}
-		for _, at := range at {
-			l.out <- []engine.Request{{At: at}}
+	failed := false
+	logOf := func(fails bool, at ...int64) iter.Seq[engine.Request] {
+		return func(yield func(engine.Request) bool) {
+			for _, at := range at {
+				if !yield(engine.Request{At: at}) {
+					return
+				}
+			}
+			failed = failed || fails
 		}
-		close(l.out)
-		return l
 	}
-	cut := errors.New("unexpected end")
-	var failed error
 	var got []int64
-	for q := range merge([]*log{logOf(nil, 1, 3, 5), logOf(cut, 2, 4)}, &failed) {
+	for q := range merge([]iter.Seq[engine.Request]{logOf(false, 1, 3, 5), logOf(true, 2, 4)}, func() bool { return failed }) {
 		got = append(got, q.At)
 	}
 	assert.Equal(t, []int64{1, 2, 3, 4}, got)
-	assert.Equal(t, cut, failed)
 }
 
 // TestNamesOfKeys: clients choose keys, which must not control a terminal.

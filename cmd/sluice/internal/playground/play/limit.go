@@ -20,11 +20,7 @@ type Result struct {
 	End     float64      `json:"end"`             // when the last request was decided or had ended
 	Permits int          `json:"permits"`
 
-	// In each bin.
-	Grants     []int `json:"grants,omitempty"`
-	Rejections []int `json:"rejections,omitempty"`
-	Waiting    []int `json:"waiting,omitempty"` // at most
-	Left       []int `json:"left,omitempty"`    // at least; -1: unknown
+	Bins []engine.Bin `json:"bins,omitempty"`
 
 	Keys  []engine.KeyRow  `json:"keys,omitempty"`  // those with the most rejections, if there are several keys
 	Flows []engine.FlowRow `json:"flows,omitempty"` // those with the most requests, if Input has a flow
@@ -35,120 +31,52 @@ type Result struct {
 	Command string   `json:"command,omitempty"`
 }
 
-// playing is one limit while it is played. It observes the player.
-type playing struct {
-	engine.Stats
-
-	fault   *Fault
-	limit   spec.Limit
-	player  *engine.Player
-	end     int64
-	permits int
-	notes   []string
-}
-
-const lookEvery = 1 << 12 // requests
+const (
+	lookEvery = 1 << 12 // requests
+	maxKeys   = 5       // that the page lists
+	maxFlows  = 8
+)
 
 // play plays the traffic through a limit.
-func play(ctx context.Context, text string, t *traffic) *playing {
-	p := new(playing)
-	var err error
-	if p.limit, err = spec.Parse(text); err != nil {
-		p.fault = newFault(text, err)
-		return p
+func play(ctx context.Context, text string, t *traffic, in Input) Result {
+	limit, err := spec.Parse(text)
+	if err == nil {
+		_, err = engine.NewRule(limit)
 	}
-	rule, err := engine.NewRule(p.limit)
 	if err != nil {
-		p.fault = newFault(text, err)
-		return p
+		return Result{Fault: newFault(text, err)}
 	}
-	p.Series = engine.NewSeries(t.width())
-	p.Series.End = t.span() + t.span()/4 + p.Series.Width
-	p.PerKey = t.keys > 1
-	p.player = engine.NewPlayer(p, 1)
-	p.player.Zero = t.base
-	steps := make([]engine.Step, t.keys)
-	for i := range steps {
-		steps[i] = engine.Step{ID: i, Rule: rule}
+	stats := engine.Stats{Series: engine.NewSeries(t.width()), PerKey: t.plan.Keys() > 1}
+	stats.Series.End = t.span() + t.span()/4 + stats.Series.Width
+	player := engine.NewPlayer(&stats, func(spec.Limit) spec.Limit { return limit })
+	player.Zero = t.base
+	if limit.Kind != spec.Unlimited {
+		player.Decided = func(now int64, q *engine.Request, _ bool) { stats.Series.Leave(now, player.Available(&q.Steps[0])) }
 	}
-	p.permits = p.player.Available(&steps[0])
-	next := int64(0)     // the start of the next bin to look at
-	var q engine.Request // one for all: each is done with when Play returns
+	first := &t.requests[0].Steps[0]
+	permits := player.Available(first)
+	next := int64(0) // the start of the next bin to look at
 	for i := range t.requests {
-		r := &t.requests[i]
+		q := &t.requests[i]
 		if i%lookEvery == 0 && ctx.Err() != nil {
 			break
 		}
-		for ; t.keys == 1 && next <= r.at; next += p.Series.Width {
-			p.leave(next, p.player.AvailableAt(next, &steps[0]))
+		for ; player.Decided != nil && !stats.PerKey && next <= q.At; next += stats.Series.Width {
+			stats.Series.Leave(next, player.AvailableAt(next, first))
 		}
-		q = engine.Request{At: r.at, Took: r.took, Status: int(r.status), Steps: steps[r.key : r.key+1]}
-		if r.flow != nil { // requests of one key may be of several flows, and keep their steps
-			q.Steps = []engine.Step{{ID: int(r.key), Rule: rule, Flow: r.flow}}
-		}
-		p.player.Play(&q)
-	}
-	p.end = p.player.Finish()
-	if p.limit.Kind == spec.Concurrency && !t.took {
-		p.notes = append(p.notes, "The requests take no time, so a concurrency limit is held for none.")
-	}
-	return p
-}
-
-func (p *playing) leave(now int64, left int) {
-	if p.limit.Kind != spec.Unlimited {
-		p.Series.Leave(now, left)
-	}
-}
-
-// Grant observes a grant.
-func (p *playing) Grant(now int64, q *engine.Request, queued bool) {
-	p.Stats.Grant(now, q, queued)
-	p.leave(now, p.player.Available(&q.Steps[0]))
-}
-
-// Reject observes a rejection.
-func (p *playing) Reject(now int64, q *engine.Request, s *engine.Step) {
-	p.Stats.Reject(now, q, s)
-	p.leave(now, p.player.Available(&q.Steps[0]))
-}
-
-const (
-	maxKeys  = 5 // that the page lists
-	maxFlows = 8
-)
-
-// rejectedKeys returns the keys that have rejections, those with the most first.
-func (p *playing) rejectedKeys(plan *engine.Plan) []engine.KeyRow {
-	return slices.DeleteFunc(p.TopKeys(plan, maxKeys), func(k engine.KeyRow) bool { return k.Rejected == 0 })
-}
-
-// result returns what the page shows.
-func (p *playing) result(in Input, plan *engine.Plan) Result {
-	if p.fault != nil {
-		return Result{Fault: p.fault}
+		player.Play(q)
 	}
 	r := Result{
-		Counts: p.Counts, Limit: p.limit.String(), Wait: p.Waits.Waits(), End: seconds(p.end), Permits: p.permits,
-		Keys: p.rejectedKeys(plan), Flows: p.TopFlows(plan, maxFlows), Notes: p.notes,
-		Grants:     column(p.Series, func(b engine.Bin) int { return b.Grants }),
-		Rejections: column(p.Series, func(b engine.Bin) int { return b.Rejections }),
-		Waiting:    column(p.Series, func(b engine.Bin) int { return b.Queue }),
+		End: seconds(player.Finish()), Counts: stats.Counts, Limit: limit.String(), Wait: stats.Waits.Waits(), Permits: permits,
+		Bins: stats.Series.Bins, Flows: stats.TopFlows(t.plan, maxFlows),
+		Keys: slices.DeleteFunc(stats.TopKeys(t.plan, maxKeys), func(k engine.KeyRow) bool { return k.Rejected == 0 }),
+		Go:   goCode(limit.String(), in.Key), YAML: yaml(limit, in.Key, in.Flow, stats.Waits.Most), Command: command(limit, in),
 	}
-	for _, n := range r.Waiting {
-		r.Queue = max(r.Queue, n)
+	for _, b := range r.Bins {
+		r.Queue = max(r.Queue, b.Queue)
 	}
-	if p.limit.Kind != spec.Unlimited {
-		r.Left = column(p.Series, func(b engine.Bin) int { return b.Left })
+	if limit.Kind == spec.Concurrency && !t.took {
+		r.Notes = []string{"The requests take no time, so a concurrency limit is held for none."}
 	}
-	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, in.Flow, p.Waits.Most), command(p.limit, in)
 	return r
-}
-
-func column(s *engine.Series, of func(engine.Bin) int) []int {
-	values := make([]int, len(s.Bins))
-	for i, b := range s.Bins {
-		values[i] = of(b)
-	}
-	return values
 }

@@ -3,9 +3,11 @@ package play
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +22,7 @@ import (
 type Page struct {
 	log  []byte
 	last question // whose requests are kept
-	kept traffic
+	kept *traffic
 }
 
 // Input is a question of a page.
@@ -44,8 +46,6 @@ type Output struct {
 	Keys     int      `json:"keys"`
 	Span     float64  `json:"span"`  // from the first request to the last
 	Width    float64  `json:"width"` // of a bin
-	Arrivals []int    `json:"arrivals"`
-	Peaks    []int    `json:"peaks,omitempty"` // in the busiest second of each bin; nil: bins are no longer than a second
 	Notes    []string `json:"notes"`
 	Results  []Result `json:"results"` // of each limit
 }
@@ -60,14 +60,13 @@ func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
 		typed := strings.TrimPrefix(err.Error(), strconv.Quote(in.Arrivals)+": ") // a part of it is quoted
 		return Output{Error: typed, Empty: errors.Is(err, errNoLog), Notes: []string{}, Results: faults(in.Limits)}, nil
 	}
-	out := Output{Requests: len(t.requests), Keys: t.keys, Span: seconds(t.span()), Notes: t.notes}
+	out := Output{Requests: len(t.requests), Keys: t.plan.Keys(), Span: seconds(t.span()), Width: t.width().Seconds(), Notes: t.notes}
 	out.Results = make([]Result, len(in.Limits))
 	var all sync.WaitGroup
 	for i, text := range in.Limits {
-		all.Go(func() { out.Results[i] = play(ctx, text, t).result(in, t.plan) })
+		all.Go(func() { out.Results[i] = play(ctx, text, t, in) })
 	}
 	all.Wait()
-	out.Width, out.Arrivals, out.Peaks = t.width().Seconds(), t.arrivals(), t.peaks()
 	return out, ctx.Err()
 }
 
@@ -87,27 +86,18 @@ func (in *Input) question() question {
 
 // traffic is the requests to play.
 type traffic struct {
-	requests []request
-	keys     int
+	requests []engine.Request
 	notes    []string
 	took     bool  // some have a duration
 	base     int64 // Unix nanoseconds of the first request
 	plan     *engine.Plan
 }
 
-// request is a request with the number of its key.
-type request struct {
-	at, took int64
-	status   int32
-	key      int32
-	flow     *engine.Flow // nil: none
-}
-
 func (t *traffic) span() int64 {
 	if len(t.requests) == 0 {
 		return 0
 	}
-	return t.requests[len(t.requests)-1].at
+	return t.requests[len(t.requests)-1].At
 }
 
 // wantBins is about how many bins there are up to the last request.
@@ -124,35 +114,6 @@ func (t *traffic) width() time.Duration {
 	return w
 }
 
-// arrivals returns the number of requests in each bin.
-func (t *traffic) arrivals() []int {
-	width := int64(t.width())
-	counts := make([]int, t.span()/width+1)
-	for i := range t.requests {
-		counts[t.requests[i].at/width]++
-	}
-	return counts
-}
-
-// peaks returns the number of requests in the busiest second of each bin; nil if bins are no longer than that.
-func (t *traffic) peaks() []int {
-	width := int64(t.width())
-	if width <= int64(time.Second) {
-		return nil
-	}
-	peaks := make([]int, t.span()/width+1)
-	second, n := int64(-1), 0
-	for i := range t.requests {
-		at := t.requests[i].at
-		if at/int64(time.Second) != second {
-			second, n = at/int64(time.Second), 0
-		}
-		n++
-		peaks[at/width] = max(peaks[at/width], n)
-	}
-	return peaks
-}
-
 // maxRequests bounds the memory and the time.
 const maxRequests = 5_000_000
 
@@ -167,10 +128,10 @@ var errTooMany = fmt.Errorf("more than %d requests, the maximum that this page p
 
 // traffic returns the requests that q asks for.
 func (p *Page) traffic(q question) (*traffic, error) {
-	if p.kept.requests != nil && p.last == q {
-		return &p.kept, nil
+	if p.kept != nil && p.last == q {
+		return p.kept, nil
 	}
-	p.kept = traffic{}
+	p.kept = nil
 	plan, err := engine.Single(spec.Limit{}, q.key)
 	if err != nil {
 		return nil, err
@@ -182,9 +143,9 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	}
 	t := &traffic{notes: []string{}, plan: plan}
 	if q.arrivals != "" {
-		err = t.generate(plan, q)
+		err = t.generate(q)
 	} else {
-		err = t.read(plan, q, p.log)
+		err = t.read(q, p.log)
 	}
 	if err != nil {
 		return nil, err
@@ -193,14 +154,14 @@ func (p *Page) traffic(q question) (*traffic, error) {
 		return nil, errTooLong
 	}
 	if r := plan.Rules[0]; r.Keyless > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("Requests without %s: %d of %d. They share a limit.", q.key, r.Keyless, r.Requests))
+		t.note("requests without %s: %d of %d; they share a limit", q.key, r.Keyless, r.Requests)
 	}
-	p.last, p.kept = q, *t
+	p.last, p.kept = q, t
 	return t, nil
 }
 
 // generate makes synthetic requests.
-func (t *traffic) generate(plan *engine.Plan, q question) error {
+func (t *traffic) generate(q question) error {
 	a, err := engine.ParseArrivals(q.arrivals, q.seed)
 	if err == nil {
 		a, err = a.Taking(q.takes)
@@ -211,12 +172,9 @@ func (t *traffic) generate(plan *engine.Plan, q question) error {
 	if a.Mean() > maxRequests {
 		return errTooMany
 	}
-	t.requests = make([]request, 0, int(a.Mean()*1.01)+1000)
-	for r := range engine.FromFirst(a.Requests(plan), &t.base) {
-		if len(t.requests) == maxRequests {
-			return errTooMany // the first burst may have more than the mean says
-		}
-		t.add(r)
+	t.requests = make([]engine.Request, 0, int(a.Mean()*1.01)+1000)
+	if err := t.add(a.Requests(t.plan)); err != nil {
+		return err // the first burst may have more than the mean says
 	}
 	if len(t.requests) == 0 {
 		return errors.New("there is no request in this time")
@@ -225,7 +183,7 @@ func (t *traffic) generate(plan *engine.Plan, q question) error {
 }
 
 // read reads requests from a log.
-func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
+func (t *traffic) read(q question, log []byte) error {
 	if len(log) == 0 {
 		return errNoLog
 	}
@@ -233,71 +191,46 @@ func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 	if err != nil {
 		return fmt.Errorf("--fields %w", err)
 	}
-	text, err := accesslog.Decompress(bytes.NewReader(log))
-	if err != nil {
+	var times engine.Times
+	moved := 0
+	requests := t.plan.Read(lines, bytes.NewReader(log), &times)
+	if !q.exact {
+		requests = engine.Spread(requests, &moved)
+	}
+	if err := cmp.Or(t.add(requests), lines.Err()); err != nil {
 		return err
 	}
-	defer func() { _ = text.Close() }()
-	var all []engine.Request
-	each := func(q engine.Request) error {
-		if len(all) == maxRequests {
-			return errTooMany
-		}
-		all = append(all, q)
-		return nil
-	}
-	o := engine.NewOrder(each)
-	err = lines.Read(text, func(r *accesslog.Record) error { return o.Add(plan.Request(r)) })
-	if err == nil {
-		err = o.End()
-	}
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
+	if len(t.requests) == 0 {
 		return errors.New("the log is empty")
 	}
-	moved := t.spread(all, q.exact)
-	t.note(lines, o.Times, moved)
+	if moved > 0 {
+		t.note("the log has whole seconds: requests were spread evenly within each second")
+	}
+	if lines.Bad > 0 {
+		t.note("lines that are no requests: %d", lines.Bad)
+	}
+	for _, note := range append(lines.Notes(), times.Notes(len(t.requests))...) {
+		t.note("%s", note)
+	}
 	return nil
 }
 
-func (t *traffic) spread(all []engine.Request, exact bool) (moved int) {
-	requests := func(yield func(engine.Request) bool) {
-		for _, r := range all {
-			if !yield(r) {
-				return
-			}
-		}
-	}
-	if !exact {
-		requests = engine.Spread(requests, &moved)
-	}
+// add adds requests, with times since the first.
+func (t *traffic) add(requests iter.Seq[engine.Request]) error {
 	for r := range engine.FromFirst(requests, &t.base) {
-		t.add(r)
+		if len(t.requests) == maxRequests {
+			return errTooMany
+		}
+		t.took = t.took || r.Took > 0
+		t.requests = append(t.requests, r)
 	}
-	return moved
+	return nil
 }
 
-func (t *traffic) add(r engine.Request) {
-	key := r.Steps[0].ID
-	t.keys = max(t.keys, key+1)
-	t.took = t.took || r.Took > 0
-	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key), r.Steps[0].Flow})
-}
-
-// note adds notes about a log.
-func (t *traffic) note(lines *accesslog.Log, times engine.Times, moved int) {
-	add := func(format string, args ...any) { t.notes = append(t.notes, fmt.Sprintf(format, args...)) }
-	if moved > 0 {
-		add("The log has whole seconds: requests were spread evenly within each second.")
-	}
-	if lines.Bad > 0 {
-		add("Lines that are no requests: %d.", lines.Bad)
-	}
-	for _, note := range append(lines.Notes(), times.Notes(len(t.requests))...) {
-		add("%s%s.", strings.ToUpper(note[:1]), note[1:])
-	}
+// note adds a note, as a sentence.
+func (t *traffic) note(format string, args ...any) {
+	note := fmt.Sprintf(format, args...)
+	t.notes = append(t.notes, strings.ToUpper(note[:1])+note[1:]+".")
 }
 
 func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }

@@ -15,17 +15,18 @@ function round(n) {
 
 // bins joins the bins of a result so that each has a few pixels, and returns what is drawn in each.
 export function bins(output, result, most) {
-  const n = Math.max(output.arrivals.length, ...output.results.map((r) => r.grants?.length ?? 0));
+  const n = Math.max(...output.results.map((r) => r.bins?.length ?? 0));
   const each = round(n / most);
   const width = output.width * each;
   const list = [];
   for (let from = 0; from < n; from += each) {
-    const part = (values) => (values ?? []).slice(from, from + each);
-    const sum = (values) => part(values).reduce((a, b) => a + b, 0);
-    const known = part(result.left).filter((v) => v >= 0);
+    const part = (result.bins ?? []).slice(from, from + each);
+    const sum = (name) => part.reduce((total, b) => total + b[name], 0);
+    const largest = (name) => Math.max(0, ...part.map((b) => b[name]));
+    const left = part.map((b) => b.left).filter((v) => v >= 0);
     list.push({
-      at: from * output.width, arrivals: sum(output.arrivals), granted: sum(result.grants), rejected: sum(result.rejections),
-      peak: Math.max(0, ...part(output.peaks)), waiting: Math.max(0, ...part(result.waiting)), left: known.length > 0 ? Math.min(...known) : null,
+      at: from * output.width, arrivals: sum("arrivals"), granted: sum("grants"), rejected: sum("rejections"),
+      peak: width > 1 ? largest("peak") : 0, waiting: largest("waiting"), left: left.length > 0 ? Math.min(...left) : null,
     });
   }
   return { width, list };
@@ -85,14 +86,14 @@ export class Chart {
       parts.push(this.panel(top, max, every, y, names), draw(y));
       top += title + height + 6;
     };
-    const peaks = output.peaks ? [["peak", "peak second"]] : [];
+    const peaks = width > 1 ? [["peak", "peak second"]] : [];
     panel(heights.rate, shared.rate || 1, [["arrived", `requests/s, mean of ${duration(width)}: arrived`], ["granted", "granted"], ["rejected", "rejected"], ...peaks], (y) =>
-      (output.peaks ? this.steps(list, "peak", y, (b) => b.peak) : "") +
+      (width > 1 ? this.steps(list, "peak", y, (b) => b.peak) : "") +
       this.area(list, "granted", y, (b) => [0, b.granted / width]) +
       this.area(list, "rejected", y, (b) => [b.granted / width, (b.granted + b.rejected) / width]) +
       this.steps(list, "arrived", y, (b) => b.arrivals / width));
     if (waits) panel(heights.waiting, shared.waiting, [["waiting", "waiting"]], (y) => this.area(list, "waiting", y, (b) => [0, b.waiting]));
-    if (result.left) panel(heights.left, result.permits, [["left", output.keys > 1 ? "permits left, of the key with the fewest" : "permits left"]], (y) => this.line(list, "left", y, (b) => b.left));
+    if (list.some((b) => b.left !== null)) panel(heights.left, result.permits, [["left", output.keys > 1 ? "permits left, of the key with the fewest" : "permits left"]], (y) => this.line(list, "left", y, (b) => b.left));
     this.bottom = top - 6;
     this.element.innerHTML = `<svg viewBox="0 0 ${this.w} ${this.bottom + 18}" height="${this.bottom + 18}" aria-hidden="true">` +
       `${parts.join("")}${this.times()}<line class="cursor" y1="${title}" y2="${this.bottom}" visibility="hidden"/></svg>`;

@@ -30,7 +30,7 @@ const player = new Player({
     $("stop").hidden = true;
     document.body.removeAttribute("aria-busy");
   },
-  unread(message) { unread = `The log cannot be read: ${message}`; },
+  unread(message) { unread = `The log ${state.log} cannot be read: ${message}`; },
   failed(message) { $("status").value = `The server did not respond: ${message}. Is sluice playground still running?`; },
 });
 
@@ -169,13 +169,6 @@ function loadFile(file) {
   changed();
 }
 
-// loadServed loads the log that the server of this page offers.
-async function loadServed() {
-  const blob = await fetch("log").then((r) => (r.ok ? r.blob() : null)).catch(() => null);
-  load(blob ?? new Blob([]));
-  if (!blob) unread = `This server does not offer the log ${state.log}.`;
-}
-
 // The limits.
 
 function build() {
@@ -239,7 +232,7 @@ $("add").addEventListener("click", () => {
 
 $("share").addEventListener("click", async () => {
   await link();
-  const missing = state.arrivals === "" && (player.log.size > 0 || unread) && !new URLSearchParams(location.hash.slice(1)).has("text");
+  const missing = state.arrivals === "" && (player.log?.size !== 0 || unread) && !new URLSearchParams(location.hash.slice(1)).has("text");
   copy($("share"), location.href, missing ? "Copied, without the log" : "Copied");
 });
 
@@ -429,7 +422,8 @@ async function open() {
   state = await read(location.hash);
   writeTraffic();
   build();
-  if (state.served) await loadServed();
+  unread = "";
+  if (state.served) player.load(null);
   else loadText(); // or nothing, in place of an earlier log
   document.body.dataset.asked = document.body.dataset.linked = ++changes;
   play();

@@ -6,14 +6,14 @@ export class Player {
   // on has played(output, ms, question), slow(), rested(), unread(message) and failed(message).
   constructor(on) {
     this.on = on;
-    this.log = new Blob([]);
+    this.log = new Blob([]); // null: the one that the server offers
     this.page = `pages/${Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("")}`;
     this.sent = false; // the server has the log
     this.playing = this.wanted = null; // questions
     this.start = 0; // when playing did
   }
 
-  // load sets the log.
+  // load sets the log; null is the one that the server offers.
   load(blob) {
     this.log = blob;
     this.sent = false;
@@ -74,10 +74,12 @@ export class Player {
 
   async send(signal) {
     const blob = this.log;
-    const body = await blob.arrayBuffer().catch((e) => {
-      this.on.unread(e.message);
-      return new ArrayBuffer(0); // in place of an earlier log
-    });
+    if (blob === null) {
+      const response = await fetch(`${this.page}/offered`, { method: "POST", signal });
+      if (this.sent = response.ok) return;
+      this.on.unread(await response.text());
+    }
+    const body = await blob?.arrayBuffer().catch((e) => this.on.unread(e.message)); // undefined: none, in place of an earlier log
     const response = await fetch(`${this.page}/log`, { method: "POST", body, signal });
     if (!response.ok) throw new Error(await response.text());
     this.sent = this.log === blob;

@@ -71,7 +71,7 @@ func TestLogFormats(t *testing.T) {
 			log, err := accesslog.New("")
 			require.NoError(t, err)
 			n := 0
-			require.NoError(t, log.Read(strings.NewReader(strings.Join(lines, "\n")), func(r *accesslog.Record) error {
+			for r := range log.Read(strings.NewReader(strings.Join(lines, "\n"))) {
 				at := time.Unix(0, r.At)
 				assert.False(t, at.Before(before.Truncate(time.Microsecond)), at)
 				assert.False(t, at.After(time.Now()), at)
@@ -79,8 +79,8 @@ func TestLogFormats(t *testing.T) {
 				if n == 1 {
 					assert.GreaterOrEqual(t, r.Took, int64(20*time.Millisecond))
 				}
-				return nil
-			}))
+			}
+			require.NoError(t, log.Err())
 			assert.Equal(t, 4, n)
 			assert.Equal(t, 4, log.Durations)
 		})

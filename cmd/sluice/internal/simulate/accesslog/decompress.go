@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decompress returns the text of a log, which may be compressed with gzip, bzip2 or zstd. Closing the text does not close r.
-func Decompress(r io.Reader) (io.ReadCloser, error) {
+// decompress returns the text of a log, which may be compressed with gzip, bzip2 or zstd. Closing the text does not close r.
+func decompress(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	magic, _ := b.Peek(4)
 	switch {

@@ -25,7 +25,6 @@ var fields = [...]struct{ name, paths string }{
 	{"path", "path RequestPath request.uri request_uri req.url"},
 	{"referer", "referer request_Referer http_referer"},
 	{"agent", "agent request_User-Agent http_user_agent user_agent"},
-	{"cost", "cost"},
 	{"request", "request"}, // after method and path, which it has only if they are missing
 }
 
@@ -117,15 +116,9 @@ func fieldNames() string {
 	return strings.Join(names[:], ", ")
 }
 
-func (j *jsonLines) parse(line []byte, r *Record) bool {
+// parse sets r, and reports whether an object is a request.
+func (j *jsonLines) parse(whole gjson.Result, r *Record) bool {
 	*r = Record{}
-	if len(line) == 0 || line[len(line)-1] != '}' || !gjson.ValidBytes(line) {
-		return false
-	}
-	whole := gjson.ParseBytes(line)
-	if !whole.IsObject() {
-		return false
-	}
 	clear(j.members)
 	if root, ok := j.roots[""]; ok {
 		j.members[root] = whole
@@ -213,9 +206,8 @@ func (r *Record) setJSON(field string, s source, v gjson.Result) (ok bool) {
 		if known([]byte(v.String())) == nil {
 			return false // nginx has "-" or "" where there is none
 		}
-		ns, plain, ok := jsonDuration(v, s.unit)
-		r.Took, r.Unread = ns, !ok
-		if s.guessed && plain {
+		var plain bool
+		if r.Took, plain = jsonDuration(v, s.unit); s.guessed && plain {
 			r.Unit = s.unit
 		}
 	case "status":
@@ -261,29 +253,26 @@ func unixTime(n float64) (int64, bool) {
 	for limit := 1e11; math.Abs(n) >= limit && unit > 1; limit *= 1000 {
 		unit /= 1000
 	}
-	if !(math.Abs(n) < math.MaxInt64/unit) {
+	if !(math.Abs(n)*unit < maxTime*1e9) {
 		return 0, false
 	}
 	whole, part := math.Modf(n)
 	return int64(whole)*int64(unit) + int64(math.Round(part*unit)), true
 }
 
-// jsonDuration reads a duration: a number of the unit, or text such as 250ms. plain says that the text has no unit.
-func jsonDuration(v gjson.Result, unit time.Duration) (ns int64, plain, ok bool) {
-	n := v.Num
+// jsonDuration reads a duration: a number of the unit, or text such as 250ms; 0, if it cannot be read. plain says that the
+// text has no unit.
+func jsonDuration(v gjson.Result, unit time.Duration) (ns int64, plain bool) {
+	n, err := v.Num, error(nil)
 	if v.Type != gjson.Number {
-		text := v.String()
-		if d, err := time.ParseDuration(text); err == nil && text != "0" {
-			return int64(d), false, d >= 0
+		if d, err := time.ParseDuration(v.String()); err == nil && v.String() != "0" {
+			return max(int64(d), 0), false
 		}
-		var err error
-		if n, err = strconv.ParseFloat(text, 64); err != nil {
-			return 0, false, false
-		}
+		n, err = strconv.ParseFloat(v.String(), 64)
 	}
 	n *= float64(unit)
-	if !(n >= 0 && n < 1e18) {
-		return 0, false, false
+	if err != nil || !(n >= 0 && n < 1e18) {
+		return 0, false
 	}
-	return int64(math.Round(n)), true, true
+	return int64(math.Round(n)), true
 }

@@ -4,33 +4,46 @@
 //
 //	l, err := accesslog.New("")
 //	...
-//	err = l.Read(file, func(r *accesslog.Record) error { ... })
+//	for r := range l.Read(file) {
+//		...
+//	}
+//	err = l.Err()
 package accesslog
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
-// Log is one log. Its count may be read when Read has returned.
+// Log is one log. Its count may be read when the loop over its requests has ended.
 type Log struct {
 	Count
 
-	format *detector
-	fine   bool // a time had a fraction of a second
+	onlyJSON bool
+	json     *jsonLines
+	w3c      w3c
+	words    [][]byte // of the current line
+	r        Record   // the current request
+	fine     bool     // a time had a fraction of a second
+	err      error
 }
 
 // Count counts the lines of a log.
 type Count struct {
-	Requests, Bad                     int
-	Durations, Statuses, Paths, Costs int           // requests that have one
-	Lists                             int           // requests whose client is the first of a list of addresses
-	Unread                            int           // requests whose duration cannot be read
-	Unit                              time.Duration // of durations, if it was guessed; else 0
+	Requests, Bad    int
+	Durations, Paths int           // requests that have one
+	Lists            int           // requests whose client is the first of a list of addresses
+	Unit             time.Duration // of durations, if it was guessed; else 0
 }
 
 // Add adds the count of another log.
@@ -38,23 +51,15 @@ func (c *Count) Add(d Count) {
 	c.Requests += d.Requests
 	c.Bad += d.Bad
 	c.Durations += d.Durations
-	c.Statuses += d.Statuses
-	c.Costs += d.Costs
 	c.Paths += d.Paths
 	c.Lists += d.Lists
-	c.Unread += d.Unread
-	if c.Unit == 0 {
-		c.Unit = d.Unit
-	}
+	c.Unit = cmp.Or(c.Unit, d.Unit)
 }
 
 // Notes returns notes on how the lines were read.
 func (c *Count) Notes() (notes []string) {
 	if c.Unit != 0 {
 		notes = append(notes, "duration read as "+unitNames[c.Unit]+"; for JSON, --fields duration=NAME:ms (or s, us, ns) says otherwise")
-	}
-	if c.Unread > 0 {
-		notes = append(notes, fmt.Sprintf("durations that cannot be read: %d of %d; they count as none", c.Unread, c.Requests))
 	}
 	if c.Lists > 0 {
 		notes = append(notes, fmt.Sprintf("lists of addresses: %d of %d; the client is the first of each", c.Lists, c.Requests))
@@ -64,53 +69,74 @@ func (c *Count) Notes() (notes []string) {
 
 var unitNames = map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}
 
-// New returns a log to read. fields says where the fields are in the JSON objects of its lines, as in time=ts,key=user.id.
-// If fields is "", the log has the format of the first line that is a request in any format.
+// New returns a log to read. fields says where the fields are in the JSON objects of its lines, as in time=ts,key=user.id;
+// then only JSON is read.
 func New(fields string) (*Log, error) {
 	json, err := newJSONLines(fields)
-	if err != nil {
-		return nil, err
-	}
-	if fields != "" {
-		return &Log{format: newDetector(json)}, nil
-	}
-	return &Log{format: newDetector(json, textFormats()...)}, nil
+	return &Log{onlyJSON: fields != "", json: json}, err
 }
 
-// ErrFormat is the error of a text that is in none of the formats.
-var ErrFormat = errors.New("want " + formats)
+const formats = "the common or combined format, JSON lines with a time, or a log of Envoy, HAProxy (option httplog), AWS ALB, " +
+	"CloudFront, S3 or IIS; plain, or compressed with gzip, bzip2 or zstd"
 
 const longestLine = 16 << 20
 
-// Read reads the log's text to its end and calls each with every request. The record is valid until each returns. Read
-// returns an error of each or of the text, or one that wraps [ErrFormat].
-func (l *Log) Read(text io.Reader, each func(*Record) error) error {
-	lines := bufio.NewScanner(text)
-	lines.Buffer(make([]byte, 0, 1<<20), longestLine)
-	var r Record
-	for first := true; lines.Scan(); first = false {
-		line := lines.Bytes()
-		if first {
-			line = bytes.TrimPrefix(line, []byte("\ufeff")) // some programs start UTF-8 with it
+// Read yields the requests of a file, each valid until the next. Call Err when the loop has ended.
+func (l *Log) Read(file io.Reader) iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
+		text, err := decompress(file)
+		if err != nil {
+			l.err = err
+			return
 		}
-		switch {
-		case len(line) == 0:
-		case l.format.parse(line, &r):
-			l.count(&r)
-			if err := each(&r); err != nil {
-				return err
+		defer func() { _ = text.Close() }()
+		lines := bufio.NewScanner(text)
+		lines.Buffer(make([]byte, 0, 1<<20), longestLine)
+		for lines.Scan() {
+			line := lines.Bytes()
+			if mark := bytes.Index(line, []byte("\ufeff")); mark >= 0 { // some programs start UTF-8 with it
+				line = slices.Delete(line, mark, mark+len("\ufeff"))
 			}
-		case line[0] != '#': // else a comment
-			l.Bad++
+			switch {
+			case len(line) == 0 || l.w3c.directive(line):
+			case l.parse(line):
+				l.count(&l.r)
+				if !yield(&l.r) {
+					return
+				}
+			case line[0] != '#': // else a comment
+				l.Bad++
+			}
+		}
+		if l.err = lines.Err(); errors.Is(l.err, bufio.ErrTooLong) {
+			l.err = fmt.Errorf("a line is longer than %d MiB; want %s", longestLine>>20, formats)
 		}
 	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("a line is longer than %d MiB; %w", longestLine>>20, ErrFormat)
-	case err != nil:
-		return err
+}
+
+// parse sets l.r, and reports whether the line is a request.
+func (l *Log) parse(line []byte) bool {
+	if start := bytes.IndexByte(line, '{'); start >= 0 && line[len(line)-1] == '}' && gjson.ValidBytes(line[start:]) {
+		return l.parseJSON(gjson.ParseBytes(line[start:]))
 	}
-	return l.unreadable()
+	if l.onlyJSON {
+		return false
+	}
+	l.words = split(line, l.words[:0])
+	return l.w3c.parse(l.words, &l.r) || l.r.parse(l.words)
+}
+
+// parseJSON parses an object, or the line in it: collectors put lines into objects.
+func (l *Log) parseJSON(object gjson.Result) bool {
+	if l.json.parse(object, &l.r) {
+		return true
+	}
+	for _, name := range []string{"log", "message", "MESSAGE"} { // Docker and Fluent Bit, Filebeat, and the journal
+		if line := object.Get(name); line.Type == gjson.String && line.Str != "" && l.parse([]byte(strings.TrimRight(line.Str, "\r\n"))) {
+			return true
+		}
+	}
+	return false
 }
 
 // count counts a request.
@@ -121,33 +147,23 @@ func (l *Log) count(r *Record) {
 	l.Requests++
 	if r.Took > 0 {
 		l.Durations++
-		if l.Unit == 0 {
-			l.Unit = r.Unit
-		}
-	}
-	if r.Unread {
-		l.Unread++
+		l.Unit = cmp.Or(l.Unit, r.Unit)
 	}
 	if r.List {
 		l.Lists++
 	}
-	if r.Status > 0 {
-		l.Statuses++
-	}
 	if len(r.Path) > 0 {
 		l.Paths++
 	}
-	if len(r.Cost) > 0 {
-		l.Costs++
-	}
 }
 
-// unreadable returns an error if no line was a request and some should have been.
-func (l *Log) unreadable() error {
-	if l.Requests > 0 || l.Bad == 0 {
-		return nil
+// Err returns the error of the log: of its text, or one that says that no line was a request, although some should have
+// been.
+func (l *Log) Err() error {
+	if l.err != nil || l.Requests > 0 || l.Bad == 0 {
+		return l.err
 	}
-	switch json := l.format.json; {
+	switch json := l.json; {
 	case json.badTime != "":
 		return fmt.Errorf("its JSON has times such as %q; want RFC 3339 or a Unix time, or --fields time=NAME if the time is elsewhere", json.badTime)
 	case json.timeless > 0:
@@ -155,5 +171,5 @@ func (l *Log) unreadable() error {
 	case json.others > 0:
 		return errors.New("its JSON lines have a time, but no method, path or status; --fields method=NAME,path=NAME,status=NAME says where they are")
 	}
-	return fmt.Errorf("none of its %d lines is a request; %w", l.Bad, ErrFormat)
+	return fmt.Errorf("none of its %d lines is a request; want %s", l.Bad, formats)
 }

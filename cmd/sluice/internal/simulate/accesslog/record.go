@@ -2,7 +2,10 @@ package accesslog
 
 import (
 	"bytes"
+	"math"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -19,13 +22,87 @@ type Record struct {
 	Path    []byte
 	Referer []byte
 	Agent   []byte
-	Cost    []byte // that a backend has reported; only of JSON
 	Pattern string // of the route; set by the plan
 	Coarse  bool   // At is the second, and the request came at some time in it
 
-	List   bool          // the log has a list of addresses; Client is the first
-	Unread bool          // the log has a duration that cannot be read
-	Unit   time.Duration // the unit in which Took was read if it was guessed; otherwise 0
+	List bool          // the log has a list of addresses; Client is the first
+	Unit time.Duration // the unit in which Took was read if it was guessed; otherwise 0
+}
+
+// set sets the field of a column, and reports whether the word can be of that column. An optional value that cannot be read
+// counts as missing.
+func (r *Record) set(column string, w []byte) (ok bool) {
+	text, inQuotes := unquote(w)
+	column, quoted := strings.CutSuffix(column, `"`)
+	if quoted && !inQuotes {
+		return false
+	}
+	value := known(text)
+	switch column {
+	case "-":
+	case "time", "created": // when the response was sent, and when the request came
+		if isTime(text) {
+			t, _ := readTime(text)
+			r.At = t.UnixNano()
+			return true
+		}
+		return column == "created"
+	case "client:port", "address:port":
+		port := bytes.LastIndexByte(text, ':')
+		r.Client = bytes.Trim(text[:max(port, 0)], "[]")
+		_, err := netip.ParseAddr(string(r.Client))
+		return port >= 0 && (err == nil || column == "client:port")
+	case "number", "number?":
+		_, ok := digits(text)
+		return ok || column == "number?" && value == nil
+	case "operation": // REST.GET.OBJECT
+		return bytes.Count(text, []byte(".")) >= 2
+	case "request":
+		r.setRequest(text)
+	case "seconds": // of several times, the sum
+		r.Took += seconds(text) // -1: it did not come so far
+	case "ms":
+		ms, _ := digits(text)
+		r.Took = int64(ms) * int64(time.Millisecond)
+	case "timers": // the last is the sum; with "option logasap" it has a + and is too short; -1: unknown
+		ms, _ := digits(bytes.TrimPrefix(text[bytes.LastIndexByte(text, '/')+1:], []byte("+")))
+		r.Took = int64(ms) * int64(time.Millisecond)
+		return bytes.Count(text, []byte("/")) == 4
+	case "time-taken": // CloudFront: seconds, always with a fraction; IIS: milliseconds
+		r.Took, r.Unit = seconds(text), time.Second
+		if bytes.IndexByte(text, '.') < 0 {
+			r.Took, r.Unit = r.Took/1000, time.Millisecond
+		}
+	case "at": // more exact than the time in brackets
+		text, ok = bytes.CutPrefix(text, []byte("at="))
+		if at := seconds(text); ok && at-r.At < int64(time.Second) && at >= r.At {
+			r.At = at
+		}
+		return ok
+	case "took":
+		text, ok = bytes.CutPrefix(text, []byte("took="))
+		if ok {
+			r.Took = seconds(text)
+		}
+		return ok
+	case "status":
+		r.Status, _ = digits(text) // "-", -1 or 000: there was no answer
+	case "remote":
+		if r.Client == nil {
+			r.Client = value
+		}
+	case "host": // if it is not there, that of the request stays
+		if value != nil {
+			r.Host = value
+		}
+	case "host?":
+		if r.Host == nil {
+			r.Host = value
+		}
+	default:
+		*r.text(column) = value
+	}
+	return true
 }
 
 // text returns the field of a name, as [New] takes it.
@@ -45,10 +122,8 @@ func (r *Record) text(name string) *[]byte {
 		return &r.Path
 	case "referer":
 		return &r.Referer
-	case "agent":
-		return &r.Agent
 	default:
-		return &r.Cost
+		return &r.Agent
 	}
 }
 
@@ -64,6 +139,12 @@ func (r *Record) pickClient() {
 			return
 		}
 	}
+}
+
+// isRequest reports whether a text is a request line.
+func isRequest(b []byte) bool {
+	method, target, _ := bytes.Cut(b, []byte(" "))
+	return len(target) > 0 && len(bytes.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-")) == 0 && len(method) > 0
 }
 
 // setRequest reads a request line: METHOD TARGET VERSION. An absolute target has the host too.
@@ -93,6 +174,9 @@ func (r *Record) setRequest(line []byte) {
 	}
 }
 
+// maxTime is how many seconds a time may be before or after 1970, which keeps differences of times in an int64.
+const maxTime = 1 << 32
+
 // readTime reads a time in any format of logs. A time without a zone is in UTC, except in HAProxy's format, where it is local.
 func readTime(b []byte) (t time.Time, ok bool) {
 	if len(b) < len(time.DateTime) || len(b) > 40 {
@@ -112,7 +196,13 @@ func readTime(b []byte) (t time.Time, ok bool) {
 		layout = "2006-01-02T15:04:05Z0700" // without the colon in the zone
 	}
 	t, err := time.ParseInLocation(layout, string(b), zone)
-	return t, err == nil
+	return t, err == nil && max(t.Unix(), -t.Unix()) < maxTime
+}
+
+// isTime reports whether a word is a time as RFC 3339 has it.
+func isTime(w []byte) bool {
+	_, ok := readTime(w)
+	return ok && w[4] == '-'
 }
 
 // known returns nil for "-", which stands for a missing value in logs.
@@ -121,29 +211,6 @@ func known(b []byte) []byte {
 		return nil
 	}
 	return b
-}
-
-// word returns what comes before the first space, and what follows the spaces.
-func word(b []byte) (first, rest []byte) {
-	first, rest, _ = bytes.Cut(b, []byte(" "))
-	return first, bytes.TrimLeft(rest, " ")
-}
-
-// quoted returns the text in the first pair of quotes, and what follows it.
-func quoted(b []byte) (inside, rest []byte, ok bool) {
-	open := bytes.IndexByte(b, '"')
-	if open < 0 {
-		return nil, b, false
-	}
-	for i := open + 1; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return b[open+1 : i], b[i+1:], true
-		}
-	}
-	return nil, b, false
 }
 
 // digits reads a number of at most nine digits.
@@ -160,11 +227,12 @@ func digits(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// seconds reads a number of seconds, which may have a fraction, as nanoseconds.
-func seconds(b []byte) (ns int64, ok bool) {
+// seconds reads a number of seconds, which may have a fraction, as nanoseconds; 0, if it is not a number.
+func seconds(b []byte) int64 {
 	v, err := strconv.ParseFloat(string(b), 64)
-	if err != nil || !(v >= 0 && v < 1e9) {
-		return 0, false
+	if err != nil || !(v >= 0 && v < math.MaxInt64/1e9) {
+		return 0
 	}
-	return int64(v*1e9 + 0.5), true
+	whole, part := math.Modf(v)
+	return int64(whole)*1e9 + int64(math.Round(part*1e9))
 }

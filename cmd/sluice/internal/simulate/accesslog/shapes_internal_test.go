@@ -68,7 +68,7 @@ func TestShapes(t *testing.T) {
 				n := 0
 				all := text + strings.Repeat("\n"+text[strings.LastIndexByte(text, '\n')+1:], 3)
 				wrapped := before + strings.ReplaceAll(all, "\n", "\n"+before)
-				require.NoError(t, l.Read(strings.NewReader(wrapped), func(r *Record) error {
+				for r := range l.Read(strings.NewReader(wrapped)) {
 					n++
 					assert.WithinDuration(t, at, time.Unix(0, r.At), time.Millisecond)
 					assert.Equal(t, "192.0.2.7", Address(string(r.Client)).String(), string(r.Client))
@@ -76,8 +76,8 @@ func TestShapes(t *testing.T) {
 					assert.Equal(t, "GET", string(r.Method))
 					assert.Contains(t, []int64{0, 120e6}, r.Took)
 					assert.Contains(t, []int{0, 200}, r.Status)
-					return nil
-				}))
+				}
+				require.NoError(t, l.Err())
 				assert.Equal(t, 1+3, n, wrapped)
 			})
 		}
@@ -94,11 +94,10 @@ func TestLineInJSON(t *testing.T) {
 		l, err := New("")
 		require.NoError(t, err)
 		n := 0
-		require.NoError(t, l.Read(strings.NewReader(line+"\n"+line+"\n"), func(r *Record) error {
+		for r := range l.Read(strings.NewReader(line + "\n" + line + "\n")) {
 			n++
 			assert.Equal(t, "192.0.2.7/a", string(r.Client)+string(r.Path))
-			return nil
-		}))
+		}
 		assert.Equal(t, 2, n, line)
 	}
 }
@@ -124,10 +123,9 @@ func TestClientIsAClient(t *testing.T) {
 	} {
 		l, err := New("")
 		require.NoError(t, err)
-		require.NoError(t, l.Read(strings.NewReader(head+rest), func(r *Record) error {
+		for r := range l.Read(strings.NewReader(head + rest)) {
 			assert.Equal(t, want, [3]string{string(r.Client), string(r.User), string(r.Host)}, head)
-			return nil
-		}))
+		}
 		assert.Equal(t, 1, l.Requests, head)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -27,30 +26,12 @@ type decision struct {
 	at      int64
 }
 
-// decisions is an observer that keeps them.
-type decisions struct {
-	made []decision
-}
-
-func (d *decisions) Arrive(*Request)      {}
-func (d *decisions) Queue(int64, *Step)   {}
-func (d *decisions) Dequeue(int64, *Step) {}
-func (d *decisions) Pass(*Step)           {}
-func (d *decisions) Shadow(*Step)         {}
-func (d *decisions) Grant(now int64, q *Request, _ bool) {
-	d.made = append(d.made, decision{q.Status, true, now})
-}
-
-func (d *decisions) Reject(now int64, q *Request, _ *Step) {
-	d.made = append(d.made, decision{q.Status, false, now})
-}
-
 // traffic is random requests, no two at one instant.
 func traffic(r *rand.Rand, n int, mean time.Duration) []Request {
 	requests := make([]Request, n)
 	at := int64(0)
 	for i := range requests {
-		requests[i] = Request{At: at, Took: 1 + int64(r.ExpFloat64()*float64(mean)*3), Status: i, Cost: -1}
+		requests[i] = Request{At: at, Took: 1 + int64(r.ExpFloat64()*float64(mean)*3), Status: i}
 		at += 1 + int64(r.ExpFloat64()*float64(mean))
 	}
 	return requests
@@ -61,16 +42,23 @@ func simulated(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requ
 	t.Helper()
 	p, err := Single(l, "")
 	require.NoError(t, err)
-	p.Rules[0].MaxWait, p.Rules[0].Cost, p.Rules[0].Settle = int64(maxWait), cost, "X-Cost"
-	var d decisions
-	pl := NewPlayer(&d, 1)
+	p.Rules[0].MaxWait, p.Rules[0].Cost = int64(maxWait), cost
+	var made []decision
+	pl := playerOf(1, &made)
 	pl.Zero = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixNano() // as in a bubble
 	for _, q := range requests {
 		q.Steps = p.Request(&accesslog.Record{}).Steps
 		pl.Play(&q)
 	}
 	pl.Finish()
-	return d.made
+	return made
+}
+
+// playerOf returns a player that notes its decisions.
+func playerOf(factor float64, made *[]decision) *Player {
+	pl := NewPlayer(new(Stats), Scaled(factor))
+	pl.Decided = func(now int64, q *Request, granted bool) { *made = append(*made, decision{q.Status, granted, now}) }
+	return pl
 }
 
 // sleep waits for d nanoseconds, and starts no timer of 0: see testkit.Bubble.
@@ -103,9 +91,6 @@ func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, 
 			made = append(made, decision{q.Status, err == nil, int64(time.Since(start))})
 			mu.Unlock()
 			sleep(q.Took)
-			if q.Cost >= 0 {
-				lease = limiter.(core.Settler).Settle(lease, q.Cost)
-			}
 			lease.Release()
 		})
 	}
@@ -168,7 +153,7 @@ var calendars = []struct {
 }
 
 // TestDecisionsAreCoresOwn: each decision and its instant are those of core, under little traffic and under much, with bounded
-// waits, and with costs that each request settles when it ends.
+// waits too.
 func TestDecisionsAreCoresOwn(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -176,13 +161,8 @@ func TestDecisionsAreCoresOwn(t *testing.T) {
 		text, mean := randomLimit(r)
 		requests := traffic(r, 200, mean)
 		maxWait := time.Duration(0) // any
-		switch r.IntN(3) {
-		case 0:
+		if r.IntN(3) == 0 {
 			maxWait = 1 + time.Duration(r.Int64N(100*int64(mean))) // no two things at one instant
-		case 1:
-			for i := range requests {
-				requests[i].Cost = r.IntN(8) - 1
-			}
 		}
 		t.Run(fmt.Sprint(text, " max-wait ", maxWait), func(t *testing.T) {
 			t.Logf("seed %d", seed)
@@ -201,15 +181,15 @@ func TestACalendarByTheLogsTimes(t *testing.T) {
 	} {
 		p, err := Single(l, "")
 		require.NoError(t, err)
-		var d decisions
-		pl := NewPlayer(&d, factor)
+		var made []decision
+		pl := playerOf(factor, &made)
 		pl.Zero = time.Date(2026, time.June, 2, 6, 59, 57, 0, time.UTC).UnixNano() // three seconds before midnight
 		for i := range want {
-			pl.Play(&Request{At: int64(i) * int64(time.Second), Cost: -1, Steps: p.Request(&accesslog.Record{}).Steps})
+			pl.Play(&Request{At: int64(i) * int64(time.Second), Steps: p.Request(&accesslog.Record{}).Steps})
 		}
 		pl.Finish()
-		for i, made := range d.made {
-			assert.Equal(t, want[i], made.granted, "%v: %d", factor, i)
+		for i, d := range made {
+			assert.Equal(t, want[i], d.granted, "%v: %d", factor, i)
 		}
 	}
 }

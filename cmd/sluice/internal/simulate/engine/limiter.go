@@ -43,7 +43,7 @@ func placed(t *machine.Terms, zero int64) *machine.Terms {
 	return &p
 }
 
-// grant returns the latest grant, of n permits, as undo and settle take it.
+// grant returns the latest grant, of n permits, as undo takes it.
 func (m *limiter) grant(now int64, n int) machine.Grant {
 	a := m.Answer(now)
 	return machine.Grant{Permits: n, At: now, Missing: a.Missing, FullAt: a.FullAt}
@@ -53,23 +53,15 @@ func (m *limiter) grant(now int64, n int) machine.Grant {
 func (m *limiter) undo(now int64, g machine.Grant) {
 	if m.Terms().Kind == machine.Concurrency {
 		m.Release(now, g.Permits)
-	} else {
-		m.settle(now, g, 0)
-	}
-}
-
-// settle changes the cost of a grant of a rate limiter to n permits.
-func (m *limiter) settle(now int64, g machine.Grant, n int) {
-	if n == g.Permits {
 		return
 	}
 	m.Advance(now)
-	m.Settle(now, g, n)
+	m.Settle(now, g, 0)
 }
 
-// scaled returns a limit times a factor, 2, 1 or a half; its queue stays. Half of an odd rate of a bucket is the same
-// permits in twice the time; any other half is rounded down, to at least 1.
-func scaled(l spec.Limit, factor float64) spec.Limit {
+// Scaled returns what makes a limit so many times as large, or half of it; its queue stays. Half of an odd rate of a bucket
+// is the same permits in twice the time; any other half is rounded down, to at least 1.
+func Scaled(factor float64) func(spec.Limit) spec.Limit {
 	times := func(n int) int {
 		v := float64(n) * factor
 		if v >= math.MaxInt {
@@ -77,16 +69,18 @@ func scaled(l spec.Limit, factor float64) spec.Limit {
 		}
 		return max(int(v), 1)
 	}
-	if l.Kind == spec.Unlimited || l.Kind == spec.Blocked {
+	return func(l spec.Limit) spec.Limit {
+		switch {
+		case l.Kind == spec.Unlimited || factor == 1:
+			return l
+		case factor < 1 && l.Permits%2 == 1 && l.Kind == spec.TokenBucket && l.Per <= math.MaxInt64/2:
+			l.Per *= 2
+		default:
+			l.Permits = times(l.Permits)
+		}
+		if l.Burst > 0 {
+			l.Burst = times(l.Burst)
+		}
 		return l
 	}
-	if factor < 1 && l.Permits%2 == 1 && l.Kind == spec.TokenBucket && l.Per <= math.MaxInt64/2 {
-		l.Per *= 2
-	} else {
-		l.Permits = times(l.Permits)
-	}
-	if l.Burst > 0 {
-		l.Burst = times(l.Burst)
-	}
-	return l
 }

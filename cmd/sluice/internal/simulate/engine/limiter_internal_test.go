@@ -18,8 +18,8 @@ func TestScaled(t *testing.T) {
 		{"unlimited", "unlimited", "unlimited"},
 	} {
 		l := limitOf(t, test.limit)
-		assert.Equal(t, limitOf(t, test.half), scaled(l, 0.5), test.limit)
-		assert.Equal(t, limitOf(t, test.twice), scaled(l, 2), test.limit)
-		assert.Equal(t, l, scaled(l, 1), test.limit)
+		assert.Equal(t, limitOf(t, test.half), Scaled(0.5)(l), test.limit)
+		assert.Equal(t, limitOf(t, test.twice), Scaled(2)(l), test.limit)
+		assert.Equal(t, l, Scaled(1)(l), test.limit)
 	}
 }

@@ -3,10 +3,10 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"iter"
 	"net/netip"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
@@ -21,9 +21,9 @@ type Plan struct {
 	Rules []*Rule                           // all of them
 	Paths bool                              // Route depends on the path
 
-	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read concurrently
-	names []Name     // by the limiters' numbers
-	flows []Name     // by the flows' numbers
+	steps []Step // by the limiters' numbers, without flows; requests under one limit share them
+	names []Name // by the limiters' numbers
+	flows []Name // by the flows' numbers
 }
 
 // Name is what a limiter or a flow is of.
@@ -58,7 +58,7 @@ type Rule struct {
 	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0 means no limit
 	Failures bool                             // only requests that fail cost
 	Cost     int                              // permits that a request takes
-	Settle   string                           // the header of the response with the cost; "" if there is none
+	Settles  bool                             // the response says what a request costs in the end, which is not simulated
 	Shadow   bool                             // the policy neither rejects requests nor lets them wait
 	FlowName string                           // as the user wrote it; "" if there are no flows
 	Flow     func(r *accesslog.Record) []byte // of FlowName; nil if there are no flows
@@ -159,20 +159,29 @@ func keyOf(name string) (func(r *accesslog.Record) []byte, error) {
 	return f, nil
 }
 
-// Request returns the request to play for a record. It is safe for concurrent use.
+// Read yields the requests of a log's text in the order in which they came.
+func (p *Plan) Read(l *accesslog.Log, text io.Reader, times *Times) iter.Seq[Request] {
+	return InOrder(func(yield func(Request) bool) {
+		for r := range l.Read(text) {
+			if !yield(p.Request(r)) {
+				return
+			}
+		}
+	}, times)
+}
+
+// Request returns the request to play for a record.
 func (p *Plan) Request(r *accesslog.Record) Request {
-	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse, Cost: costOf(r)}
+	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse}
 	rules := p.Route(r)
-	if len(rules) == 0 {
+	if len(rules) == 1 && rules[0].Flow == nil {
+		id := p.limiter(rules[0], r)
+		q.Steps = p.steps[id : id+1]
 		return q
 	}
 	q.Steps = make([]Step, len(rules))
 	for i, rule := range rules {
-		var key []byte
-		if rule.Key != nil {
-			key = rule.Key(r)
-		}
-		q.Steps[i] = Step{ID: p.limiter(rule, key), Rule: rule}
+		q.Steps[i] = p.steps[p.limiter(rule, r)]
 		if rule.Flow != nil {
 			q.Steps[i].Flow = p.flow(rule, rule.Flow(r))
 		}
@@ -180,21 +189,12 @@ func (p *Plan) Request(r *accesslog.Record) Request {
 	return q
 }
 
-// costOf returns the cost of a request as the proxy reads it, or -1.
-func costOf(r *accesslog.Record) int {
-	if len(r.Cost) == 0 {
-		return -1 // of nearly all requests, so without the error that Atoi would make
+// limiter returns the number of the limiter of a rule for a request.
+func (p *Plan) limiter(r *Rule, of *accesslog.Record) int {
+	var key []byte
+	if r.Key != nil {
+		key = r.Key(of)
 	}
-	if n, err := strconv.Atoi(string(r.Cost)); err == nil && n >= 0 {
-		return n
-	}
-	return -1
-}
-
-// limiter returns the number of the limiter of a rule for a key.
-func (p *Plan) limiter(r *Rule, key []byte) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	r.Requests++
 	if r.Key != nil && len(key) == 0 {
 		r.Keyless++
@@ -204,6 +204,7 @@ func (p *Plan) limiter(r *Rule, key []byte) int {
 		id = len(p.names)
 		r.ids[string(key)] = id
 		p.names = append(p.names, Name{r.Policy, string(key)})
+		p.steps = append(p.steps, Step{ID: id, Rule: r})
 		if r.KeyName == "ip" && len(key) > 0 && !isClient(string(key)) {
 			r.NoAddresses++
 			r.NoAddress = cmp.Or(r.NoAddress, string(key))
@@ -220,8 +221,6 @@ func isClient(key string) bool {
 
 // flow returns the flow of a key under a rule.
 func (p *Plan) flow(r *Rule, key []byte) *Flow {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	f, ok := r.flows[string(key)]
 	if !ok {
 		if r.flows == nil {
@@ -236,6 +235,9 @@ func (p *Plan) flow(r *Rule, key []byte) *Flow {
 
 // FlowName returns the name of a flow, by its number. Call it after the last request.
 func (p *Plan) FlowName(id int) Name { return p.flows[id] }
+
+// Keys returns the number of limiters. Call it after the last request.
+func (p *Plan) Keys() int { return len(p.names) }
 
 // Name returns the name of a limiter, by its number. Call it after the last request.
 func (p *Plan) Name(id int) Name { return p.names[id] }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // Request is one request with the limits that it has to pass. Instants and durations are nanoseconds.
 type Request struct {
 	At, Took int64
 	Status   int
-	Cost     int  // permits, from the response; below 0 if unknown. It is for rules that settle
 	Coarse   bool // At is the second, and the request came at some time in it
 	Steps    []Step
 }
@@ -63,31 +63,23 @@ type Player struct {
 	limiters  []*limiter // by id
 	events    *Heap[event]
 	scheduled int // events, ever
-	observer  Observer
-	factor    float64                  // of all limits
-	own       map[*Rule]*machine.Terms // scaled terms, and those of calendar windows
+	stats     *Stats
+	limit     func(spec.Limit) spec.Limit // which limit is in place of a rule's
+	terms     map[*Rule]*machine.Terms
 	spare     []*visit
 
 	// Zero is the Unix time of instant 0, in nanoseconds, for windows of the calendar. It is set before the
 	// first request is played.
 	Zero int64
+
+	// Decided, unless it is nil, is called when a request is granted or rejected.
+	Decided func(now int64, q *Request, granted bool)
 }
 
-// Observer is notified of what happens to each request.
-type Observer interface {
-	Arrive(q *Request)
-	Queue(now int64, s *Step)   // a wait starts
-	Dequeue(now int64, s *Step) // a wait has ended
-	Pass(s *Step)
-	Shadow(s *Step)                           // its policy would have rejected the request
-	Grant(now int64, q *Request, queued bool) // all steps are passed
-	Reject(now int64, q *Request, s *Step)
-}
-
-// NewPlayer returns a player that notifies o of what happens. factor, 0.5, 1 or 2, scales all limits.
-func NewPlayer(o Observer, factor float64) *Player {
+// NewPlayer returns a player that counts in stats. limit returns the limit that is in place of a rule's.
+func NewPlayer(stats *Stats, limit func(spec.Limit) spec.Limit) *Player {
 	return &Player{
-		observer: o, factor: factor, own: make(map[*Rule]*machine.Terms),
+		stats: stats, limit: limit, terms: make(map[*Rule]*machine.Terms),
 		events: NewHeap(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
 	}
 }
@@ -96,7 +88,7 @@ func NewPlayer(o Observer, factor float64) *Player {
 func (p *Player) Play(q *Request) {
 	p.until(q.At)
 	p.now = q.At
-	p.observer.Arrive(q)
+	p.stats.arrive(q)
 	v := p.visit()
 	v.Request = *q
 	p.proceed(v)
@@ -127,7 +119,7 @@ func (p *Player) until(at int64) {
 	for p.events.Len() > 0 && p.events.First().at <= at {
 		e := p.events.Pop()
 		p.now = e.at
-		p.handle(e)
+		e.happen()
 	}
 }
 
@@ -169,7 +161,7 @@ func (p *Player) proceed(v *visit) {
 
 // shadow takes a request past its current policy, which would have rejected it, and returns the permits of that policy.
 func (p *Player) shadow(v *visit) {
-	p.observer.Shadow(v.step())
+	p.stats.shadow(v.step())
 	first := len(v.grants)
 	for !v.Steps[first].Rule.First {
 		first--
@@ -190,35 +182,30 @@ func (p *Player) limiter(s *Step) *limiter {
 	}
 	m := p.limiters[s.ID]
 	if m == nil {
-		m = &limiter{machine.New[*visit](p.terms(s.Rule)), machine.Never}
+		m = &limiter{machine.New[*visit](p.termsOf(s.Rule)), machine.Never}
 		p.limiters[s.ID] = m
 	}
 	return m
 }
 
-// terms returns the terms of a rule for this player.
-func (p *Player) terms(r *Rule) *machine.Terms {
-	if p.factor == 1 && r.terms.Calendar == nil {
-		return r.terms
-	}
-	t, ok := p.own[r]
+// termsOf returns the terms of a rule for this player.
+func (p *Player) termsOf(r *Rule) *machine.Terms {
+	t, ok := p.terms[r]
 	if !ok {
-		t = r.terms
-		if p.factor != 1 {
-			if s, err := terms(scaled(r.Limit, p.factor)); err == nil { // else so large that it cannot be doubled
-				t = s
-			}
+		var err error
+		if t, err = terms(p.limit(r.Limit)); err != nil {
+			t = r.terms // so large that it cannot be doubled
 		}
 		if t.Calendar != nil {
 			t = placed(t, p.Zero)
 		}
-		p.own[r] = t
+		p.terms[r] = t
 	}
 	return t
 }
 
 func (p *Player) pass(v *visit, m *limiter) {
-	p.observer.Pass(v.step())
+	p.stats.pass(v.step())
 	v.grants = append(v.grants, grant{m, m.grant(p.now, v.step().Rule.Cost)})
 }
 
@@ -228,8 +215,15 @@ func (p *Player) wait(v *visit, m *limiter) {
 	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
 	v.waiter.SetFlow(v.step().flow())
 	m.Enqueue(p.now, &v.waiter)
-	p.observer.Queue(p.now, v.step())
-	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
+	p.stats.queue(p.now, v.step())
+	wait := v.waits
+	p.schedule(v.deadline, func() {
+		if v.waits == wait && m.Cancel(p.now, &v.waiter) {
+			p.stats.dequeue(p.now)
+			p.reject(v)
+			p.resume(m)
+		}
+	})
 	p.resume(m) // it may be next
 }
 
@@ -238,7 +232,7 @@ func (p *Player) resume(m *limiter) {
 	for w := m.Decided(); w != nil; {
 		next := w.Next()
 		v := w.Value
-		p.observer.Dequeue(p.now, v.step())
+		p.stats.dequeue(p.now)
 		if w.Answer.Outcome == machine.Granted {
 			p.pass(v, m)
 			p.proceed(v)
@@ -254,46 +248,39 @@ func (p *Player) resume(m *limiter) {
 func (p *Player) setAlarm(m *limiter) {
 	if due := m.Next(p.now); due < m.alarm {
 		m.alarm = due
-		p.schedule(due, event{kind: permitsCame, limiter: m})
+		p.schedule(due, func() {
+			if m.alarm == due {
+				m.alarm = machine.Never
+			}
+			m.Advance(due)
+			p.resume(m)
+		})
 	}
 }
 
 // grant passes a request to the server; when the server is done, the permits that it holds are returned.
 func (p *Player) grant(v *visit) {
-	p.observer.Grant(p.now, &v.Request, v.queued)
-	if v.Took > 0 && v.returns() {
-		p.schedule(p.now+v.Took, event{kind: answered, visit: v})
-		return
+	p.stats.grant(p.now, &v.Request, v.queued)
+	p.decided(v, true)
+	if v.Took > 0 {
+		p.schedule(p.now+v.Took, func() { p.end(v) })
+	} else {
+		p.end(v)
 	}
-	p.end(v)
 }
 
-// returns reports whether the end of v may return permits.
-func (v *visit) returns() bool {
-	for i, g := range v.grants {
-		rule := v.Steps[i].Rule
-		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || rule.Failures || v.settles(rule)) {
-			return true
-		}
+func (p *Player) decided(v *visit, granted bool) {
+	if p.Decided != nil {
+		p.Decided(p.now, &v.Request, granted)
 	}
-	return false
 }
 
-// settles reports whether the end of v corrects its cost under a rule.
-func (q *Request) settles(r *Rule) bool { return r.Settle != "" && q.Cost >= 0 }
-
-// end returns, last first, the permits that were held and those that only failures cost, and settles the others.
+// end returns, last first, the permits that were held and those that only failures cost.
 func (p *Player) end(v *visit) {
 	failed := v.Status >= 400 && v.Status < 500
 	for i, g := range slices.Backward(v.grants) {
-		rule := v.Steps[i].Rule
-		switch {
-		case g.limiter == nil:
-		case g.limiter.Terms().Kind == machine.Concurrency || rule.Failures && !failed:
+		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures && !failed) {
 			p.undo(g)
-		case v.settles(rule):
-			g.limiter.settle(p.now, g.grant, v.Cost)
-			p.resume(g.limiter)
 		}
 	}
 	p.forget(v)
@@ -301,7 +288,8 @@ func (p *Player) end(v *visit) {
 
 // reject rejects a request at its current step, and returns its permits, last first.
 func (p *Player) reject(v *visit) {
-	p.observer.Reject(p.now, &v.Request, v.step())
+	p.stats.reject(p.now, &v.Request, v.step())
+	p.decided(v, false)
 	for _, g := range slices.Backward(v.grants) {
 		p.undo(g)
 	}
@@ -333,48 +321,15 @@ func (p *Player) forget(v *visit) {
 
 // event is something that happens at an instant.
 type event struct {
-	at      int64
-	number  int // events at one instant happen in the order in which they were scheduled
-	kind    eventKind
-	limiter *limiter
-	visit   *visit
-	wait    int
-}
-
-type eventKind uint8
-
-const (
-	permitsCame  eventKind = iota // a request in the limiter's queue can be served
-	answered                      // the server has responded to the visit
-	deadlineOver                  // of the visit's wait
-)
-
-func (p *Player) handle(e event) {
-	switch e.kind {
-	case permitsCame:
-		if e.limiter.alarm == e.at {
-			e.limiter.alarm = machine.Never
-		}
-		e.limiter.Advance(e.at)
-		p.resume(e.limiter)
-	case answered:
-		p.end(e.visit)
-	case deadlineOver:
-		if e.visit.waits != e.wait || !e.limiter.Cancel(e.at, &e.visit.waiter) {
-			return
-		}
-		p.observer.Dequeue(e.at, e.visit.step())
-		p.reject(e.visit)
-		p.resume(e.limiter)
-	}
+	at     int64
+	number int // events at one instant happen in the order in which they were scheduled
+	happen func()
 }
 
 // schedule adds an event, unless its instant never comes.
-func (p *Player) schedule(at int64, e event) {
-	if at == machine.Never {
-		return
+func (p *Player) schedule(at int64, happen func()) {
+	if at != machine.Never {
+		p.scheduled++
+		p.events.Push(event{at, p.scheduled, happen})
 	}
-	p.scheduled++
-	e.at, e.number = at, p.scheduled
-	p.events.Push(e)
 }

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// Stats is an [Observer] that counts.
+// Stats are the counts of a [Player].
 type Stats struct {
-	Counts
+	Tally
 
 	Shadowed map[string]int // requests that policies in shadow would have rejected, by policy
 
-	Waits                  Quantiles
 	ArrivalPeak, GrantPeak Peak
-	Keys                   []KeyCount // by the numbers of the limiters, if PerKey
+	Keys                   []Counts // by the numbers of the limiters, if PerKey
 	PerKey                 bool
-	Flows                  []FlowCount // by the numbers of the flows; empty if no request has one
-	Series                 *Series     // nil if no series is wanted
+	Flows                  []Tally // by the numbers of the flows; empty if no request has one
+	Series                 *Series // nil if no series is wanted
+
+	all Counts // of all keys together, in place of Keys
 }
 
 // Counts are what became of requests.
@@ -29,24 +30,26 @@ type Counts struct {
 	Rejected int `json:"rejected"`
 }
 
-// KeyCount is what became of the requests of one key at one limit.
-type KeyCount struct {
-	Counts
-
-	Shadowed int `json:"shadowed,omitempty"`
-}
-
-// FlowCount is what became of the requests of one flow.
-type FlowCount struct {
+// Tally is what became of all requests, or of those of one flow.
+type Tally struct {
 	Counts
 
 	Waits Quantiles // of those that waited and were granted
 }
 
-// KeyRow is a key and what became of its requests at one limit.
+func (t *Tally) grant(queued bool, wait int64) {
+	t.Granted++
+	if queued {
+		t.Queued++
+		t.Waits.add(wait)
+	}
+}
+
+// KeyRow is a key and what became of its requests at one limit. Those that a policy in shadow would have rejected are among
+// the rejected ones.
 type KeyRow struct {
 	Name
-	KeyCount
+	Counts
 }
 
 // FlowRow is a flow and what became of its requests.
@@ -64,7 +67,7 @@ func (s *Stats) TopKeys(p *Plan, n int) []KeyRow {
 		keys[id] = KeyRow{p.Name(id), k}
 	}
 	slices.SortStableFunc(keys, func(a, b KeyRow) int {
-		return cmp.Or(b.Rejected-a.Rejected, b.Shadowed-a.Shadowed, b.Requests-a.Requests, a.compare(b.Name))
+		return cmp.Or(b.Rejected-a.Rejected, b.Requests-a.Requests, a.compare(b.Name))
 	})
 	return keys[:min(n, len(keys))]
 }
@@ -81,11 +84,11 @@ func (s *Stats) TopFlows(p *Plan, n int) []FlowRow {
 }
 
 // flow returns the counts of a request's flow, or nil. The flow is that of the last limit that has one.
-func (s *Stats) flow(q *Request) *FlowCount {
+func (s *Stats) flow(q *Request) *Tally {
 	for _, step := range slices.Backward(q.Steps) {
 		if f := step.Flow; f != nil {
 			for f.ID >= len(s.Flows) {
-				s.Flows = append(s.Flows, FlowCount{})
+				s.Flows = append(s.Flows, Tally{})
 			}
 			return &s.Flows[f.ID]
 		}
@@ -93,77 +96,65 @@ func (s *Stats) flow(q *Request) *FlowCount {
 	return nil
 }
 
-func (s *Stats) key(id int) *KeyCount {
-	for id >= len(s.Keys) {
-		s.Keys = append(s.Keys, KeyCount{})
+// key returns the counts of a step's key.
+func (s *Stats) key(st *Step) *Counts {
+	if !s.PerKey {
+		return &s.all
 	}
-	return &s.Keys[id]
+	for st.ID >= len(s.Keys) {
+		s.Keys = append(s.Keys, Counts{})
+	}
+	return &s.Keys[st.ID]
 }
 
-// Arrive counts a request.
-func (s *Stats) Arrive(q *Request) {
+func (s *Stats) arrive(q *Request) {
 	s.Requests++
 	s.ArrivalPeak.add(q.At)
 	if f := s.flow(q); f != nil {
 		f.Requests++
 	}
 	if s.Series != nil {
-		s.Series.at(q.At).Arrivals++
+		s.Series.arrive(q.At)
 	}
 }
 
-// Queue counts a wait that starts.
-func (s *Stats) Queue(now int64, st *Step) {
-	if s.PerKey {
-		s.key(st.ID).Queued++
-	}
+// queue counts a wait that starts, and dequeue one that ends.
+func (s *Stats) queue(now int64, st *Step) {
+	s.key(st).Queued++
 	if s.Series != nil {
 		s.Series.queue(now, +1)
 	}
 }
 
-// Dequeue counts the end of a wait.
-func (s *Stats) Dequeue(now int64, _ *Step) {
+func (s *Stats) dequeue(now int64) {
 	if s.Series != nil {
 		s.Series.queue(now, -1)
 	}
 }
 
-// Pass counts a step that is passed.
-func (s *Stats) Pass(st *Step) {
-	if s.PerKey {
-		k := s.key(st.ID)
-		k.Requests++
-		k.Granted++
-	}
+// pass counts a step that is passed.
+func (s *Stats) pass(st *Step) {
+	k := s.key(st)
+	k.Requests++
+	k.Granted++
 }
 
-// Shadow counts a request that the policy of a step would have rejected.
-func (s *Stats) Shadow(st *Step) {
+// shadow counts a request that the policy of a step would have rejected.
+func (s *Stats) shadow(st *Step) {
 	if s.Shadowed == nil {
 		s.Shadowed = make(map[string]int)
 	}
 	s.Shadowed[st.Rule.Policy]++
-	if s.PerKey {
-		k := s.key(st.ID)
-		k.Requests++
-		k.Shadowed++
-	}
+	k := s.key(st)
+	k.Requests++
+	k.Rejected++
 }
 
-// Grant counts a request that has passed all steps.
-func (s *Stats) Grant(now int64, q *Request, queued bool) {
-	s.Granted++
-	if queued {
-		s.Queued++
-		s.Waits.add(now - q.At)
-	}
+// grant counts a request that has passed all steps.
+func (s *Stats) grant(now int64, q *Request, queued bool) {
+	s.Tally.grant(queued, now-q.At)
 	if f := s.flow(q); f != nil {
-		f.Granted++
-		if queued {
-			f.Queued++
-			f.Waits.add(now - q.At)
-		}
+		f.grant(queued, now-q.At)
 	}
 	s.GrantPeak.add(now)
 	if s.Series != nil {
@@ -171,17 +162,15 @@ func (s *Stats) Grant(now int64, q *Request, queued bool) {
 	}
 }
 
-// Reject counts a rejection.
-func (s *Stats) Reject(now int64, q *Request, st *Step) {
+// reject counts a request that is rejected at a step.
+func (s *Stats) reject(now int64, q *Request, st *Step) {
 	s.Rejected++
 	if f := s.flow(q); f != nil {
 		f.Rejected++
 	}
-	if s.PerKey {
-		k := s.key(st.ID)
-		k.Requests++
-		k.Rejected++
-	}
+	k := s.key(st)
+	k.Requests++
+	k.Rejected++
 	if s.Series != nil {
 		s.Series.at(now).Rejections++
 	}
@@ -274,32 +263,22 @@ type Series struct {
 	Bins  []Bin
 	End   int64 // later events are not recorded; 0 means that all are
 
-	queued int
-	later  Bin
+	queued   int
+	arrivals Peak
+	later    Bin
 }
 
 // Bin is what happened in some time.
 type Bin struct {
-	Arrivals, Grants, Rejections int
-
-	Queue int // the largest number of waiting requests
-	Left  int // the least number of permits that [Series.Leave] has recorded; -1 if there is none
-}
-
-// Whole returns s without its last bin if that has not ended by an instant, unless it is the only one.
-func (s *Series) Whole(end int64) *Series {
-	if n := len(s.Bins); n > 1 && int64(n)*s.Width > end {
-		return &Series{Width: s.Width, Bins: s.Bins[:n-1]}
-	}
-	return s
+	Arrivals   int `json:"arrivals"`
+	Grants     int `json:"grants"`
+	Rejections int `json:"rejections"`
+	Peak       int `json:"peak"`    // arrivals in the busiest second
+	Queue      int `json:"waiting"` // the largest number of waiting requests
+	Left       int `json:"left"`    // the least number of permits that [Series.Leave] has recorded; -1 if there is none
 }
 
 const maxBins = 600
-
-// roundWidths are widths of bins that divide each other, and hours and days.
-var roundWidths = []time.Duration{
-	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour,
-}
 
 // NewSeries returns a series that starts with bins of a width.
 func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)} }
@@ -315,7 +294,7 @@ func (s *Series) at(now int64) *Bin {
 		}
 	}
 	for now/s.Width >= maxBins {
-		s.join(s.factor())
+		s.join()
 	}
 	for int64(len(s.Bins)) <= now/s.Width {
 		s.Bins = append(s.Bins, Bin{Queue: s.queued, Left: -1})
@@ -323,34 +302,25 @@ func (s *Series) at(now int64) *Bin {
 	return &s.Bins[now/s.Width]
 }
 
-// factor returns how many bins become one: as many as make the next round width if they are few, otherwise two.
-func (s *Series) factor() int {
-	for _, w := range roundWidths {
-		if n := int64(w) / s.Width; n > 1 && n <= 6 && n*s.Width == int64(w) {
-			return int(n)
-		}
-	}
-	return 2
-}
-
-// join makes one bin of each n.
-func (s *Series) join(n int) {
+// join makes one bin of each two.
+func (s *Series) join() {
 	joined := make([]Bin, 0, maxBins)
-	for part := range slices.Chunk(s.Bins, n) {
+	for part := range slices.Chunk(s.Bins, 2) {
 		b := part[0]
-		for _, c := range part[1:] {
-			b.join(c)
+		if len(part) > 1 {
+			b.join(part[1])
 		}
 		joined = append(joined, b)
 	}
 	s.Bins = joined
-	s.Width *= int64(n)
+	s.Width *= 2
 }
 
 func (b *Bin) join(c Bin) {
 	b.Arrivals += c.Arrivals
 	b.Grants += c.Grants
 	b.Rejections += c.Rejections
+	b.Peak = max(b.Peak, c.Peak)
 	b.Queue = max(b.Queue, c.Queue)
 	if c.Left >= 0 {
 		b.leave(c.Left)
@@ -361,6 +331,13 @@ func (b *Bin) leave(left int) {
 	if b.Left < 0 || left < b.Left {
 		b.Left = left
 	}
+}
+
+func (s *Series) arrive(now int64) {
+	b := s.at(now)
+	b.Arrivals++
+	s.arrivals.add(now)
+	b.Peak = max(b.Peak, s.arrivals.now)
 }
 
 // Leave records how many permits are left.
