@@ -134,7 +134,7 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 		quota: setQuota(w.Header(), adm.policies.Decisions, false),
 	}
 	if downloads != nil {
-		wrapped.body = newDownload(r, w, downloads)
+		wrapped.body = download(r.Context(), w, downloads)
 	}
 	return wrapped
 }

@@ -79,7 +79,9 @@ type Policy struct {
 	// Upload throttles the request's body; its permits are bytes. nil means no limit.
 	Upload Limiter
 
-	// Download throttles the response's body; its permits are bytes. nil means no limit.
+	// Download throttles the response's body; its permits are bytes. It ends with the request's
+	// context, which net/http also cancels for a client that closes only its sending side over
+	// HTTP/1. nil means no limit.
 	Download Limiter
 }
 
