@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -166,12 +165,4 @@ func (e *engine) count(l core.Lease) core.Lease {
 		e.rejected.Add(1)
 	}
 	return l
-}
-
-// saturated returns a + b, at most math.MaxInt.
-func saturated(a, b int) int {
-	if a > math.MaxInt-b {
-		return math.MaxInt
-	}
-	return a + b
 }

@@ -208,6 +208,36 @@ func TestCancelWhileTheStoreIsAsked(t *testing.T) {
 	})
 }
 
+// While the store does not reply, an Acquire ends with its context, whether its request is in flight or queued.
+func TestCancelWhileTheStoreIsSilent(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		for _, isReady := range []bool{false, true} {
+			bubble(t, func(t *testing.T, s *server) {
+				o := s.shared("key")
+				if o.Timeout = time.Minute; isReady {
+					o.Store = ready{s.store}
+				}
+				l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				held := takes(t, l, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				if !waits {
+					s.store.answer(hangs)
+				}
+				waiter := ask(ctx, l, 1)
+				s.store.answer(hangs) // for a waiter, from its next call on
+				start := time.Now()
+				require.Equal(t, context.DeadlineExceeded, <-waiter.over)
+				require.Equal(t, 2*time.Second, time.Since(start))
+				s.store.answer(nil)
+				time.Sleep(2 * time.Minute)
+				held.Release()
+				require.Equal(t, 1, l.Available())
+			})
+		}
+	}
+}
+
 // Another kind of limit under the same key is an error that names both, and not a failure of the store.
 func TestAnotherKindIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -226,7 +226,6 @@ func (e *engine) closeLocked() *operation {
 	e.queue.failAllLocked(-1, func(*request) error { return core.ErrClosed })
 	e.queue.asks = false
 	e.queue.listener.stopLocked()
-	e.keeper.closeLocked()
 	if !e.pipeline.running && e.memory.prefetch.left(time.Now()) == 0 {
 		return nil
 	}

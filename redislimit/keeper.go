@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -11,17 +10,14 @@ import (
 type keeper struct {
 	e *engine
 
-	holder   int64 // distinguishes the leases of this limiter from those of others
-	leases   []*lease
-	since    time.Time // when the latest lease ended
-	lastID   int64     // the last id that was used
-	releases []pending // to be sent again
+	holder int64 // distinguishes the leases of this limiter from those of others
+	leases []*lease
+	since  time.Time // when the latest lease ended
+	lastID int64     // the last id that was used
 
-	renewAt   time.Time // when to renew next
-	releaseAt time.Time // when to send the releases; zero if there are none
-	backoff   time.Duration
-	timer     *time.Timer // nil until the first lease
-	timerAt   time.Time   // when the timer fires; zero if it is not set
+	renewAt time.Time   // when to renew next
+	timer   *time.Timer // nil until the first lease
+	timerAt time.Time   // when the timer fires; zero if it is not set
 }
 
 // pending is a release that is to be sent to the server again.
@@ -32,6 +28,8 @@ type pending struct {
 	// misses is how often the server may still report no such lease before the release is given up. It is 1 for a lease that was
 	// granted. If the reply to a request was lost, the server may have executed the request, may execute it later, or never.
 	misses int
+
+	backoff time.Duration // before it is sent again
 }
 
 const (
@@ -99,7 +97,7 @@ func (k *keeper) renew(l *lease) *operation {
 				l.loss.Reset(time.Until(l.until))
 			}
 		case r.done == 1 && l.end == lost: // the server still has it, and nothing renews it
-			k.retryReleaseLocked(pending{id: l.id, misses: 1, until: sent.Add(k.e.shared.TTL)})
+			k.releaseLater(pending{id: l.id, misses: 1, until: sent.Add(k.e.shared.TTL), backoff: minBackoff})
 		default: // it has expired, or the server has lost its data
 			k.endLocked(l, lost)
 			k.e.queue.asks = !k.e.queue.empty()
@@ -117,17 +115,29 @@ func (k *keeper) release(l *lease) *operation {
 func (k *keeper) releasePending(p pending) *operation {
 	o := releaseOp(p.id)
 	o.then = func(_ time.Time, r result, err error) {
-		if err == nil {
-			k.backoff = minBackoff
+		switch {
+		case err != nil:
+			p.backoff = min(max(2*p.backoff, minBackoff), maxBackoff)
+		case r.done == 0 && p.misses > 1:
+			p.misses, p.backoff = p.misses-1, minBackoff
+		default:
+			return
 		}
-		if err == nil && r.done == 0 {
-			p.misses--
-		}
-		if err != nil || r.done == 0 && p.misses > 0 {
-			k.retryReleaseLocked(p)
-		}
+		k.releaseLater(p)
 	}
 	return o
+}
+
+// releaseLater has a release sent after its backoff, unless it is too late then. A closed limiter does not release leases that may
+// not exist.
+func (k *keeper) releaseLater(p pending) {
+	time.AfterFunc(p.backoff, func() {
+		k.e.mu.Lock()
+		defer k.e.unlock()
+		if now := time.Now(); now.Before(p.until) && (p.misses == 1 || !k.e.closed) {
+			k.e.addLocked(k.releasePending(p), now)
+		}
+	})
 }
 
 // chargeLocked returns the operation that takes permits, available or not, and then calls got with their lease.
@@ -144,69 +154,39 @@ func (k *keeper) chargeLocked(permits int64, got func(*lease)) *operation {
 	return o
 }
 
-// retryReleaseLocked has a release sent again after a while.
-func (k *keeper) retryReleaseLocked(p pending) {
-	k.releases = append(k.releases, p)
-	if k.releaseAt.IsZero() {
-		k.backoff = max(k.backoff, minBackoff)
-		k.releaseAt = time.Now().Add(k.backoff)
-		k.backoff = min(2*k.backoff, maxBackoff)
-	}
-}
-
 // orphanLocked schedules the release of a lease that may exist: the reply to its request was lost, so it is not known
 // whether it was granted.
 func (k *keeper) orphanLocked(id int64) {
-	k.retryReleaseLocked(pending{id: id, misses: maxMisses, until: time.Now().Add(maxTTLs * k.e.shared.TTL)})
+	k.releaseLater(pending{id: id, misses: maxMisses, until: time.Now().Add(maxTTLs * k.e.shared.TTL), backoff: minBackoff})
 }
 
-// closeLocked drops the releases of leases that may not exist.
-func (k *keeper) closeLocked() {
-	k.releases = slices.DeleteFunc(k.releases, func(p pending) bool { return p.misses > 1 })
-}
-
-// setTimerLocked sets the timer to when there is something to do.
+// setTimerLocked sets the timer to when the leases are to be renewed.
 func (k *keeper) setTimerLocked() {
-	at := k.renewAt
-	if len(k.releases) == 0 {
-		k.releaseAt = time.Time{}
-	} else if len(k.leases) == 0 || k.releaseAt.Before(at) {
-		at = k.releaseAt
-	}
-	if len(k.leases)+len(k.releases) == 0 || at.Equal(k.timerAt) {
+	if len(k.leases) == 0 || k.renewAt.Equal(k.timerAt) {
 		return // a timer that fires without need costs less than stopping it with each lease
 	}
-	k.timerAt = at
-	if d := time.Until(at); k.timer == nil {
+	k.timerAt = k.renewAt
+	if d := time.Until(k.renewAt); k.timer == nil {
 		k.timer = time.AfterFunc(d, k.run)
 	} else {
 		k.timer.Reset(d)
 	}
 }
 
-// run is called by the timer. It has the leases renewed and the releases sent that are due. Renewals are sent even while
-// the breaker is open, because a lease is lost without them.
+// run is called by the timer. It has the leases renewed, even while the breaker is open, because a lease is lost without that.
 func (k *keeper) run() {
 	k.e.mu.Lock()
 	defer k.e.unlock()
 	now := time.Now()
 	k.timerAt = time.Time{}
-	if len(k.leases) > 0 && !now.Before(k.renewAt) {
-		k.renewAt = now.Add(jitter(k.e.shared.TTL / 3))
-		for _, l := range k.leases {
-			o := k.renew(l)
-			o.urgent = true
-			k.e.addLocked(o, now)
-		}
+	if now.Before(k.renewAt) {
+		return
 	}
-	if len(k.releases) > 0 && !now.Before(k.releaseAt) {
-		some := k.releases
-		k.releases, k.releaseAt = nil, time.Time{}
-		for _, p := range some {
-			if now.Before(p.until) {
-				k.e.addLocked(k.releasePending(p), now)
-			}
-		}
+	k.renewAt = now.Add(jitter(k.e.shared.TTL / 3))
+	for _, l := range k.leases {
+		o := k.renew(l)
+		o.urgent = true
+		k.e.addLocked(o, now)
 	}
 }
 

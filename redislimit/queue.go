@@ -129,7 +129,7 @@ func (q *queue) servedAtLocked(req *request, now time.Time) (time.Time, bool) {
 	order, n := q.e.limits.order, max(req.permits, 1)
 	newcomer := req.permits > 0 && req.stage != queued
 	if newcomer && order == core.OldestFirst {
-		n = saturated(n, q.permits)
+		n += q.permits
 	}
 	if at, ok := q.e.memory.availableAt(n, now); ok {
 		return at, true
