@@ -123,7 +123,7 @@ func TestAScriptIsSentOnce(t *testing.T) {
 			require.Zero(t, granted)
 			allServed(t, all)
 			for _, l := range all {
-				require.Equal(t, 99, l.Available())
+				require.GreaterOrEqual(t, l.Available(), 99, "a caller that had to connect has sent nothing, and no caller has sent twice")
 			}
 		})
 	}
