@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -187,12 +186,6 @@ func (r *rule) countsOf(name string) *counts {
 		r.detailsLen.Add(1)
 	}
 	return c.(*counts)
-}
-
-// mayLog reports whether something may be logged about the rule: once a second.
-func (r *rule) mayLog() bool {
-	_, ok := r.logged.Allow(time.Second)
-	return ok
 }
 
 func (r *rule) close() {

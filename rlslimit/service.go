@@ -124,6 +124,7 @@ func New(o Options) (*Service, error) {
 		}
 	}
 	if err := s.Update(o.Config); err != nil {
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -150,7 +151,9 @@ func (s *Service) Update(c Config) error {
 		}
 		d := &domain{domainConfig: config, live: make(map[*ruleConfig]*rule, len(config.rules))}
 		for _, rc := range append(slices.Clip(config.rules), overrides) {
-			r := known[config.name+"\x00"+rc.id]
+			id := config.name + "\x00" + rc.id
+			r := known[id]
+			delete(known, id)
 			if r == nil {
 				var err error
 				if r, err = newRule(config.name, rc, config.keys, s.options.Shared); err != nil {
@@ -168,10 +171,8 @@ func (s *Service) Update(c Config) error {
 			r.config.Store(rc)
 		}
 	}
-	for _, r := range before.rules {
-		if !slices.Contains(next.rules, r) {
-			r.close()
-		}
+	for _, r := range known { // those that the Config does not have
+		r.close()
 	}
 	return nil
 }
@@ -273,7 +274,11 @@ func (s *Service) logUnknown(domain string) {
 
 // logShadowed logs, once a second per rule, that a request is over the limit and passes.
 func (s *Service) logShadowed(v *visit) {
-	if l := s.options.Logger; l != nil && v.rule.mayLog() {
+	l := s.options.Logger
+	if l == nil {
+		return
+	}
+	if _, ok := v.rule.logged.Allow(time.Second); ok {
 		l.Info("over the limit, and let through", slog.String("domain", v.rule.domain), slog.String("rule", v.config.name))
 	}
 }

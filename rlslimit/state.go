@@ -118,32 +118,33 @@ func (r *rule) reset(values []string) (n int, err error) {
 	}
 	own := keyOf(values)
 	for _, k := range []key{own, groupOf(own)} {
-		l, _ := r.of(k).Get(k)
-		f, has := l.(*follower)
-		if has {
-			err = f.reset()
-		} else if r.shared.Store != nil {
-			has, err = r.resetElsewhere(k)
-		}
+		had, err := r.resetKey(k)
 		if err != nil {
 			return n, err
 		}
-		if has {
+		if had {
 			n++
 		}
 	}
 	return n, nil
 }
 
-// resetElsewhere resets a limiter that only other processes may have. It reports whether permits of it were taken.
-func (r *rule) resetElsewhere(k key) (bool, error) {
-	f, err := r.follow(k)
-	if err != nil {
-		return false, err
+// resetKey resets the limiter of a key. It reports whether there was one, in this process or, with a store, in any.
+func (r *rule) resetKey(k key) (had bool, err error) {
+	l, _ := r.of(k).Get(k)
+	f, had := l.(*follower)
+	if !had && r.shared.Store != nil {
+		if f, err = r.follow(k); err != nil {
+			return false, err
+		}
+		defer func() { _ = f.Close() }()
+		was := f.Statistics()
+		had = was.Available < was.Limit
 	}
-	defer func() { _ = f.Close() }()
-	was := f.Statistics()
-	return was.Available < was.Limit, f.reset()
+	if f == nil {
+		return false, nil
+	}
+	return had, f.reset()
 }
 
 // reset resets the limiter. It returns an error if the store has not confirmed that.
