@@ -20,6 +20,7 @@ import (
 type job struct {
 	*options
 
+	in    []*os.File
 	pace  *pace
 	sink  *sink
 	start time.Time
@@ -46,17 +47,13 @@ func (o *options) open() (*job, error) {
 		return nil, err
 	}
 	j.sink.regular = out.Mode().IsRegular()
-	size, err := o.sizeOf(out)
-	if err != nil {
+	if err := j.openFiles(out); err != nil {
 		return nil, err
 	}
 	if o.out != "-" && j.sink.regular {
 		if err := j.sink.f.Truncate(0); err != nil {
 			return nil, err
 		}
-	}
-	if o.total == 0 && !o.lines {
-		o.total = size
 	}
 	if o.progress == "" && !o.numeric && !o.quiet {
 		j.screen = cli.NewStatusLine(os.Stderr)
@@ -65,36 +62,39 @@ func (o *options) open() (*job, error) {
 	return j, nil
 }
 
-// sizeOf returns the number of bytes to read from the files, or 0 if the size of one of them is unknown. It returns an error if
-// one cannot be read, or is out, because that copy would read its own output without end.
-func (o *options) sizeOf(out os.FileInfo) (sum int64, err error) {
-	known := true
-	for _, name := range o.files {
-		stat := func() (os.FileInfo, error) { return os.Stat(name) }
-		if name == "-" {
-			stat = os.Stdin.Stat
-			at, _ := os.Stdin.Seek(0, io.SeekCurrent)
-			sum -= at
+// openFiles opens the files, and adds up their sizes unless the total is given. None may be out, because that copy would read its
+// own output without end.
+func (j *job) openFiles(out os.FileInfo) (err error) {
+	size, known := int64(0), j.total == 0 && !j.lines
+	for _, name := range j.files {
+		f := os.Stdin
+		if name != "-" {
+			if f, err = os.Open(name); err != nil {
+				return err
+			}
 		}
-		info, err := stat()
+		info, err := f.Stat()
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if info.Mode().IsRegular() && os.SameFile(info, out) {
-			return 0, fmt.Errorf("%s is read and written; write to another file", info.Name())
+		if known = known && info.Mode().IsRegular(); info.Mode().IsRegular() {
+			if os.SameFile(info, out) {
+				return fmt.Errorf("%s is read and written; write to another file", info.Name())
+			}
+			at, _ := f.Seek(0, io.SeekCurrent)
+			size += max(info.Size()-at, 0)
 		}
-		known = known && info.Mode().IsRegular()
-		sum += info.Size()
+		j.in = append(j.in, f)
 	}
-	if !known {
-		return 0, nil
+	if known {
+		j.total = size
 	}
-	return max(sum, 0), nil
+	return nil
 }
 
 func (j *job) copyAll(ctx context.Context) error {
-	for _, name := range j.files {
-		if err := j.copyFile(ctx, name); err != nil {
+	for _, src := range j.in {
+		if err := j.copyFile(ctx, src); err != nil {
 			return err
 		}
 	}
@@ -103,18 +103,9 @@ func (j *job) copyAll(ctx context.Context) error {
 
 const bufferSize = 256 << 10
 
-func (j *job) copyFile(ctx context.Context, name string) error {
-	src := os.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		src = f
-	}
-	enlarge(src, j.pace.pipeSize())
-	enlarge(j.sink.f, j.pace.pipeSize())
+func (j *job) copyFile(ctx context.Context, src *os.File) error {
+	enlarge(src)
+	enlarge(j.sink.f)
 	if j.lines {
 		return j.copyLines(ctx, src)
 	}

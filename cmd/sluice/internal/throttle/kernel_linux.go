@@ -87,12 +87,13 @@ func (held) Mode() fs.FileMode { return 0 }
 // Size returns the number of bytes.
 func (h held) Size() int64 { return h.size }
 
-// enlarge has a pipe hold n bytes, as far as the system lets it, so that fewer calls block. That is not a flag of the caller's
-// descriptor.
-func enlarge(f *os.File, n int) {
+const pipeSize = 1 << 20 // that a user without privileges gets, by default
+
+// enlarge makes a pipe larger, if the system lets it, so that a turn is one wait. That is not a flag of the caller's descriptor.
+func enlarge(f *os.File) {
 	fd := uintptr(descriptor(f))
-	if size, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err == nil && size < n {
-		_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, n)
+	if size, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err == nil && size < pipeSize {
+		_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize)
 	}
 }
 

@@ -27,7 +27,6 @@ type pace struct {
 
 const (
 	turnTime = 8 * time.Millisecond // the permits of such a time come together: each wait wakes threads of Go's scheduler
-	maxPipe  = 1 << 20              // that a user without privileges gets from Linux, by default
 
 	startTime = 2 * time.Millisecond   // the burst at the start
 	burstTime = 20 * time.Millisecond  // the burst later
@@ -102,14 +101,6 @@ func (p *pace) current() (spec.Limit, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.limit, p.constant
-}
-
-// pipeSize returns how many bytes the pipes should hold: those of two turns, so that a turn is one wait.
-func (p *pace) pipeSize() int {
-	if limit, _ := p.current(); limit.Kind == spec.TokenBucket {
-		return min(2*permitsIn(limit, turnTime), maxPipe)
-	}
-	return maxPipe
 }
 
 // follow returns a function that applies the rate of a schedule once it is due. Call the function every second: a timer for
