@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -45,9 +46,13 @@ func TestReloadHoldsUpNoSignal(t *testing.T) {
 	kill := func(s syscall.Signal) { require.NoError(t, syscall.Kill(os.Getpid(), s)) }
 	kill(syscall.SIGHUP)
 	assert.True(t, <-came)
-	kill(syscall.SIGHUP)
-	kill(syscall.SIGHUP)
-	<-time.After(100 * time.Millisecond) // so that the service sees them while it reloads, as a rule
+	seen := make(chan os.Signal, 2)
+	signal.Notify(seen, syscall.SIGHUP)
+	for range 2 {
+		kill(syscall.SIGHUP)
+		<-seen
+	}
+	signal.Stop(seen) // waits until the service has seen them too
 	hold <- struct{}{}
 	assert.True(t, <-came)
 	kill(syscall.SIGTERM)
