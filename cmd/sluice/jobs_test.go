@@ -80,15 +80,16 @@ func TestRunTellsOfTheTerminal(t *testing.T) {
 	assert.Equal(t, "sluice run: reading lines from the terminal; Ctrl-D ends them\n", errs.String())
 }
 
-// TestRunLinesToSlowReader: a job's lines stay whole if its program has ended before its output could be written.
+// TestRunLinesToSlowReader: a job's lines stay whole if its program has ended before its output could be written. The time that
+// this takes does not count for its timeout.
 func TestRunLinesToSlowReader(t *testing.T) {
 	t.Parallel()
 	printed := filepath.Join(t.TempDir(), "printed")
 	tag := strings.Repeat("t", 200) // so that what the first read returns is more than the output has room for
-	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--tag", "job", "fill=90000", "print=a", "touch="+printed, "{1}", ":::", "exit=0", ":::", tag)
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--timeout", "3", "--tag", "job", "fill=90000", "print=a", "touch="+printed, "{1}", ":::", "exit=0", ":::", tag)
 	tag = "exit=0 " + tag
 	appears(t, printed)
-	<-time.NewTimer(300 * time.Millisecond).C // as long as sluice would wait for a child that prints nothing, and more
+	<-time.NewTimer(3200 * time.Millisecond).C // longer than the timeout, and than sluice waits for a child that prints nothing
 	status, out, errs := s.ends()
 	assert.Equal(t, 0, status, errs)
 	assert.Equal(t, strings.Repeat(tag+"\t"+strings.Repeat("x", 99)+"\n", 900)+tag+"\ta\n", out)

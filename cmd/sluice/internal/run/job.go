@@ -151,7 +151,7 @@ func (r *runner) execute(j *job) (status, signal int) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.o.timeout))
 	}
 	defer cancel()
-	state, err := p.wait(ctx)
+	state, killed, err := p.wait(ctx)
 	r.running.remove(p)
 	p.pumps.Wait()
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *runner) execute(j *job) (status, signal int) {
 		return notFound, 0
 	}
 	status, signal = group.Ending(state)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if killed && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		r.say(fmt.Sprintf("job %d took longer than %v and was ended: %s", j.seq, time.Duration(r.o.timeout), quote(j.command)))
 		status = timedOut
 	}
@@ -203,8 +203,7 @@ func (r *runner) show(j *job) {
 		return
 	}
 	j.shown = true
-	r.output.show(j.stdout, j.stderr)
-	if r.output.intact() {
+	if r.output.show(j.stdout, j.stderr) {
 		r.fault(r.log.add(j.seq, j.result, quote(j.command)))
 	}
 }

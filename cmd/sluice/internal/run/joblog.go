@@ -44,16 +44,12 @@ func openJoblog(name string, appends bool) (l *joblog, succeeded map[int]bool, e
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close())
-		}
-	}()
 	end := int64(0)
-	if info, failed := f.Stat(); failed == nil && info.Mode().IsRegular() {
-		if succeeded, end, err = readJoblog(f); err == nil {
-			err = f.Truncate(end)
+	if appends {
+		if succeeded, end, err = readJoblog(f); err != nil {
+			return nil, nil, err
 		}
+		err = f.Truncate(end)
 	}
 	if end == 0 && err == nil {
 		_, err = fmt.Fprintln(f, joblogHeader)

@@ -16,8 +16,9 @@ type output struct {
 	broken   bool        // a write has failed; nothing more is written
 }
 
-// show writes what the streams of a job keep, one after the other, and from now on all that they get.
-func (o *output) show(stdout, stderr *stream) {
+// show writes what the streams of a job keep, one after the other, and from now on all that they get. It reports whether no write
+// has failed.
+func (o *output) show(stdout, stderr *stream) bool {
 	stdout.mu.Lock()
 	defer stdout.mu.Unlock()
 	stderr.mu.Lock()
@@ -28,6 +29,7 @@ func (o *output) show(stdout, stderr *stream) {
 		s.passing = true
 		o.writeLocked(s, &s.kept)
 	}
+	return !o.broken
 }
 
 func (o *output) write(s *stream, text []byte) {
@@ -48,13 +50,6 @@ func (o *output) writeLocked(s *stream, from io.WriterTo) {
 		o.broken = true
 		o.failed(err)
 	}
-}
-
-// intact reports whether no write has failed.
-func (o *output) intact() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.broken
 }
 
 // say prints a message.

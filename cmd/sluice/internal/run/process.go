@@ -66,21 +66,21 @@ func noRoom(err error) bool {
 		errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }
 
-// wait waits for the end of the program and of its output. If ctx is done first, it ends the program with all its children.
-func (p *process) wait(ctx context.Context) (state *os.ProcessState, err error) {
+// wait waits for the end of the program. If ctx is done first, it ends the program with all its children, and killed is true.
+func (p *process) wait(ctx context.Context) (state *os.ProcessState, killed bool, err error) {
 	gone := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		group.End(p.p)
 		close(gone)
 	})
 	state, err = p.p.Wait()
-	if !stop() {
+	if killed = !stop(); killed {
 		<-gone
 	}
 	for _, f := range p.pipes {
 		_ = f.SetReadDeadline(time.Unix(1, 0)) // wakes a blocked read; without deadlines, it ends with the output
 	}
-	return state, err
+	return state, killed, err
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}

@@ -108,43 +108,39 @@ func parseBraces(braces string, names []string) (part, error) {
 	case "%":
 		return slot, nil
 	}
+	name, of := inside, func(v string) string { return v }
 	if !slices.Contains(names, inside) {
 		for _, s := range suffixes {
 			if before, ok := strings.CutSuffix(inside, s.text); ok {
-				p, err := parseColumn(braces, before, names)
-				if p == nil {
-					return nil, err
-				}
-				return func(r row, seq, slot int) (of []string) {
-					for _, v := range p(r, seq, slot) {
-						of = append(of, s.of(v))
-					}
-					return of
-				}, nil
+				name, of = before, s.of
+				break
 			}
 		}
 	}
-	return parseColumn(braces, inside, names)
-}
-
-// parseColumn reads a pair of braces without its suffix.
-func parseColumn(braces, inside string, names []string) (part, error) {
-	n := 1 + slices.Index(names, inside)
+	n := 1 + slices.Index(names, name)
+	values := whole
 	switch {
-	case inside == "":
-		return whole, nil
+	case name == "":
 	case n > 0:
-	case columnNumber.MatchString(inside):
-		n, _ = strconv.Atoi(inside) // a number that is too large has no column
+		values = column(n)
+	case columnNumber.MatchString(name):
+		n, _ = strconv.Atoi(name) // a number that is too large has no column
 		if names != nil && max(n, -n) > len(names) {
 			return nil, cli.Usage("%s is not a column; the header has %d", braces, len(names))
 		}
-	case names != nil && columnName.MatchString(inside):
+		values = column(n)
+	case names != nil && columnName.MatchString(name):
 		return nil, cli.Usage("%s is not a column; the header has %s", braces, strings.Join(names, ", "))
 	default:
 		return nil, nil
 	}
-	return column(n), nil
+	return func(r row, seq, slot int) []string {
+		parts := slices.Clone(values(r, seq, slot))
+		for i, v := range parts {
+			parts[i] = of(v)
+		}
+		return parts
+	}, nil
 }
 
 // expand returns the command for a row. A word that is {} alone becomes as many words as there are arguments.
