@@ -29,7 +29,7 @@ const (
 // that does not keep up, lines are lost, which is reported.
 type accessLog struct {
 	name    string // "-" is stdout
-	append  func(b []byte, client string, x *exchange, now time.Time) []byte
+	format  config.LogFormat
 	logf    func(format string, args ...any)
 	lines   *channel.LimitedChannel[[]byte]
 	waiting atomic.Int64  // lines that are queued or being written
@@ -45,13 +45,7 @@ type accessLog struct {
 
 // openLog opens the log of that name for appending lines of a format.
 func openLog(name string, format config.LogFormat, logf func(format string, args ...any)) (*accessLog, error) {
-	l := &accessLog{name: name, append: appendCombined, logf: logf, done: make(chan struct{})}
-	switch format {
-	case config.TimedLog:
-		l.append = appendTimed
-	case config.JSONLog:
-		l.append = appendJSON
-	}
+	l := &accessLog{name: name, format: format, logf: logf, done: make(chan struct{})}
 	var err error
 	l.lines, err = channel.New(channel.Options[[]byte]{
 		Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: logQueue})),
@@ -78,8 +72,14 @@ func (l *accessLog) open() (*os.File, error) {
 
 // write queues the line of a request that has ended.
 func (l *accessLog) write(client string, x *exchange) {
+	var line []byte
+	if now := time.Now(); l.format == config.JSONLog {
+		line = jsonLine(client, x, now)
+	} else {
+		line = textLine(client, x, now, l.format == config.TimedLog)
+	}
 	l.waiting.Add(1)
-	if l.lines.TrySend(l.append(nil, client, x, time.Now())) != nil {
+	if l.lines.TrySend(line) != nil {
 		l.lose(1, "it does not keep up")
 	}
 }
@@ -199,33 +199,26 @@ func (l *accessLog) close() {
 	l.report()
 }
 
-// appendCombined appends a line in the combined format of Apache and nginx. The time is that of the request, not of the
-// response.
-func appendCombined(b []byte, client string, x *exchange, _ time.Time) []byte {
-	return append(appendFields(b, client, x), '\n')
-}
-
-func appendFields(b []byte, client string, x *exchange) []byte {
+// textLine returns a line in the combined format of Apache and nginx. The time is that of the request, not of the response. A timed
+// line has more behind it: when the request came, in Unix seconds, how many it took, which policy rejected it, which backend had it,
+// and its status of gRPC.
+func textLine(client string, x *exchange, now time.Time, timed bool) []byte {
 	r := x.request
 	user, _, _ := r.BasicAuth()
-	b = fmt.Appendf(b, "%s - %s [", client, escaped(user, ' ', '['))
+	b := fmt.Appendf(nil, "%s - %s [", client, escaped(user, ' ', '['))
 	b = x.start.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
 	b = fmt.Appendf(b, `] "%s %s %s" `, escaped(r.Method), escaped(r.RequestURI), r.Proto)
 	b = strconv.AppendInt(b, int64(x.status), 10)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, x.bytes, 10)
-	return fmt.Appendf(b, ` "%s" "%s"`, escaped(r.Referer()), escaped(r.UserAgent()))
-}
-
-// appendTimed appends a line in the combined format, with more behind it: when the request came, in Unix seconds, how many
-// it took, which policy rejected it, which backend had it, and its status of gRPC.
-func appendTimed(b []byte, client string, x *exchange, now time.Time) []byte {
-	b = appendFields(b, client, x)
-	at := x.start.UnixMicro()
-	b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(x.start).Seconds())
-	for _, f := range []struct{ name, value string }{{"policy", x.policy}, {"backend", x.backend}, {"grpc", x.grpcStatus()}} {
-		if f.value != "" {
-			b = fmt.Appendf(b, " %s=%s", f.name, escaped(f.value, ' '))
+	b = fmt.Appendf(b, ` "%s" "%s"`, escaped(r.Referer()), escaped(r.UserAgent()))
+	if timed {
+		at := x.start.UnixMicro()
+		b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(x.start).Seconds())
+		for _, f := range []struct{ name, value string }{{"policy", x.policy}, {"backend", x.backend}, {"grpc", x.grpcStatus()}} {
+			if f.value != "" {
+				b = fmt.Appendf(b, " %s=%s", f.name, escaped(f.value, ' '))
+			}
 		}
 	}
 	return append(b, '\n')
@@ -250,11 +243,11 @@ type logLine struct {
 	GRPC     string      `json:"grpc,omitempty"` // status
 }
 
-// appendJSON appends an object.
-func appendJSON(b []byte, client string, x *exchange, now time.Time) []byte {
+// jsonLine returns an object.
+func jsonLine(client string, x *exchange, now time.Time) []byte {
 	r := x.request
 	user, _, _ := r.BasicAuth()
-	to := bytes.NewBuffer(b)
+	to := new(bytes.Buffer)
 	e := json.NewEncoder(to)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(logLine{

@@ -98,8 +98,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	x.status = http.StatusSwitchingProtocols
 	if n := buf.Reader.Buffered(); n > 0 {
-		early := make([]byte, n)
-		_, _ = io.ReadFull(buf.Reader, early) // it is at hand
+		early, _ := buf.Reader.Peek(n)
 		c = &resumedConn{Conn: c, Reader: io.MultiReader(bytes.NewReader(early), c)}
 	}
 	return c, buf, nil

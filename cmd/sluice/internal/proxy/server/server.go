@@ -12,7 +12,7 @@
 //     that the backend reports (cost.go).
 //  5. forward.go: a ReverseProxy forwards the request; answers.go turns failures of backends into responses. WebSocket
 //     connections stay limited (upgrade.go).
-//  6. Package upstream picks the backend, and cancels the request if the backend times out.
+//  6. Package upstream picks the backend, and gives the request up if the backend times out.
 package server
 
 import (
