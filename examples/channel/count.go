@@ -25,7 +25,7 @@ type tally struct {
 	peak         int // the most bytes seen in the queue
 }
 
-// count reads the file with producers and counts its lines with consumers.
+// count reads each file with a producer and counts their lines with consumers.
 func count(ctx context.Context, s settings, limiter *core.ConcurrencyLimiter) (*tally, error) {
 	lines, err := channel.New(channel.Options[[]byte]{
 		Limiter: limiter,
@@ -34,16 +34,12 @@ func count(ctx context.Context, s settings, limiter *core.ConcurrencyLimiter) (*
 	if err != nil {
 		return nil, err
 	}
-	parts, err := split(s.file, s.producers)
-	if err != nil {
-		return nil, err
-	}
 	total := &tally{byLevel: make(map[string]int)}
 	var mu sync.Mutex
 	var producers, consumers sync.WaitGroup
-	for _, p := range parts {
+	for _, file := range s.files {
 		producers.Go(func() {
-			if err := p.send(ctx, s.file, lines); err != nil {
+			if err := send(ctx, file, lines); err != nil {
 				// From here on, the other producers' sends fail, and the receivers stop.
 				_ = lines.CloseWithError(err)
 			}
@@ -109,55 +105,21 @@ func (t *tally) add(u tally) {
 	}
 }
 
-// part is a range of bytes in the file. It has the lines that start in the range.
-type part struct{ start, end int64 }
-
-func split(file string, n int) ([]part, error) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory; -file wants a log file", file)
-	}
-	parts := make([]part, n)
-	for i := range parts {
-		parts[i] = part{info.Size() * int64(i) / int64(n), info.Size() * int64(i+1) / int64(n)}
-	}
-	return parts, nil
-}
-
-// send sends the lines of the part, each with its line feed.
-func (p part) send(ctx context.Context, file string, lines *channel.LimitedChannel[[]byte]) error {
+// send sends the lines of a file, each with its line feed.
+func send(ctx context.Context, file string, lines *channel.LimitedChannel[[]byte]) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	at := p.start
-	if at > 0 {
-		at-- // a line that starts at p.start has a line feed before it
-	}
-	if _, err = f.Seek(at, io.SeekStart); err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(f, 32<<10)
-	if p.start > 0 {
-		rest, err := r.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) {
-			at += int64(len(rest))
-			rest, err = r.ReadSlice('\n')
-		}
-		at += int64(len(rest))
-	}
-	for at < p.end {
+	r := bufio.NewReader(f)
+	for {
 		line, err := r.ReadBytes('\n')
 		if len(line) > 0 {
 			if err := lines.Send(ctx, line); err != nil {
-				return fmt.Errorf("a line of %d bytes at offset %d of %s: %w", len(line), at, file, err)
+				return fmt.Errorf("a line of %d bytes of %s: %w", len(line), file, err)
 			}
 		}
-		at += int64(len(line))
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -165,5 +127,4 @@ func (p part) send(ctx context.Context, file string, lines *channel.LimitedChann
 			return err
 		}
 	}
-	return nil
 }

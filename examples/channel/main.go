@@ -1,6 +1,6 @@
-// Channel counts the lines of a log file by level, with a queue between readers and
-// counters that is bounded by bytes, not by lines. However fast the file is read and
-// however long its lines are, the queue never holds more than the budget.
+// Channel counts the lines of log files by level, with a queue between readers and
+// counters that is bounded by bytes, not by lines. However fast the files are read and
+// however long their lines are, the queue never holds more than the budget.
 package main
 
 import (
@@ -16,26 +16,24 @@ import (
 	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
-const usage = `Channel counts the lines of a log file by level.
+const usage = `Channel counts the lines of log files by level.
 
-Producers read the file, each a part of it, and send its lines into a channel that
-is bounded by bytes: a concurrency limiter has one permit per byte of the budget,
+A producer for each file sends its lines into a channel that is bounded by bytes: a concurrency limiter has one permit per byte of the budget,
 and each line holds as many as it is long until a consumer has counted it. When
 the consumers are slower, the producers wait; memory stays within the budget.
 
-Usage: channel [flags]
+Usage: channel [flags] [file...]
 
   go run ./examples/channel
-  go run ./examples/channel -file /var/log/syslog -budget 16384 -consumers 1
+  go run ./examples/channel -budget 16384 -consumers 1 /var/log/*.log
 
-Without -file, the program generates a log of about 16 MB and removes it at the end.
+Without files, the program generates a log of about 16 MB and removes it at the end.
 `
 
 // settings are the values of the flags.
 type settings struct {
-	file      string
+	files     []string
 	budget    int
-	producers int
 	consumers int
 	pause     time.Duration
 }
@@ -44,25 +42,26 @@ func main() { program.Main(usage, define) }
 
 func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 	var s settings
-	flags.StringVar(&s.file, "file", "", "log `file` to read (default: a generated one)")
 	flags.IntVar(&s.budget, "budget", 64<<10, "`bytes` that may be queued; no line may be longer")
-	flags.IntVar(&s.producers, "producers", 2, "goroutines that read the file, each a part of it")
 	flags.IntVar(&s.consumers, "consumers", 2, "goroutines that count")
 	flags.DurationVar(&s.pause, "pause", 0, "time that a consumer rests after each 1000 lines, to see the producers wait")
 	return func(ctx context.Context, args []string) error {
-		if err := s.validate(args); err != nil {
+		if err := s.validate(); err != nil {
 			return err
 		}
+		s.files = args
 		return run(ctx, s, streams.Out)
 	}
 }
 
-func run(ctx context.Context, s settings, out io.Writer) (err error) {
-	if s.file == "" {
-		if s.file, err = generate(); err != nil {
+func run(ctx context.Context, s settings, out io.Writer) error {
+	if len(s.files) == 0 {
+		file, err := generate()
+		if err != nil {
 			return fmt.Errorf("generating a log: %w", err)
 		}
-		defer func() { _ = os.Remove(s.file) }()
+		defer func() { _ = os.Remove(file) }()
+		s.files = []string{file}
 	}
 	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 		Name: "budget", PermitLimit: s.budget,
@@ -85,14 +84,12 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	return nil
 }
 
-func (s settings) validate(args []string) error {
+func (s settings) validate() error {
 	switch {
-	case len(args) > 0:
-		return program.Usage("unexpected argument %q; a file is named with -file", args[0])
 	case s.budget < 1:
 		return program.Usage("-budget is %d, want at least 1 byte", s.budget)
-	case s.producers < 1 || s.consumers < 1:
-		return program.Usage("-producers is %d and -consumers %d, want at least 1 of each", s.producers, s.consumers)
+	case s.consumers < 1:
+		return program.Usage("-consumers is %d, want at least 1", s.consumers)
 	case s.pause < 0:
 		return program.Usage("-pause is %v, want at least 0", s.pause)
 	}
