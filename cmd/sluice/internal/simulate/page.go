@@ -38,7 +38,7 @@ func (r *result) page(top int) string {
 	title := "Requests per second:"
 	if width > 1 {
 		title = fmt.Sprintf("Requests per second, mean of %v s:", width)
-		rates = append([]line{{"arrived in the busiest second", "#d0d4d8", func(b engine.Bin) float64 { return float64(b.Peak) }}}, rates...)
+		rates = append([]line{{"arrived in the busiest second", "#b4bac0", func(b engine.Bin) float64 { return float64(b.Peak) }}}, rates...)
 	}
 	drawChart(&b, s, title, rates)
 	drawChart(&b, s, "Waiting requests:", []line{{"at most", "#1f6fb4", func(b engine.Bin) float64 { return float64(b.Queue) }}})

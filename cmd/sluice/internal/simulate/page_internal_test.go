@@ -24,7 +24,7 @@ func TestPage(t *testing.T) {
 	f = flags{limit: "1/s", arrivals: "constant:1/s,1h", html: "page.html"}
 	r, err = f.simulate(nil, nil)
 	require.NoError(t, err)
-	assert.Contains(t, r.page(10), `Requests per second, mean of 8 s: <b style="color: #d0d4d8">— arrived in the busiest second</b>`)
+	assert.Contains(t, r.page(10), `Requests per second, mean of 8 s: <b style="color: #b4bac0">— arrived in the busiest second</b>`)
 }
 
 func TestChart(t *testing.T) {

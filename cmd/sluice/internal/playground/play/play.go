@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 // Page plays for one page. The zero Page has no log. It is not safe for concurrent use.
 type Page struct {
 	log  []byte
-	last question // whose requests are kept
+	last Input // whose traffic is kept
 	kept *traffic
 }
 
@@ -55,7 +56,7 @@ func (p *Page) Load(log []byte) { *p = Page{log: log} }
 
 // Play plays the arrivals through each limit. The only error is that of ctx.
 func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
-	t, err := p.traffic(in.question())
+	t, err := p.traffic(in)
 	if err != nil {
 		typed := strings.TrimPrefix(err.Error(), strconv.Quote(in.Arrivals)+": ") // a part of it is quoted
 		return Output{Error: typed, Empty: errors.Is(err, errNoLog), Notes: []string{}, Results: faults(in.Limits)}, nil
@@ -68,20 +69,6 @@ func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
 	}
 	all.Wait()
 	return out, ctx.Err()
-}
-
-// question is the part of an Input that traffic depends on.
-type question struct {
-	arrivals, takes, fields, key, flow string
-	seed                               uint64
-	exact                              bool
-}
-
-func (in *Input) question() question {
-	if in.Arrivals != "" {
-		return question{arrivals: in.Arrivals, takes: in.Takes, key: in.Key, flow: in.Flow, seed: in.Seed}
-	}
-	return question{fields: in.Fields, key: in.Key, flow: in.Flow, exact: in.Exact}
 }
 
 // traffic is the requests to play.
@@ -127,22 +114,23 @@ var errTooLong = errors.New("from the first request to the last there are more t
 var errTooMany = fmt.Errorf("more than %d requests, the maximum that this page plays; sluice simulate plays any number", maxRequests)
 
 // traffic returns the requests that q asks for.
-func (p *Page) traffic(q question) (*traffic, error) {
-	if p.kept != nil && p.last == q {
+func (p *Page) traffic(q Input) (*traffic, error) {
+	q.Limits, q.Log = nil, "" // they make no difference
+	if p.kept != nil && reflect.DeepEqual(p.last, q) {
 		return p.kept, nil
 	}
 	p.kept = nil
-	plan, err := engine.Single(spec.Limit{}, q.key)
+	plan, err := engine.Single(spec.Limit{}, q.Key)
 	if err != nil {
 		return nil, err
 	}
-	if q.flow != "" {
-		if err := plan.ByFlow(q.flow); err != nil {
+	if q.Flow != "" {
+		if err := plan.ByFlow(q.Flow); err != nil {
 			return nil, err
 		}
 	}
 	t := &traffic{notes: []string{}, plan: plan}
-	if q.arrivals != "" {
+	if q.Arrivals != "" {
 		err = t.generate(q)
 	} else {
 		err = t.read(q, p.log)
@@ -154,17 +142,17 @@ func (p *Page) traffic(q question) (*traffic, error) {
 		return nil, errTooLong
 	}
 	if r := plan.Rules[0]; r.Keyless > 0 {
-		t.note("requests without %s: %d of %d; they share a limit", q.key, r.Keyless, r.Requests)
+		t.note("requests without %s: %d of %d; they share a limit", q.Key, r.Keyless, r.Requests)
 	}
 	p.last, p.kept = q, t
 	return t, nil
 }
 
 // generate makes synthetic requests.
-func (t *traffic) generate(q question) error {
-	a, err := engine.ParseArrivals(q.arrivals, q.seed)
+func (t *traffic) generate(q Input) error {
+	a, err := engine.ParseArrivals(q.Arrivals, q.Seed)
 	if err == nil {
-		a, err = a.Taking(q.takes)
+		a, err = a.Taking(q.Takes)
 	}
 	if err != nil {
 		return err
@@ -183,18 +171,18 @@ func (t *traffic) generate(q question) error {
 }
 
 // read reads requests from a log.
-func (t *traffic) read(q question, log []byte) error {
+func (t *traffic) read(q Input, log []byte) error {
 	if len(log) == 0 {
 		return errNoLog
 	}
-	lines, err := accesslog.New(q.fields)
+	lines, err := accesslog.New(q.Fields)
 	if err != nil {
 		return fmt.Errorf("--fields %w", err)
 	}
 	var times engine.Times
 	moved := 0
 	requests := t.plan.Read(lines, bytes.NewReader(log), &times)
-	if !q.exact {
+	if !q.Exact {
 		requests = engine.Spread(requests, &moved)
 	}
 	if err := cmp.Or(t.add(requests), lines.Err()); err != nil {

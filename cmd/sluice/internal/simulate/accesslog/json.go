@@ -123,12 +123,12 @@ func (j *jsonLines) parse(whole gjson.Result, r *Record) bool {
 	if root, ok := j.roots[""]; ok {
 		j.members[root] = whole
 	}
-	var o object
+	var timed, named, unknown, program, envoy bool
 	whole.ForEach(func(name, v gjson.Result) bool {
 		root, known := j.roots[name.Str]
-		o.unknown = o.unknown || !known
-		o.program = o.program || ofPrograms[name.Str]
-		o.envoy = o.envoy || ofEnvoy[name.Str]
+		unknown = unknown || !known
+		program = program || ofPrograms[name.Str]
+		envoy = envoy || ofEnvoy[name.Str]
 		if known && j.members[root].Type == gjson.Null { // the first of that name counts, but null is as if it were not there
 			j.members[root] = v
 		}
@@ -140,60 +140,36 @@ func (j *jsonLines) parse(whole gjson.Result, r *Record) bool {
 			if s.rest != "" {
 				v = v.Get(s.rest)
 			}
-			if v.Type != gjson.Null && r.setJSON(f.name, s, v) {
-				o.found(f.name, j.named[f.name])
+			if v.Type == gjson.Null {
+				continue
+			}
+			if r.setJSON(f.name, s, v) {
+				timed = timed || f.name == "time"
+				named = named || f.name != "time" && j.named[f.name]
 				break
 			}
-			if v.Type != gjson.Null && f.name == "time" {
+			if f.name == "time" {
 				j.badTime = v.String()
 			}
 		}
 	}
-	switch {
-	case !o.timed:
+	if !timed {
 		j.timeless++
 		return false
-	case !o.isRequest(r, j.named["time"]):
+	}
+	// What a program logs about itself has a time too. It may have a path or a status, but not both.
+	request := r.Method != nil || len(r.Path) > 0 && r.Status > 0
+	if !program {
+		request = request || len(r.Path) > 0 || r.Status > 0 || j.named["time"] || !unknown
+	}
+	if !request && !named {
 		j.others++
 		return false
 	}
-	if r.Unit != 0 && o.envoy {
+	if r.Unit != 0 && envoy {
 		r.Took, r.Unit = r.Took/int64(time.Second/time.Millisecond), time.Millisecond
 	}
 	return true
-}
-
-// object is what tells whether an object is a request.
-type object struct {
-	timed   bool
-	signs   int  // of a request: a method, a path, a status
-	named   bool // it has a field that the user has named, besides the time
-	unknown bool // it has a member that is no field
-	program bool // it has one of ofPrograms
-	envoy   bool // it has one of ofEnvoy
-}
-
-func (o *object) found(field string, named bool) {
-	switch field {
-	case "time":
-		o.timed = true
-		return
-	case "method", "path", "status", "request":
-		o.signs++
-	}
-	o.named = o.named || named
-}
-
-// isRequest reports whether an object with a time is a request, and not what a program logs about itself: it has a method, a
-// path or a status, or what the user has named, or nothing besides the fields.
-func (o *object) isRequest(r *Record, timeNamed bool) bool {
-	switch {
-	case o.named:
-		return true
-	case o.program:
-		return o.signs > 1 || r.Method != nil
-	}
-	return o.signs > 0 || timeNamed || !o.unknown
 }
 
 // setJSON sets a field, and reports whether the value is of that field. An optional value that cannot be read counts as missing.
