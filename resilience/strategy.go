@@ -46,8 +46,8 @@ type Options struct {
 	// held then. It may be nil.
 	OnRejected func(ctx context.Context, r *RejectedError)
 
-	// Logger logs each rejection at the level Error, with the attributes strategy and retry_after.
-	// If it is nil, nothing is logged.
+	// Logger logs each rejection at the level Error, with the attributes strategy and retry_after,
+	// before OnRejected is called. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -218,12 +218,12 @@ func (s *Strategy) failed(ctx context.Context, c *config, l core.Lease, err erro
 		return fmt.Errorf("resilience: %s: %w", name, err)
 	}
 	r := newRejected(name, l, err)
-	if c.OnRejected != nil {
-		c.OnRejected(ctx, r)
-	}
 	if c.Logger != nil {
 		c.Logger.LogAttrs(ctx, slog.LevelError, "rejected",
 			slog.String("strategy", r.Strategy), slog.Duration("retry_after", r.RetryAfter))
+	}
+	if c.OnRejected != nil {
+		c.OnRejected(ctx, r)
 	}
 	return r
 }
