@@ -215,7 +215,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 		return nil, status.Error(codes.Unavailable, errClosed.Error())
 	}
 	room := [4]visit{}
-	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: room[:0]}
+	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: slices.Grow(room[:0], len(req.GetDescriptors()))}
 	if err := d.find(ctx, req); err != nil {
 		return nil, err
 	}
