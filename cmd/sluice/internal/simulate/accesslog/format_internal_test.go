@@ -171,6 +171,7 @@ func TestLines(t *testing.T) {
 		{"", []string{"# comment", `{"time":"soon"}`, ` {"time":1}`, `{"time":2}`, access}, 3},
 		{"", []string{`{"msg":"started"}`, `{"time":1`, `[1]`, access, access}, 2},
 		{"", []string{"", "nonsense"}, 0},
+		{"", []string{access + ` "-" "#Fields: c-ip"`, access}, 2}, // clients choose what they are called
 	} {
 		l, err := New(test.fields)
 		require.NoError(t, err)

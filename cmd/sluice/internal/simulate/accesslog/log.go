@@ -98,13 +98,13 @@ func (l *Log) Read(file io.Reader) iter.Seq[*Record] {
 				line = slices.Delete(line, mark, mark+len("\ufeff"))
 			}
 			switch {
-			case len(line) == 0 || l.w3c.directive(line):
+			case len(line) == 0:
 			case l.parse(line):
 				l.count(&l.r)
 				if !yield(&l.r) {
 					return
 				}
-			case line[0] != '#': // else a comment
+			case !l.w3c.directive(line) && line[0] != '#': // else a comment
 				l.Bad++
 			}
 		}

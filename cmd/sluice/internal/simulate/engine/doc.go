@@ -3,10 +3,8 @@
 //
 //	plan, err := engine.Single(limit, "ip") // which limits a request has to pass
 //	...
-//	var counts engine.Stats
-//	player := engine.NewPlayer(&counts, 1)
-//	for r := range records {
-//		q := plan.Request(r)
+//	player := engine.NewPlayer(&stats, engine.Scaled(1))
+//	for q := range engine.FromFirst(plan.Read(log, file, &times), &base) {
 //		player.Play(&q)
 //	}
 //	player.Finish()

@@ -30,11 +30,28 @@ func TestAddressIsTheProxys(t *testing.T) {
 	}
 }
 
-// TestRequestAllocates: a request whose cost is unknown, as most are, has its steps allocated and nothing else.
-func TestRequestAllocates(t *testing.T) {
-	p, err := Single(limitOf(t, "1/s"), "client")
+// TestRejectedRequestsCostNothing: what the earlier limits of a request have granted is returned if a later one rejects it.
+func TestRejectedRequestsCostNothing(t *testing.T) {
+	both, err := Single(limitOf(t, "fixed 2/1h"), "")
 	require.NoError(t, err)
-	r := accesslog.Record{Client: []byte("192.0.2.1")}
-	p.Request(&r) // the first of its client
-	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.Request(&r) }), 1.0)
+	other, err := NewRule(limitOf(t, "fixed 1/1h"))
+	require.NoError(t, err)
+	both.Route = func(r *accesslog.Record) []*Rule {
+		if string(r.Path) == "/other" {
+			return []*Rule{both.Rules[0], other}
+		}
+		return both.Rules
+	}
+	var made []decision
+	pl := playerOf(1, &made)
+	for at, path := range []string{"/other", "/other", "/", "/"} {
+		q := both.Request(&accesslog.Record{At: int64(at), Path: []byte(path)})
+		pl.Play(&q)
+	}
+	pl.Finish()
+	granted := make([]bool, len(made))
+	for i, d := range made {
+		granted[i] = d.granted
+	}
+	assert.Equal(t, []bool{true, false, true, false}, granted)
 }
