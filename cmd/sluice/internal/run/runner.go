@@ -188,10 +188,9 @@ func (r *runner) read(rs rows) <-chan row {
 
 // pause waits, and reports whether more jobs may start afterwards.
 func (r *runner) pause(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-	case <-r.stopping.Done():
-	}
+	ctx, cancel := context.WithTimeout(r.stopping, d)
+	defer cancel()
+	<-ctx.Done()
 	return r.stopping.Err() == nil
 }
 
