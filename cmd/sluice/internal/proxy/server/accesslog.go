@@ -46,14 +46,10 @@ type accessLog struct {
 // openLog opens the log of that name for appending lines of a format.
 func openLog(name string, format config.LogFormat, logf func(format string, args ...any)) (*accessLog, error) {
 	l := &accessLog{name: name, format: format, logf: logf, done: make(chan struct{})}
-	var err error
-	l.lines, err = channel.New(channel.Options[[]byte]{
+	l.lines = core.Must(channel.New(channel.Options[[]byte]{
 		Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: logQueue})),
 		Permits: func(line []byte) int { return len(line) },
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	if i, err := os.Stat(name); err != nil || i.Mode()&os.ModeNamedPipe == 0 { // opening a pipe waits for its reader
 		if l.to, err = l.open(); err != nil {
 			return nil, err

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	dialTimeout = 3 * time.Second // how long a backend may take to accept a connection
-	probePeriod = time.Second     // how often an unreachable one is tried
+	dialTimeout   = 3 * time.Second  // how long a backend may take to accept a connection
+	handshakeTime = 10 * time.Second // for TLS, at most
+	probePeriod   = time.Second      // how often an unreachable backend is tried
 )
 
 // Backends distributes requests round-robin. A backend that refuses connections is taken out of rotation until it accepts them
@@ -31,12 +32,12 @@ type Backends struct {
 	current atomic.Pointer[fleet]
 }
 
-// fleet is the backends of a configuration, and the connections to them.
+// fleet is the backends of a configuration, which may be silent for limit, and the connections to them.
 type fleet struct {
-	*pool
-
-	all      []*backend
-	keepHost bool // they get the Host that the client sent
+	all          []*backend
+	keepHost     bool          // they get the Host that the client sent
+	limit        time.Duration // 0: forever
+	http1, http2 *http.Transport
 }
 
 type backend struct {
@@ -49,7 +50,7 @@ type backend struct {
 // NewBackends returns no backends yet. say prints a line; tried is called before a request is sent to a backend.
 func NewBackends(say func(format string, args ...any), tried func(ctx context.Context, backend string)) *Backends {
 	b := &Backends{say: say, tried: tried}
-	b.current.Store(&fleet{pool: newPool(dialBackend, 0)})
+	b.current.Store(newFleet(dialBackend, 0))
 	return b
 }
 
@@ -57,7 +58,8 @@ func NewBackends(say func(format string, args ...any), tried func(ctx context.Co
 // the client sent. A backend that stays keeps its state. Two calls do not overlap.
 func (b *Backends) Set(urls []*url.URL, limit time.Duration, keepHost bool) {
 	before := b.current.Load()
-	next := &fleet{pool: newPool(dialBackend, limit), keepHost: keepHost}
+	next := newFleet(dialBackend, limit)
+	next.keepHost = keepHost
 	for _, u := range urls {
 		if known := slices.IndexFunc(before.all, func(k *backend) bool { return k.name == u.String() }); known >= 0 {
 			next.all = append(next.all, before.all[known])

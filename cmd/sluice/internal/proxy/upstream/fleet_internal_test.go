@@ -29,7 +29,7 @@ type far struct {
 }
 
 func (f *far) transport() http.RoundTripper {
-	p := newPool(func(context.Context, string, string) (net.Conn, error) {
+	p := newFleet(func(context.Context, string, string) (net.Conn, error) {
 		time.Sleep(f.delay)
 		f.dials++
 		ours, theirs := net.Pipe()
@@ -51,7 +51,7 @@ func (f *far) transport() http.RoundTripper {
 }
 
 // through sends requests over HTTP/1.1.
-type through struct{ *pool }
+type through struct{ *fleet }
 
 func (p through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.roundTrip(new(backend), r)
@@ -270,7 +270,7 @@ func TestSilenceOverHTTP2(t *testing.T) {
 			s.Protocols.SetUnencryptedHTTP2(true)
 			var serving sync.WaitGroup
 			serving.Go(func() { _ = s.Serve(l) })
-			p := newPool(func(context.Context, string, string) (net.Conn, error) {
+			p := newFleet(func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				if deaf {
 					go func() { _, _ = io.Copy(io.Discard, theirs) }()

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,6 @@ import (
 	"time"
 )
 
-// pool is the connections to backends that may be silent for limit; 0: forever.
-type pool struct {
-	limit        time.Duration
-	http1, http2 *http.Transport
-}
-
 // dialer makes connections to backends.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -24,10 +19,10 @@ func dialBackend(ctx context.Context, network, address string) (net.Conn, error)
 	return (&net.Dialer{Timeout: dialTimeout, Control: limitUnsent}).DialContext(ctx, network, address)
 }
 
-// newPool returns the connections that dial makes. Over HTTP/1.1 the limit is that of Writes to the backend, of the time from
-// the end of the request to the header of the response, and of each part of the body. Over HTTP/2 many requests share a
-// connection, which has to respond to pings.
-func newPool(dial dialer, limit time.Duration) *pool {
+// newFleet returns no backends yet, with the connections that dial makes. Over HTTP/1.1 the limit is that of Writes to the
+// backend, of the time from the end of the request to the header of the response, and of each part of the body. Over HTTP/2
+// many requests share a connection, which has to respond to pings.
+func newFleet(dial dialer, limit time.Duration) *fleet {
 	transportOf := func(shared bool) *http.Transport {
 		return &http.Transport{
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -41,42 +36,42 @@ func newPool(dial dialer, limit time.Duration) *pool {
 			DisableCompression:    true, // what the client accepts is the backend's to see
 			MaxIdleConnsPerHost:   512,
 			IdleConnTimeout:       90 * time.Second,
-			TLSHandshakeTimeout:   10 * time.Second,
+			TLSHandshakeTimeout:   min(cmp.Or(limit, handshakeTime), handshakeTime),
 			ExpectContinueTimeout: time.Second,
 		}
 	}
-	p := &pool{limit, transportOf(false), transportOf(true)}
-	p.http1.Protocols.SetHTTP1(true)
-	p.http1.ResponseHeaderTimeout = limit
-	p.http2.Protocols.SetHTTP2(true)
-	p.http2.Protocols.SetUnencryptedHTTP2(true)
-	p.http2.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit}
-	return p
+	f := &fleet{limit: limit, http1: transportOf(false), http2: transportOf(true)}
+	f.http1.Protocols.SetHTTP1(true)
+	f.http1.ResponseHeaderTimeout = limit
+	f.http2.Protocols.SetHTTP2(true)
+	f.http2.Protocols.SetUnencryptedHTTP2(true)
+	f.http2.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit}
+	return f
 }
 
-func (p *pool) closeIdle() {
-	p.http1.CloseIdleConnections()
-	p.http2.CloseIdleConnections()
+func (f *fleet) closeIdle() {
+	f.http1.CloseIdleConnections()
+	f.http2.CloseIdleConnections()
 }
 
 // roundTrip sends a request to a backend.
-func (p *pool) roundTrip(k *backend, r *http.Request) (*http.Response, error) {
+func (f *fleet) roundTrip(k *backend, r *http.Request) (*http.Response, error) {
 	if k.http2 {
-		return p.http2.RoundTrip(r)
+		return f.http2.RoundTrip(r)
 	}
-	if p.limit == 0 {
-		return p.http1.RoundTrip(r)
+	if f.limit == 0 {
+		return f.http1.RoundTrip(r)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
-	timer := time.AfterFunc(p.limit, func() { cancel(fmt.Errorf("%w after %v (backend-timeout)", errTimeout, p.limit)) })
+	timer := time.AfterFunc(f.limit, func() { cancel(fmt.Errorf("%w after %v (backend-timeout)", errTimeout, f.limit)) })
 	timer.Stop()
-	answer, err := p.http1.RoundTrip(r.WithContext(ctx))
+	answer, err := f.http1.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		cancel(nil)
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols { // both ends of an upgraded connection may be silent forever
-		answer.Body = &timedBody{answer.Body, timer, p.limit}
+		answer.Body = &timedBody{answer.Body, timer, f.limit}
 	}
 	return answer, nil
 }
