@@ -195,9 +195,9 @@ func (l *accessLog) close() {
 	l.report()
 }
 
-// textLine returns a line in the combined format of Apache and nginx. The time is that of the request, not of the response. A timed
-// line has more behind it: when the request came, in Unix seconds, how many it took, which policy rejected it, which backend had it,
-// and its status of gRPC.
+// textLine returns a line in the combined format of Apache and nginx. The time is that of the request, not of the response. A
+// timed line has more behind it: when the request came, in Unix seconds, how many it took, which policy rejected it, which
+// backend had it, and its status of gRPC.
 func textLine(client string, x *exchange, now time.Time, timed bool) []byte {
 	r := x.request
 	user, _, _ := r.BasicAuth()
