@@ -117,8 +117,8 @@ func (p *play) settleTo(h *holding, n int) {
 		p.hold(&holding{Lease: settled, at: h.at, resets: h.resets, released: h.released})
 	}
 	p.compare()
-	if p.m.inDebt() {
-		p.inDebt(p.holdings[len(p.holdings)-1], huge)
+	if huge {
+		p.hugeDebt(p.holdings[len(p.holdings)-1])
 	}
 }
 
@@ -134,29 +134,21 @@ func (p *play) owe() {
 	}
 }
 
-// inDebt makes calls that are rare with a debt, of which the latest lease is a part.
-func (p *play) inDebt(h *holding, huge bool) {
-	switch k := p.random.IntN(4); {
-	case huge: // what comes back of it is not certain
-		for _, other := range p.holdings {
-			if other != h && !other.spent && !other.released && p.changes(other, math.MaxInt) {
-				p.settles(other.Lease, math.MaxInt)
-			}
+// hugeDebt settles other leases too for the most there can be, and then the lease h for 1. What comes back of it is
+// not certain.
+func (p *play) hugeDebt(h *holding) {
+	for _, other := range p.holdings {
+		if other != h && !other.spent && !other.released && p.changes(other, math.MaxInt) {
+			p.settles(other.Lease, math.MaxInt)
 		}
-		p.compare()
-		p.try(1)
-		p.settles(h.Lease, 1)
-		if got := p.l.Available(); got < 0 || got >= p.m.limit {
-			p.errorf("Available() after a lease was settled for math.MaxInt, then for 1: %d, want less than %d", got, p.m.limit)
-		}
-		p.over = true
-	case k == 0:
-		p.settleTo(h, h.Permits()-1)
-	case k == 1:
-		p.reset()
-	case k == 2:
-		p.update()
 	}
+	p.compare()
+	p.try(1)
+	p.settles(h.Lease, 1)
+	if got := p.l.Available(); got < 0 || got >= p.m.limit {
+		p.errorf("Available() after a lease was settled for math.MaxInt, then for 1: %d, want less than %d", got, p.m.limit)
+	}
+	p.over = true
 }
 
 // update changes the limit, or tries to.
