@@ -12,13 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
 // site is a gateway before a model, both in this process.
@@ -33,9 +30,7 @@ func newSite(t *testing.T, times int, model http.HandlerFunc) *site {
 	t.Helper()
 	s := &site{used: ledger{used: make(map[string]int)}}
 	var err error
-	s.limits, err = newLimits(func(per period, name, account string, n int) (core.Limiter, error) {
-		return inMemory(per, name, account, n*times)
-	})
+	s.limits, err = newLimits(times)
 	require.NoError(t, err)
 	g := &gateway{accounts: make(map[string]string), model: "http://model", client: &http.Client{Transport: inProcess{model}}, bill: s.used.add}
 	for i := range accounts {
@@ -221,38 +216,4 @@ func TestInvalidRequests(t *testing.T) {
 		require.Equal(t, c.status, w.Code, "%.80s", c.body)
 	}
 	require.Zero(t, s.used.most())
-}
-
-// No account has more clients than the bound that a part checks allows for, and those of an account
-// use both gateways.
-func TestClientsOfAnAccount(t *testing.T) {
-	l := load{gateways: []string{"a", "b"}}
-	for clients := 1; clients <= 100; clients++ {
-		var of [accounts]map[string]int
-		for n := range clients {
-			account, gateway := l.uses(n)
-			if of[account] == nil {
-				of[account] = make(map[string]int)
-			}
-			of[account][gateway]++
-		}
-		for _, by := range of {
-			require.LessOrEqual(t, (by["a"]+by["b"])*maxAnswer/2, (&load{clients: clients}).inFlight())
-			require.LessOrEqual(t, by["b"], by["a"])
-			require.LessOrEqual(t, by["a"], by["b"]+1)
-		}
-	}
-}
-
-// While the store is unreachable, each gateway keeps to its part.
-func TestWithoutTheStore(t *testing.T) {
-	m := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1})
-	defer client.Close()
-	m.Close()
-	l, err := onStore(goredis.New(client), "test", 2)(minute, "tokens", accountName(0), 100)
-	require.NoError(t, err)
-	defer l.(interface{ Close() error }).Close()
-	require.True(t, l.TryAcquire(50).Acquired())
-	require.False(t, l.TryAcquire(1).Acquired())
 }

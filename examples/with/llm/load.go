@@ -71,9 +71,9 @@ func (v visit) body() (string, error) {
 
 // load makes the requests of many clients until a deadline.
 type load struct {
-	clients  int
-	time     time.Duration
-	gateways []string // URLs
+	clients int
+	time    time.Duration
+	gateway string // URL
 }
 
 // run returns how many requests were permitted and how many were rejected.
@@ -86,8 +86,7 @@ func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 			random := rand.New(rand.NewPCG(uint64(n), 1))
 			next := time.Now().Add(time.Duration(random.Int64N(int64(pause))))
 			for ; next.Before(stop) && sleep(ctx, next) == nil; next = next.Add(pause) {
-				account, gateway := l.uses(n)
-				ok, failed := newVisit(account, random).pay(ctx, gateway)
+				ok, failed := newVisit(n%accounts, random).pay(ctx, l.gateway)
 				mu.Lock()
 				err = errors.Join(err, failed)
 				if ok {
@@ -104,11 +103,6 @@ func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 	}
 	group.Wait()
 	return passed, rejected, errors.Join(err, ctx.Err())
-}
-
-// uses returns the account and the gateway of client n: the clients of an account share all gateways.
-func (l *load) uses(n int) (account int, gateway string) {
-	return n % accounts, l.gateways[n/accounts%len(l.gateways)]
 }
 
 // inFlight returns how much the concurrent requests of an account can cost beyond their estimates.

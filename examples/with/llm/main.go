@@ -8,33 +8,26 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-go/sluice/examples/internal/program"
-	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
 const text = `llm is a gateway before a language model: each account has requests and tokens a minute
 
 usage: llm [flags]
 
-    go run ./llm                                  with a Redis server in memory
-    go run ./llm -redis redis://localhost:6379
+    go run ./llm
 
 The cost of a request is known only after it was answered. The gateway takes an estimate, settles the
-actual cost, and refunds what a client that hung up did not use. Two gateways share the limits on Redis.`
+actual cost, and refunds what a client that hung up did not use.`
 
 func main() { program.Main(text, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	took := flags.Duration("for", 10*time.Second, "how long the clients ask, a minute at most")
 	clients := flags.Int("clients", 100, "clients, at least 1")
-	url := flags.String("redis", "", "a Redis server, as redis://localhost:6379; \"\": one in memory")
 	return func(ctx context.Context, args []string) error {
 		if err := program.NoArguments(args); err != nil {
 			return err
@@ -45,20 +38,14 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		case *clients < 1:
 			return program.Usage("-clients = %d, want at least 1", *clients)
 		}
-		client, stop, err := open(*url)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		prefix := "llm" + strconv.FormatInt(time.Now().UnixNano(), 36) // each run has its own limits
 		used := ledger{used: make(map[string]int)}
-		urls, stopped, err := start(onStore(goredis.New(client), prefix, gateways), &used)
+		url, stop, err := start(&used)
 		if err != nil {
 			return err
 		}
-		l := load{clients: *clients, time: *took, gateways: urls}
+		l := load{clients: *clients, time: *took, gateway: url}
 		passed, rejected, err := l.run(ctx)
-		if err := errors.Join(err, stopped()); err != nil {
+		if err := errors.Join(err, stop()); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(s.Out, "%d clients of %d accounts for %v: %d requests let through, %d rejected\n", *clients, accounts, *took, passed, rejected)
@@ -72,49 +59,24 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 }
 
 // gateways is how many share the limits.
-const gateways = 2
-
-// open returns a client of the Redis server at the URL, or of an in-memory one.
-func open(url string) (client *redis.Client, stop func(), err error) {
-	if url != "" {
-		o, err := redis.ParseURL(url)
-		if err != nil {
-			return nil, nil, program.Usage("-redis: not the URL of a Redis, want redis://localhost:6379") // err has its password
-		}
-		client = redis.NewClient(o)
-		return client, func() { _ = client.Close() }, nil
+// start starts the gateway in front of the model and returns its URL.
+func start(used *ledger) (url string, stop func() error, err error) {
+	limits, err := newLimits(1)
+	if err != nil {
+		return "", nil, err
 	}
-	m := miniredis.NewMiniRedis()
-	if err := m.Start(); err != nil {
-		return nil, nil, err
-	}
-	client = redis.NewClient(&redis.Options{Addr: m.Addr()})
-	return client, func() {
-		_ = client.Close()
-		m.Close()
-	}, nil
-}
-
-// start starts the gateways in front of the model and returns their URLs.
-func start(limiter newLimiter, used *ledger) (urls []string, stop func() error, err error) {
-	backend := httptest.NewServer(http.HandlerFunc(model))
-	stop = func() error { backend.Close(); return nil }
 	keys := make(map[string]string, accounts)
 	for i := range accounts {
 		keys[apiKey(i)] = accountName(i)
 	}
-	for range gateways {
-		limits, err := newLimits(limiter)
-		if err != nil {
-			return nil, nil, errors.Join(err, stop())
-		}
-		g := &gateway{accounts: keys, model: backend.URL, client: http.DefaultClient, bill: used.add}
-		server := httptest.NewServer(g.handler(limits.Limits))
-		urls = append(urls, server.URL)
-		before := stop
-		stop = func() error { server.Close(); return errors.Join(limits.close(), before()) }
-	}
-	return urls, stop, nil
+	backend := httptest.NewServer(http.HandlerFunc(model))
+	g := &gateway{accounts: keys, model: backend.URL, client: http.DefaultClient, bill: used.add}
+	server := httptest.NewServer(g.handler(limits.Limits))
+	return server.URL, func() error {
+		server.Close()
+		backend.Close()
+		return limits.close()
+	}, nil
 }
 
 // ledger counts the tokens that each account has used.
