@@ -46,7 +46,7 @@ routes: {/key: key, /ip: ip, /all: all}
 	p.becomes(text("[fixed 6/1h, sliding 6/1h]"))
 	assert.Equal(t, 1, p.grants(8, "/key", "X-Key", "acme"), "a larger limit keeps what it has counted")
 	assert.Zero(t, p.grants(8, "/key", "X-Key", "other"))
-	p.becomes(text("[concurrency 1, fixed 6/1h]"))
+	p.becomes(text("[concurrency 1, fixed 6/1h, sliding 7/1h]"))
 	assert.Zero(t, p.grants(8, "/key", "X-Key", "acme"), "a limit that stays keeps what it has counted, whatever comes and goes beside it")
 	p.becomes(text("concurrency 1"))
 	assert.Equal(t, 8, p.grants(8, "/key", "X-Key", "acme"))

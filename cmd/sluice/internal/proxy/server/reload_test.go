@@ -70,24 +70,25 @@ routes:
 }
 
 // TestReloadInFlight: what is in flight when the file changes counts under the new numbers, is refunded to the limiter
-// that it was taken from, and gets its turn even in the queue of a policy that is gone.
+// that it was taken from, and gets its turn even in the queue of a policy that is gone. A raised limit serves those that wait.
 func TestReloadInFlight(t *testing.T) {
-	came, hold := make(chan struct{}, 3), make(chan struct{})
+	came, hold := make(chan struct{}, 5), make(chan struct{})
 	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		came <- struct{}{}
 		<-hold
 		_, _ = io.WriteString(w, "hello")
 	})
 	p := serves(t, nil, "to: "+b.URL+`
-global: {limit: concurrency 5}
+global: {limit: concurrency 7}
 policies:
-  stays: {limit: fixed 2/1h, count: failures}
+  stays: {limits: [fixed 2/1h, sliding 9/1h], count: failures}
   goes:  {limit: concurrency 1 queue 1, max-wait: 1m}
-routes: {/stays: stays, /goes: goes}
+  grows: {limit: concurrency 1 queue 1, max-wait: 1m}
+routes: {/stays: stays, /goes: goes, /grows: grows}
 `)
-	goes := p.limiter(2)
+	goes, grows := p.limiter(2), p.limiter(3)
 	var all sync.WaitGroup
-	for _, path := range []string{"/stays", "/goes", "/goes"} {
+	for _, path := range []string{"/stays", "/goes", "/goes", "/grows", "/grows"} {
 		all.Go(func() {
 			a, err := http.Get("http://" + p.address + path)
 			if assert.NoError(t, err) {
@@ -96,20 +97,25 @@ routes: {/stays: stays, /goes: goes}
 			}
 		})
 	}
-	<-came
-	<-came
-	require.Eventually(t, func() bool { return goes.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
+	for range 3 {
+		<-came
+	}
+	for _, l := range []limiter{goes, grows} {
+		require.Eventually(t, func() bool { return l.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
+	}
 	p.becomes("to: " + b.URL + `
-global: {limit: concurrency 4}
+global: {limit: concurrency 6}
 policies:
-  stays: {limit: fixed 3/1h, count: failures}
-routes: {/stays: stays, /: []}
+  stays: {limits: [fixed 3/1h, sliding 9/1h], count: failures}
+  grows: {limit: concurrency 2 queue 1, max-wait: 1m}
+routes: {/stays: stays, /grows: grows, /: []}
 `)
+	<-came
 	assert.Equal(t, 1, p.left(0))
 	assert.Equal(t, 2, p.left(1))
 	close(hold)
 	all.Wait()
-	p.eventually(4)
+	p.eventually(6)
 	assert.Equal(t, 3, p.left(1))
 	assert.Equal(t, 1, goes.Available())
 }
