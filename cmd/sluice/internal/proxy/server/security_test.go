@@ -76,10 +76,10 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all. It is refunded, reset and updated as
-// any other.
+// TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all: addresses with those of their
+// network. It is refunded, settled, reset and updated as any other.
 func TestKeysWithoutRoom(t *testing.T) {
-	p := serves(t, hello, "keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
+	p := serves(t, costly, "keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
 	passed := 0
 	for i := range 100 {
 		status, _ := p.asks("GET", "/", "X-Key", strconv.Itoa(i))
@@ -97,6 +97,13 @@ func TestKeysWithoutRoom(t *testing.T) {
 	assert.Zero(t, p.grants(1, "/", "X-Key", "0"), "another key stays as it is")
 	p.becomes("keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 5/1h, count: failures}\n")
 	assert.Equal(t, 10, p.grants(10, "/", "X-Key", "99"))
+	p.becomes("keys: 2\nglobal: {key: 'header:X-Key', limit: fixed 5/1h, cost: 5, settle: X-Cost}\n")
+	assert.Equal(t, 3, p.grants(3, "/?header=0", "X-Key", "fresh"))
+	p = serves(t, hello, "trusted: [127.0.0.0/8]\nkeys: 1\nglobal: {key: ip, limit: fixed 1/1h}\n")
+	for _, client := range []string{"203.0.113.1", "192.0.2.1", "198.51.100.1"} {
+		assert.Equal(t, 1, p.grants(2, "/", "X-Forwarded-For", client), client)
+	}
+	assert.Zero(t, p.grants(1, "/", "X-Forwarded-For", "192.0.2.2"))
 }
 
 // noting starts a backend that notes what comes on each connection, byte by byte, and then sends a response with the text.
