@@ -2,8 +2,6 @@ package redislimit
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 )
 
@@ -12,7 +10,6 @@ import (
 type listener struct {
 	cancel context.CancelFunc // nil when no listener is running
 	ended  chan struct{}      // closed when the latest listener has ended
-	cannot bool               // the store cannot subscribe
 }
 
 const (
@@ -23,7 +20,7 @@ const (
 // listenLocked starts a listener unless one is running.
 func (q *queue) listenLocked() {
 	l := &q.listener
-	if l.cancel != nil || l.cannot || q.e.channel == "" {
+	if l.cancel != nil || q.e.channel == "" {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // it is for all waiters
@@ -53,40 +50,28 @@ func (q *queue) listen(ctx context.Context, ended, before chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		switch err := q.subscribe(ctx); {
-		case errors.Is(err, errors.ErrUnsupported):
-			q.cannotListen() //nolint:contextcheck // for all waiters
-			return
-		case err != nil:
-			timer.Reset(askEvery)
-		default: // the subscription was lost
+		if q.subscribe(ctx) == nil {
 			timer.Reset(resubscribeAfter)
+		} else {
+			timer.Reset(askEvery)
 		}
 	}
 }
 
-func (q *queue) cannotListen() {
-	q.e.mu.Lock()
-	defer q.e.unlock()
-	q.listener.cannot = true
-}
-
 // subscribe subscribes, within a second, and returns when the subscription has ended or ctx is done. Once it is subscribed,
-// the store is asked for the waiters, because releases may have been published before.
+// the store is asked for the waiters, because releases may have been published before. If the store cannot subscribe, the waiters
+// ask once a second.
 func (q *queue) subscribe(ctx context.Context) error {
-	lost := make(chan struct{})
-	call, cancel := context.WithTimeout(ctx, askEvery)
+	ctx, ended := context.WithCancel(ctx)
+	defer ended()
+	call, cancel := context.WithTimeout(context.WithValue(ctx, subscriptionEndedKey{}, ended), askEvery)
 	defer cancel()
-	call = context.WithValue(call, subscriptionEndedKey{}, sync.OnceFunc(func() { close(lost) }))
 	stop, err := q.e.shared.Store.Subscribe(call, q.e.channel, q.ask)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	q.ask() //nolint:contextcheck // for all waiters
-	select {
-	case <-ctx.Done():
-	case <-lost:
-	}
+	<-ctx.Done()
 	return nil
 }

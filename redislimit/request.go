@@ -19,11 +19,15 @@ type request struct {
 	retryAt time.Time     // when a queued request should ask again; zero if that is not known
 	flags   int64         // in the latest call
 	id      int64         // of the lease that the latest call asks for; 0 if there is none
-	decision
+
+	// Once it is decided:
+	limits *limits // that decided it
+	result result
+	err    error  // of a failed request; a rejected one has a *core.RejectedError
+	lease  *lease // of a concurrency limiter's grant
+	grant  grant  // of a rate limiter's; it belongs to the caller's lease
 
 	done chan struct{} // closed when the request is decided; nil if it was decided immediately
-
-	grant grant // of a rate limiter; it belongs to the lease
 }
 
 // stage is the progress of a request.
@@ -42,11 +46,3 @@ const (
 )
 
 func (s stage) decided() bool { return s >= granted }
-
-// decision is how a request was decided.
-type decision struct {
-	limits *limits // that decided it
-	result result
-	err    error  // of a failed request; a rejected one has a *core.RejectedError
-	lease  *lease // of a concurrency limiter's grant
-}

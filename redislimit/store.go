@@ -49,7 +49,7 @@ type subscriptionEndedKey struct{}
 // SubscriptionEnded notifies the limiter that a subscription of [Store].Subscribe has ended. ctx is the context of that call,
 // or is derived from it. Only stores call SubscriptionEnded. It does not block.
 func SubscriptionEnded(ctx context.Context) {
-	if ended, ok := ctx.Value(subscriptionEndedKey{}).(func()); ok {
+	if ended, ok := ctx.Value(subscriptionEndedKey{}).(context.CancelFunc); ok {
 		ended()
 	}
 }
