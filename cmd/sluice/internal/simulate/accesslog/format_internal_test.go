@@ -61,6 +61,7 @@ func TestFormats(t *testing.T) {
 		// With a virtual host; a user with a space.
 		{`example.com:443 ::1 - - [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5 "-" "curl"`, "client ::1, host example.com:443, asks GET /a, status 200, agent curl"},
 		{`example.com 192.0.2.1 - alice smith [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5`, "client 192.0.2.1, user alice smith, host example.com, asks GET /a, status 200"},
+		{`h - [02/Jul/2018:23:23:01 +0000] [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5`, "client h, user [02/Jul/2018:23:23:01 +0000], asks GET /a, status 200"},
 		// HAProxy, and its log of TCP.
 		{
 			`2001:db8::1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/30/69/+109 -1 2750 - - ---- 1/1/1/1/0 0/0 "GET https://example.com:443/a?b HTTP/2.0"`,

@@ -59,12 +59,13 @@ var balancer = strings.Fields(`time - address:port - seconds seconds seconds sta
 func (r *Record) parse(words [][]byte) bool {
 	for i, w := range words {
 		if w[0] == '[' && w[len(w)-1] == ']' {
-			if t, ok := readTime(w[1 : len(w)-1]); ok {
-				formats := classic
-				if w[5] == '-' {
-					formats = modern
-				}
-				return r.parseAfter(formats, Record{At: t.UnixNano()}, words[:i], words[i+1:])
+			t, ok := readTime(w[1 : len(w)-1])
+			formats := classic
+			if ok && w[5] == '-' {
+				formats = modern
+			}
+			if ok && r.parseAfter(formats, Record{At: t.UnixNano()}, words[:i], words[i+1:]) {
+				return true
 			}
 		}
 		if *r = (Record{}); isTime(w) && r.setColumns(balancer, words[i:]) {
@@ -76,7 +77,7 @@ func (r *Record) parse(words [][]byte) bool {
 
 // parseAfter parses the words before and after a time in brackets, which start has.
 func (r *Record) parseAfter(formats []layout, start Record, before, after [][]byte) bool {
-	for len(after) > 1 && after[1][0] == '"' {
+	for len(after) > 1 && after[0][0] == '"' && after[1][0] == '"' {
 		after = after[1:] // another field is before the request
 	}
 	for _, l := range formats {
