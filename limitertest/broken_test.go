@@ -259,6 +259,14 @@ var brokenLimiters = []broken{
 		}
 		return l, err
 	})},
+	{"deadlines", "does not say that the deadline is the reason", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
+		l, err := m.Limiter.Acquire(ctx, n)
+		if d, ok := core.RetryAfter.From(l); ok {
+			l = core.Reject(core.RetryAfter.With(d))
+			err = l.Err()
+		}
+		return l, err
+	})},
 	{"retry after", "wakes it late", tokens, asks(tokens, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		l, err := m.Limiter.Acquire(ctx, n)
 		if n > 0 && err == nil {
@@ -399,12 +407,15 @@ var brokenLimiters = []broken{
 		m.refund = func(core.Lease) {}
 	})},
 	{"reservations", "returns them each time", tokens, mutated(tokens, func(m *mutant) {
+		seen := map[string]bool{}
 		m.refund = func(l core.Lease) {
-			if m.Statistics().Queued > 0 {
+			d, _ := core.Delay.From(l)
+			if key := fmt.Sprint(time.Now(), l.Permits(), d); d > 0 && seen[key] {
+				m.Limiter.(interface{ GiveBack(permits int) }).GiveBack(l.Permits())
+			} else {
+				seen[key] = true
 				m.Limiter.(core.Refunder).Refund(l)
-				return
 			}
-			m.Limiter.(interface{ GiveBack(permits int) }).GiveBack(l.Permits())
 		}
 	})},
 	{"switch", "ignores the end of a context", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {

@@ -40,7 +40,7 @@ type holding struct {
 }
 
 const (
-	plays    = 20 // of each part
+	plays    = 12 // of each part
 	steps    = 60
 	maxCalls = 20 // that wait in a play, except where a step fills the queue
 )
@@ -367,7 +367,7 @@ func (p *play) late() {
 	if p.random.IntN(4) > 0 {
 		p.try(p.m.available())
 	}
-	if p.random.IntN(2) == 0 {
+	if p.random.IntN(2) == 0 && p.reaches("settlements") {
 		p.settleTo(h, p.random.IntN(2))
 	} else {
 		p.refund(h)

@@ -48,7 +48,7 @@ func (c Config) judge(t *testing.T, p part) (skipped string, errs []error) {
 	if p.step != nil {
 		seeds := uint64(plays)
 		if c.Grain > 0 {
-			seeds /= 10 // each call asks a server
+			seeds /= 6 // each call asks a server
 		}
 		for seed := range seeds {
 			tests = append(tests, func(s *subject) {

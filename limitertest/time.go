@@ -86,7 +86,7 @@ func (p *play) awaitGrant(n int, retry time.Duration) {
 	p.pass(retry - p.slack())
 	c.mustWait("before its permits come back")
 	p.pass(p.slack() + p.Grain)
-	if early := due.Add(-p.Grain); c.waits() || c.err == nil && (c.at.Before(early) || c.at.After(due.Add(p.Grain))) {
+	if c.waits() || c.err == nil && c.at.Before(due.Add(-p.Grain)) {
 		p.fatalf("Acquire(%d) %v after %v, want it granted after the RetryAfter of a try, %v", n, c, time.Since(due)+retry, retry)
 	}
 	p.catchUp()
