@@ -175,6 +175,15 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 	}
 }
 
+func TestPaceBecomesUnlimited(t *testing.T) {
+	p := paceOf(t, "1/h")
+	l, err := parseRate("unlimited", "")
+	require.NoError(t, err)
+	require.NoError(t, p.set(l))
+	assert.True(t, p.TryAcquire(1000).Acquired())
+	assert.Equal(t, "the rate is unlimited", p.change(cli.UserSignal1))
+}
+
 // A slice that waits is larger than the limit of a rate that is far lower.
 func TestPaceBecomesLowerWhileASliceWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
