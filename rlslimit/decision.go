@@ -232,6 +232,7 @@ var errLate = errors.New("no reply within the Timeout")
 // request takes one round trip.
 func (d *decision) ask(ctx context.Context) {
 	asking := 0
+	var last *visit // that asks
 	for i := range d.visits {
 		v := &d.visits[i]
 		switch {
@@ -240,14 +241,18 @@ func (d *decision) ask(ctx context.Context) {
 		case !v.asks():
 		case d.service.stored():
 			v.verdict = verdict{outcome: unanswered, err: errLate} // until there is a reply
-			asking++
+			asking, last = asking+1, v
 		case ctx.Err() != nil:
 			return
 		default:
 			v.verdict = v.ask() //nolint:contextcheck // it does not wait
 		}
 	}
-	if asking == 0 {
+	switch {
+	case asking == 0:
+		return
+	case asking == 1 && last.hits <= 1: // a call that is one round trip at most needs no goroutine (bench/rls, with Redis)
+		last.verdict = last.ask() //nolint:contextcheck // as below
 		return
 	}
 	verdicts := make([]atomic.Pointer[verdict], len(d.visits))
