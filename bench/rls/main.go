@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -75,11 +76,20 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("redis-server: %w", err)
 	}
+	serve := []string{filepath.Join(dir, "sluice"), "serve", "--config", filepath.Join(dir, "config", "bench.yaml"), "--listen"}
 	servers := []*target{
-		{name: "stub", command: []string{os.Args[0]}, env: []string{"RLS_STUB=%s"}},
-		{name: "reference", command: []string{filepath.Join(dir, "service_cmd")}, env: b.referenceEnv()},
-		{name: "sluice", command: []string{filepath.Join(dir, "sluice"), "serve", "--config", filepath.Join(dir, "config", "bench.yaml"), "--listen", "%s"}},
-		{name: "sluice, Redis", command: []string{filepath.Join(dir, "sluice"), "serve", "--config", filepath.Join(dir, "config", "bench.yaml"), "--listen", "%s", "--redis", "unix://" + b.socket}},
+		{name: "stub", start: func(address string) (command, env []string) {
+			return os.Args[:1], []string{"RLS_STUB=" + address}
+		}},
+		{name: "reference", start: func(address string) (command, env []string) {
+			return []string{filepath.Join(dir, "service_cmd")}, b.referenceEnv(address)
+		}},
+		{name: "sluice", start: func(address string) (command, env []string) {
+			return append(slices.Clip(serve), address), nil
+		}},
+		{name: "sluice, Redis", start: func(address string) (command, env []string) {
+			return append(slices.Clip(serve), address, "--redis", "unix://"+b.socket), nil
+		}},
 	}
 	for _, s := range servers {
 		if err := b.start(ctx, s); err != nil {
@@ -159,11 +169,9 @@ func median(all []result, of func(result) float64) float64 {
 
 // target is a server.
 type target struct {
-	name    string
-	command []string // %s is the address
-	env     []string
-	address string
-	client  ratelimit.RateLimitServiceClient
+	name   string
+	start  func(address string) (command, env []string)
+	client ratelimit.RateLimitServiceClient
 }
 
 // result is a client's measurements.
@@ -252,9 +260,10 @@ func (b *bench) startRedis(ctx context.Context) (*exec.Cmd, error) {
 }
 
 // referenceEnv configures the reference, with the logs off.
-func (b *bench) referenceEnv() []string {
+func (b *bench) referenceEnv(address string) []string {
+	host, port, _ := strings.Cut(address, ":")
 	return []string{
-		"GRPC_HOST=%h", "GRPC_PORT=%p", "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0", "USE_STATSD=false", "LOG_LEVEL=error",
+		"GRPC_HOST=" + host, "GRPC_PORT=" + port, "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0", "USE_STATSD=false", "LOG_LEVEL=error",
 		"RUNTIME_ROOT=" + b.dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false", "RUNTIME_APPDIRECTORY=config", "RUNTIME_IGNOREDOTFILES=true",
 		"BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + b.socket, "DISABLE_STATS=true", "USE_PROMETHEUS=false",
 	}
@@ -266,38 +275,20 @@ func (b *bench) start(ctx context.Context, s *target) error {
 	if err != nil {
 		return err
 	}
-	s.address = l.Addr().String()
+	address := l.Addr().String()
 	_ = l.Close()
-	host, port, err := net.SplitHostPort(s.address)
-	if err != nil {
-		return err
-	}
-	fill := func(text string) string {
-		for _, f := range []struct{ mark, by string }{{"%s", s.address}, {"%h", host}, {"%p", port}} {
-			if i := len(text) - len(f.mark); i >= 0 && text[i:] == f.mark {
-				text = text[:i] + f.by
-			}
-		}
-		return text
-	}
-	var args []string
-	for _, a := range s.command[1:] {
-		args = append(args, fill(a))
-	}
-	c := exec.CommandContext(ctx, s.command[0], args...)
-	c.Env = os.Environ()
-	for _, e := range s.env {
-		c.Env = append(c.Env, fill(e))
-	}
+	command, env := s.start(address)
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	c.Env = append(os.Environ(), env...)
 	c.Stderr = io.Discard
 	if err := c.Start(); err != nil {
 		return err
 	}
 	b.processes = append(b.processes, c)
-	if err := waitFor(ctx, "tcp", s.address); err != nil {
+	if err := waitFor(ctx, "tcp", address); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
