@@ -184,6 +184,17 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestCoarse: whole seconds may be rounded, unless a time before them had a fraction.
+func TestCoarse(t *testing.T) {
+	l, err := New("")
+	require.NoError(t, err)
+	var coarse []bool
+	for r := range l.Read(strings.NewReader("{\"time\":1}\n{\"time\":2.5}\n{\"time\":3}")) {
+		coarse = append(coarse, r.Coarse)
+	}
+	assert.Equal(t, []bool{true, false, false}, coarse)
+}
+
 // FuzzFormats parses any line twice, to the same record.
 func FuzzFormats(f *testing.F) {
 	for _, text := range shapes {

@@ -55,3 +55,23 @@ func TestRejectedRequestsCostNothing(t *testing.T) {
 	}
 	assert.Equal(t, []bool{true, false, true, false}, granted)
 }
+
+// TestShadowedRequestsCostNothing: nor does a policy in shadow that would have rejected a request.
+func TestShadowedRequestsCostNothing(t *testing.T) {
+	p, err := Single(limitOf(t, "fixed 2/1h"), "")
+	require.NoError(t, err)
+	other, err := NewRule(limitOf(t, "fixed 1/1h"))
+	require.NoError(t, err)
+	other.First = false
+	p.Rules = append(p.Rules, other)
+	p.Rules[0].Shadow, p.Rules[1].Shadow = true, true
+	stats := Stats{PerKey: true}
+	pl := NewPlayer(&stats, Scaled(1))
+	for range 3 {
+		q := p.Request(&accesslog.Record{})
+		pl.Play(&q)
+	}
+	pl.Finish()
+	assert.Equal(t, 3, stats.Granted)
+	assert.Equal(t, []int{0, 2}, []int{stats.Keys[0].Rejected, stats.Keys[1].Rejected})
+}

@@ -46,10 +46,13 @@ func TestSeriesIsBounded(t *testing.T) {
 		assert.Equal(t, test.want, time.Duration(s.Width), "%v", test)
 		assert.LessOrEqual(t, len(s.Bins), maxBins)
 		assert.Equal(t, arrivals, s.Bins[len(s.Bins)-1].Queue)
+		peak := 0
 		for _, b := range s.Bins {
 			arrivals -= b.Arrivals
+			peak = max(peak, b.Peak)
 		}
 		assert.Zero(t, arrivals)
+		assert.Equal(t, s.arrivals.Most, peak)
 	}
 }
 
