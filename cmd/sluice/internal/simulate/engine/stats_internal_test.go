@@ -46,14 +46,17 @@ func TestSeriesIsBounded(t *testing.T) {
 		assert.Equal(t, test.want, time.Duration(s.Width), "%v", test)
 		assert.LessOrEqual(t, len(s.Bins), maxBins)
 		assert.Equal(t, arrivals, s.Bins[len(s.Bins)-1].Queue)
-		peak := 0
 		for _, b := range s.Bins {
 			arrivals -= b.Arrivals
-			peak = max(peak, b.Peak)
 		}
 		assert.Zero(t, arrivals)
-		assert.Equal(t, s.arrivals.Most, peak)
 	}
+	s := NewSeries(time.Second)
+	for _, second := range []int64{0, 1, 1, 1, 2} {
+		s.arrive(second * int64(time.Second))
+	}
+	s.join()
+	assert.Equal(t, []int{3, 1}, []int{s.Bins[0].Peak, s.Bins[1].Peak}, "the busiest second of a bin")
 }
 
 // TestSeriesHasTheLeastPermitsLeft: of the bins that become one, those without a number do not count.
