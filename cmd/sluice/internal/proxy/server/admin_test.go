@@ -64,6 +64,7 @@ routes: {/: api, /two/: two, /parts/: parts}
 		{"GET", "/metrics", "", 200, `sluice_http_requests_total{sluice_http_policy="api",sluice_http_result="endpoint_limiter"} 2`},
 		{"GET", "/metrics", "", 200, `sluice_partition_live{sluice_limiter_name="api"} 1`},
 		{"GET", "/metrics", "", 200, `sluice_limiter_permits_limit{sluice_limiter_name="global"} 9`},
+		{"GET", "/metrics", "", 200, `sluice_limiter_permits_limit{sluice_limiter_name="two/concurrency-1"} 3`},
 	} {
 		status, text := p.asksAdmin(test.method, test.path, test.body)
 		assert.Equal(t, test.status, status, "%s %s %s: %s", test.method, test.path, test.body, text)
