@@ -152,16 +152,19 @@ func patternError(pattern, text string) error {
 	return errors.New(text)
 }
 
-// Match returns the route of a request. There is none if no pattern matches, or, with the response 400, if the path has dot segments
-// or the request can be read in different ways that lead to different routes, or differ in a segment of the route. Only Method, Host, URL and the headers that replace a method are looked at.
+// Match returns the route of a request. There is none if no pattern matches, if the path has dot segments (the response is a
+// redirect), or if the request can be read in different ways that lead to different routes, or differ in a segment of the
+// route (the response is 400). Only Method, Host, URL and the headers that replace a method are looked at.
 func (m *Mux) Match(r *http.Request) Match {
 	host, ok := hostname.Of(r.Host)
 	served := r.URL.EscapedPath()
 	switch {
 	case r.Method == http.MethodConnect: // no server for the paths of a backend
 		return Match{Answer: status(http.StatusMethodNotAllowed)}
-	case !ok, r.URL.Opaque != "", hasDots(served):
+	case !ok, r.URL.Opaque != "":
 		return Match{Answer: status(http.StatusBadRequest)}
+	case hasDots(served):
+		return Match{Answer: withoutDots(served)}
 	}
 	others, ok := readings(served)
 	h, pattern := m.find(r.Method, host, served)
@@ -246,4 +249,19 @@ type status int
 
 func (s status) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, http.StatusText(int(s)), int(s))
+}
+
+// withoutDots redirects a request to its escaped path without dot segments.
+func withoutDots(escaped string) http.Handler {
+	to, below := resolve(escaped, true)
+	if !below {
+		return status(http.StatusBadRequest)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
+		}
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
 }

@@ -148,8 +148,8 @@ func TestSpellings(t *testing.T) {
 		{"GET", "/items//x", "h", "400"}, // is it an item?
 		{"POST", "//login", "h", "400"},
 		{"GET", "///", "h", "/"},
-		{"GET", "/x/../api/x", "h", "400"},
-		{"GET", "/x/./y", "h", "400"},
+		{"GET", "/x/../api/x", "h", "307"},
+		{"GET", "/x//../api/x", "h", "307"},
 		{"GET", "/../x", "h", "400"},
 		{"CONNECT", "/api/x", "h", "405"},
 
@@ -381,4 +381,21 @@ func TestManyRoutes(t *testing.T) {
 	_, errs := route.New(routesOf(append(patterns, "/c/{y}/d")...))
 	require.ErrorContains(t, errs[n], "conflicts")
 	require.NoError(t, errors.Join(errs[:n]...))
+}
+
+// TestNoSpellingIsSpoiled: a redirect keeps the escapes of the path, and leads to no other host.
+func TestNoSpellingIsSpoiled(t *testing.T) {
+	m := muxOf(t, "/")
+	for target, want := range map[string]string{
+		"/a/../b%20c?d=%2F": "/b%20c?d=%2F",
+		"//evil.example/..": "/",
+		"/./a%2Fb":          "/a%2Fb",
+	} {
+		r, err := request("GET", target, "h")
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		m.Match(r).Answer.ServeHTTP(w, r)
+		assert.Equal(t, http.StatusTemporaryRedirect, w.Code)
+		assert.Equal(t, want, w.Header().Get("Location"), target)
+	}
 }

@@ -35,12 +35,13 @@ func (o *options) open() (*job, error) {
 		return nil, err
 	}
 	j := &job{options: o, pace: p, sink: &sink{f: os.Stdout}}
-	if o.out != "-" { // it is truncated later, because it may be an input
-		if j.sink.f, err = os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
-			return nil, err
-		}
-	} else if err := cli.CheckStdout("the data is discarded"); err != nil && !o.quiet {
-		j.say(err.Error()) // no error, because stdout may as well be the /dev/null of a program that discards the data
+	if o.out == "-" {
+		err = cli.CheckStdout("use -o /dev/null to discard the data")
+	} else { // it is truncated later, because it may be an input
+		j.sink.f, err = os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE, 0o666)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out, err := j.sink.f.Stat()
 	if err != nil {

@@ -259,7 +259,7 @@ routes:
 		{"GET", "/nosuch", 404, 1},
 		{"POST", "/a/1", 405, 1},
 		{"GET", "/tree", 307, 1},
-		{"GET", "/tree/../healthz", 400, 1},
+		{"GET", "/tree/../healthz", 307, 1},
 		{"GET", "/healthz", 200, 0},
 		{"GET", "/a/1", 200, 1},
 		{"GET", "/a/2", 200, 1},

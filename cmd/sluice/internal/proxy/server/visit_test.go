@@ -49,13 +49,13 @@ func TestLogFormats(t *testing.T) {
 			for _, path := range []string{"/slow", "/b", "/b?<", "/x/../b"} {
 				_, _, _ = p.calls(c, path)
 			}
-			lines := logged(t, file, 4)
+			lines := logged(t, file, 5) // a redirect is followed
 			if format == "timed" {
 				const times = ` at=\d+\.\d{6} took=\d+\.\d{6}`
 				assert.Regexp(t, `"POST /slow HTTP/2.0" 200 5 "-" "Go-http-client/2.0"`+times+` backend=`+to+` grpc=5$`, lines[0])
 				assert.Regexp(t, `200 5 .*`+times+` backend=`+to+` grpc=5$`, lines[1])
 				assert.Regexp(t, `"POST /b\?< HTTP/2.0" 200 0 .*`+times+` policy=b grpc=8$`, lines[2])
-				assert.Regexp(t, `" 400 .*`+times+`$`, lines[3])
+				assert.Regexp(t, `" 307 .*`+times+`$`, lines[3])
 			} else {
 				var l logLine
 				require.NoError(t, json.Unmarshal([]byte(lines[2]), &l))
@@ -81,8 +81,8 @@ func TestLogFormats(t *testing.T) {
 				}
 			}
 			require.NoError(t, log.Err())
-			assert.Equal(t, 4, n)
-			assert.Equal(t, 4, log.Durations)
+			assert.Equal(t, 5, n)
+			assert.Equal(t, 5, log.Durations)
 		})
 	}
 }
