@@ -3,6 +3,7 @@ package config
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
@@ -45,12 +46,13 @@ func (o *Overrides) Find(key []string) (int, bool) {
 	return 0, false
 }
 
-// Of returns the limits of the override of that name, or none if there is no such override.
-func (o *Overrides) Of(name string) []Limit {
-	if i, ok := o.byValue[name[1:]]; ok {
-		return o.All[i].Limits
+// Of returns the limits of the override of that name, or false if there is no such override.
+func (o *Overrides) Of(name string) ([]Limit, bool) {
+	value, isName := strings.CutPrefix(name, "=")
+	if i, ok := o.byValue[value]; ok && isName {
+		return o.All[i].Limits, true
 	}
-	return nil
+	return nil, false
 }
 
 // readOverrides reads the overrides of a policy whose key has been read.

@@ -72,10 +72,10 @@ type slot struct {
 	group    int    // from 1 on, in place of a key
 }
 
-// limits returns the limits of the slot. An override that is no longer in the file has none.
+// limits returns the limits of the slot. A request may come with an override that is no longer in the file.
 func (k slot) limits(t *terms) []config.Limit {
-	if k.override != "" {
-		return t.overrides.Of(k.override)
+	if limits, ok := t.overrides.Of(k.override); ok {
+		return limits
 	}
 	return t.limits
 }
