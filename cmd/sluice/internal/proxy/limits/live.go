@@ -29,9 +29,13 @@ type live struct {
 type state struct {
 	limiter // all parts
 
-	terms *terms
-	parts []part
+	terms  *terms
+	parts  []part
+	former []limiter // before this one; requests in flight have their permits
 }
+
+// formers is how many former limiters are remembered, after changes that added, removed or replaced parts.
+const formers = 4
 
 // part is the limiter of one of several limits.
 type part struct {
@@ -69,31 +73,15 @@ func (f *live) now() *state {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before = f.state.Load()
-	next := &state{limiter: before.limiter, terms: f.subject.terms.Load()}
-	nth := make(map[spec.Kind]int)
+	next := &state{limiter: before.limiter, terms: f.subject.terms.Load(), former: before.former}
+	next.parts = f.parts(before.parts, next.terms)
 	stays := 0
 	var all []core.Limiter
-	limits := f.limits(next.terms)
-	for i := range limits {
-		l := &limits[i].Limit
-		if l.Kind == spec.Unlimited {
-			continue
-		}
-		nth[l.Kind]++
-		p := part{limit: l, nth: nth[l.Kind]}
-		is := func(old part) bool { return old.limit.Kind == p.limit.Kind && old.nth == p.nth }
-		if i := slices.IndexFunc(before.parts, is); i < 0 {
-			_ = p.make(f.slot) // no error: one was made already
-		} else {
-			p = before.parts[i]
-			stays++
-			changes := *p.limit != *l
-			if p.limit = l; changes {
-				p.update(f.subject.Name)
-			}
-		}
-		next.parts = append(next.parts, p)
+	for _, p := range next.parts {
 		all = append(all, p.limiter)
+		if slices.ContainsFunc(before.parts, func(old part) bool { return old.limiter == p.limiter }) {
+			stays++
+		}
 	}
 	switch {
 	case stays == len(all) && stays == len(before.parts) && before.limiter != nil: // it knows its leases
@@ -104,8 +92,46 @@ func (f *live) now() *state {
 	default:
 		next.limiter = core.Must(core.Chain(all...))
 	}
+	if next.limiter != before.limiter && before.limiter != nil {
+		next.former = append([]limiter{before.limiter}, before.former[:min(len(before.former), formers-1)]...)
+	}
 	f.state.Store(next)
 	return next
+}
+
+// parts returns the parts for some terms. A part goes on for a limit that is the same, or else for one of its kind. On a Redis
+// server that is the one with its number, as for a proxy that starts with these terms.
+func (f *live) parts(before []part, t *terms) (all []part) {
+	nth := make(map[spec.Kind]int)
+	for _, l := range f.limits(t) {
+		if l.Kind != spec.Unlimited {
+			nth[l.Kind]++
+			all = append(all, part{limit: &l.Limit, nth: nth[l.Kind]})
+		}
+	}
+	left := slices.Clone(before)
+	keep := func(p *part, is func(part) bool) {
+		if i := slices.IndexFunc(left, is); i >= 0 && p.limiter == nil {
+			p.limiter, p.local, p.name = left[i].limiter, left[i].local, left[i].name
+			if *left[i].limit != *p.limit {
+				p.update(f.subject.Name)
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	shared := f.subject.store != nil
+	for i := range all {
+		p := &all[i]
+		keep(p, func(old part) bool { return *old.limit == *p.limit && (!shared || old.nth == p.nth) })
+	}
+	for i := range all {
+		p := &all[i]
+		keep(p, func(old part) bool { return old.limit.Kind == p.limit.Kind && (!shared || old.nth == p.nth) })
+		if p.limiter == nil {
+			_ = p.make(f.slot) // no error: one was made already
+		}
+	}
+	return all
 }
 
 func (f *live) TryAcquire(permits int) core.Lease { return f.now().TryAcquire(permits) }
@@ -114,9 +140,24 @@ func (f *live) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return f.now().Acquire(ctx, permits)
 }
 
-func (f *live) Refund(l core.Lease) { f.state.Load().Refund(l) }
+// Refund gives a lease back to the limiter that granted it: the others ignore it.
+func (f *live) Refund(l core.Lease) {
+	now := f.state.Load()
+	now.Refund(l)
+	for _, former := range now.former {
+		former.Refund(l)
+	}
+}
 
-func (f *live) Settle(l core.Lease, permits int) core.Lease { return f.state.Load().Settle(l, permits) }
+// Settle corrects the cost of a lease in the limiter that granted it.
+func (f *live) Settle(l core.Lease, permits int) core.Lease {
+	now := f.state.Load()
+	l = now.Settle(l, permits)
+	for _, former := range now.former {
+		l = former.Settle(l, permits)
+	}
+	return l
+}
 
 func (f *live) Available() int { return f.now().Available() }
 

@@ -120,6 +120,43 @@ routes: {/stays: stays, /grows: grows, /: []}
 	assert.Equal(t, 1, goes.Available())
 }
 
+// TestReloadOtherLimits: a request in flight is refunded to the limits that stay also when others come and go beside them.
+func TestReloadOtherLimits(t *testing.T) {
+	came, hold := make(chan struct{}), make(chan struct{})
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			came <- struct{}{}
+			<-hold
+		}
+		hello(w, r)
+	})
+	text := func(limits string) string {
+		return "to: " + b.URL + "\npolicies: {a: {key: ip, limits: [" + limits + "], count: failures}}\nroutes: {/: a}\n"
+	}
+	all := []string{"fixed 3/1h", "fixed 3/1h, concurrency 9", "fixed 3/1h, sliding 9/1h", "fixed 3/1h"}
+	p := serves(t, nil, text(all[0]))
+	var w sync.WaitGroup
+	for i, limits := range all {
+		p.becomes(text(limits))
+		if i < 3 {
+			w.Go(func() {
+				status, _ := p.asks("GET", "/held")
+				assert.Equal(t, 200, status)
+			})
+			<-came
+		}
+	}
+	assert.Zero(t, p.grants(1, "/?wrong"))
+	close(hold)
+	w.Wait()
+	for range 3 {
+		status, _ := p.asks("GET", "/?wrong")
+		assert.Equal(t, 403, status)
+	}
+	status, _ := p.asks("GET", "/?wrong")
+	assert.Equal(t, 429, status)
+}
+
 func TestBadFileChangesNothing(t *testing.T) {
 	b := backendOf(t, hello)
 	good := "to: " + b.URL + "\nglobal: {limit: fixed 1000/1h}\n"
