@@ -494,6 +494,13 @@ var brokenLimiters = []broken{
 			return st
 		}
 	})},
+	{"statistics", "reports one more available", slots, mutated(slots, func(m *mutant) {
+		m.counts = func() core.Statistics {
+			st := m.Limiter.(core.Reporter).Statistics()
+			st.Available++
+			return st
+		}
+	})},
 	{"statistics", "reports twice as many as queued", slots, mutated(slots, func(m *mutant) {
 		m.counts = func() core.Statistics {
 			st := m.Limiter.(core.Reporter).Statistics()
