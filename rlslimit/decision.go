@@ -353,6 +353,10 @@ func (v *visit) finish(d *decision) (rest func()) {
 	case v.outcome == rejected && (v.config.shadow || v.config.quota):
 		c.shadowed.Add(v.hits)
 		d.service.logShadowed(v)
+		if d.over { // another descriptor rejects the request
+			v.remains = v.lease.Permits()
+			rest = v.giveUp
+		}
 	case v.outcome == rejected:
 		c.rejected.Add(v.hits)
 	}

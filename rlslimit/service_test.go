@@ -285,6 +285,10 @@ func TestAllOrNothing(t *testing.T) {
 		assert.Equal(t, "OK: OK 7/10 left, 1m0s", ask(t, s, entries("a=x")))
 		time.Sleep(time.Minute)
 		assert.Equal(t, "OK: OK 9/10 left, 1m0s; OK 1/2 left, 1m0s; OK", both())
+
+		over := ask(t, s, hits(3, "s=x"), hits(3, "q=x"), hits(3, "b=y"))
+		assert.Equal(t, "OVER_LIMIT: OK 2/2 left, 1m0s; OK 2/2 left, 1m0s; OVER_LIMIT 0/2 left, 1m0s", over)
+		assert.Equal(t, "OK: OK 1/2 left, 1m0s; OK 1/2 left, 1m0s", ask(t, s, entries("s=x"), entries("q=x")))
 	})
 }
 
