@@ -83,6 +83,7 @@ type Service struct {
 
 	watch           *redislimit.TokenBucket // reports the state of the store, and is not asked; nil without a store
 	unreachableLogs policy.Sometimes
+	unreachable     atomic.Bool      // the latest message about the store says so
 	unknownLogs     policy.Sometimes // of domains
 }
 
@@ -245,16 +246,17 @@ func (s *Service) logUnreachable(err error) {
 		if others > 0 {
 			l = l.With(slog.Int("similar", others))
 		}
+		s.unreachable.Store(true)
 		l.Warn(message, slog.String("error", why))
 	}
 }
 
-// logState logs that the store has become unreachable or reachable.
+// logState logs that the store has become unreachable, or reachable after a message that it was not.
 func (s *Service) logState(up bool, err error) {
 	if !up {
 		s.logUnreachable(err)
-	} else if l := s.options.Logger; l != nil {
-		l.Info("redis is reachable again; it decides")
+	} else if s.unreachable.Swap(false) {
+		s.options.Logger.Info("redis is reachable again; it decides")
 	}
 }
 
