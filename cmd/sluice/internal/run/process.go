@@ -86,21 +86,21 @@ func (p *process) wait(ctx context.Context) (state *os.ProcessState, killed bool
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 const (
-	pipeSize  = 64 << 10 // what a pipe holds
+	pipeSize  = 1 << 20 // what a pipe holds that its program has made as large as the system lets it
 	lateGrace = 20 * time.Millisecond
 	graces    = 3 // more than one, because on a busy machine a grace may end before the read starts
 )
 
 // pump copies stdout or stderr of a program to its stream until no program holds it open, and closes it. If children outlive
-// the program, pump ends when they print nothing for a while, or have printed as much as the pipe can hold, which includes all
-// output of the program.
+// the program, pump ends after three graces, or when they have printed as much as the pipe can hold. All output of the program
+// has been read when a read does not fill the buffer, because the pipe was empty then.
 func pump(r *os.File, s *stream) {
 	defer func() { _ = r.Close() }()
 	b := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(b)
-	ended := false // the program has ended
+	var end time.Time // of the program; zero while it runs
 	for left, quiet := pipeSize, 0; left > 0 && quiet < graces; {
-		if ended {
+		if !end.IsZero() {
 			_ = r.SetReadDeadline(time.Now().Add(lateGrace))
 		}
 		n, err := r.Read(b[:])
@@ -109,11 +109,15 @@ func pump(r *os.File, s *stream) {
 		switch {
 		case err != nil && !late:
 			return
-		case late && ended:
+		case end.IsZero() && late:
+			end = time.Now()
+		case end.IsZero():
+		case late:
 			quiet++
-		case ended:
+		case n < len(b) && time.Since(end) > graces*lateGrace:
+			return
+		default:
 			left -= n
 		}
-		ended = ended || late
 	}
 }
