@@ -20,7 +20,6 @@ import (
 type job struct {
 	*options
 
-	in    []*os.File
 	pace  *pace
 	sink  *sink
 	start time.Time
@@ -48,7 +47,7 @@ func (o *options) open() (*job, error) {
 		return nil, err
 	}
 	j.sink.regular = out.Mode().IsRegular()
-	if err := j.openFiles(out); err != nil {
+	if err := j.lookAtFiles(out); err != nil {
 		return nil, err
 	}
 	if o.out != "-" && j.sink.regular {
@@ -63,18 +62,17 @@ func (o *options) open() (*job, error) {
 	return j, nil
 }
 
-// openFiles opens the files, and adds up their sizes unless the total is given. None may be out, because that copy would read its
-// own output without end.
-func (j *job) openFiles(out os.FileInfo) (err error) {
+// lookAtFiles finds files that are missing, and adds up their sizes unless the total is given. None may be out, because that copy
+// would read its own output without end.
+func (j *job) lookAtFiles(out os.FileInfo) error {
 	size, known := int64(0), j.total == 0 && !j.lines
 	for _, name := range j.files {
-		f := os.Stdin
+		info, err := os.Stdin.Stat()
+		at, _ := os.Stdin.Seek(0, io.SeekCurrent)
 		if name != "-" {
-			if f, err = os.Open(name); err != nil {
-				return err
-			}
+			info, err = os.Stat(name)
+			at = 0
 		}
-		info, err := f.Stat()
 		if err != nil {
 			return err
 		}
@@ -82,10 +80,8 @@ func (j *job) openFiles(out os.FileInfo) (err error) {
 			if os.SameFile(info, out) {
 				return fmt.Errorf("%s is read and written; write to another file", info.Name())
 			}
-			at, _ := f.Seek(0, io.SeekCurrent)
 			size += max(info.Size()-at, 0)
 		}
-		j.in = append(j.in, f)
 	}
 	if known {
 		j.total = size
@@ -94,8 +90,8 @@ func (j *job) openFiles(out os.FileInfo) (err error) {
 }
 
 func (j *job) copyAll(ctx context.Context) error {
-	for _, src := range j.in {
-		if err := j.copyFile(ctx, src); err != nil {
+	for _, name := range j.files {
+		if err := j.copyFile(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -104,7 +100,16 @@ func (j *job) copyAll(ctx context.Context) error {
 
 const bufferSize = 256 << 10
 
-func (j *job) copyFile(ctx context.Context, src *os.File) error {
+// copyFile opens a file and copies it. All files cannot be opened at the start, because a named pipe waits for its writer, which
+// may write to another file before.
+func (j *job) copyFile(ctx context.Context, name string) (err error) {
+	src := os.Stdin
+	if name != "-" {
+		if src, err = os.Open(name); err != nil {
+			return err
+		}
+		defer func() { _ = src.Close() }()
+	}
 	enlarge(src)
 	enlarge(j.sink.f)
 	if j.lines {
@@ -114,7 +119,7 @@ func (j *job) copyFile(ctx context.Context, src *os.File) error {
 	if j.limit.Kind != spec.Unlimited || j.schedule != nil {
 		limiter = j.pace.Switch
 	}
-	_, err := ioreader.Copy(ctx, j.sink, source(src), ioreader.CopyOptions{Limiter: limiter, BufferSize: bufferSize})
+	_, err = ioreader.Copy(ctx, j.sink, source(src), ioreader.CopyOptions{Limiter: limiter, BufferSize: bufferSize})
 	return err
 }
 
