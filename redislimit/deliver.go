@@ -65,7 +65,7 @@ func (p *pipeline) deliverLocked(c *call, now time.Time) {
 func (p *pipeline) learnLocked(c *call, now time.Time) {
 	e := p.e
 	r, m := &c.reply, &e.memory
-	m.at, m.left, m.fullAt = now, r.last.left, later(now, r.last.reset)
+	m.at, m.left, m.fullAt = later(now, 0), r.last.left, later(now, r.last.reset)
 	m.forecast = r.forecast
 	if m.window = r.window; c.limits.ofCalendar() {
 		m.ahead = time.UnixMicro(r.now).Sub(now.Round(0))

@@ -38,6 +38,7 @@ type twins struct {
 	remote  redislimit.Limiter
 	update  func(limit int) error // nil for a bucket, because core keeps the available tokens instead of the missing ones
 	limit   int
+	uneven  int // sleeps are less than that many nanoseconds longer than whole microseconds; a bucket's periods start when it is used
 	grants  []twinGrant
 	waiting []*twinWait
 	said    string
@@ -90,6 +91,7 @@ func (w *twins) step() {
 		if w.random.IntN(3) == 0 {
 			d = time.Duration(w.random.IntN(1000)) * 10 * time.Microsecond
 		}
+		d += time.Duration(w.random.IntN(w.uneven))
 		w.say("sleep %v", d)
 		time.Sleep(d)
 	case 11:
@@ -260,7 +262,7 @@ func metadata(l core.Lease) map[string]any {
 // twinsOf returns twins of one kind.
 func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOptions) *twins {
 	t.Helper()
-	w := &twins{t: t, random: random, start: time.Now(), limit: 2 + random.IntN(8)}
+	w := &twins{t: t, random: random, start: time.Now(), limit: 2 + random.IntN(8), uneven: 1000}
 	t.Cleanup(func() { // of a test that failed
 		for _, g := range w.grants {
 			g.remote.Release()
@@ -269,6 +271,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 	queue, order := random.IntN(12), core.QueueOrder(random.IntN(2))
 	switch kind {
 	case "bucket":
+		w.uneven = 1
 		w.local = core.Must(core.NewTokenBucket(core.TokenBucketOptions{
 			Name: "b", TokenLimit: w.limit, TokensPerPeriod: 1 + random.IntN(w.limit), QueueLimit: queue, QueueOrder: order,
 			ReplenishmentPeriod: time.Duration(1+random.IntN(100_000)) * 10 * time.Microsecond,
@@ -347,6 +350,35 @@ func TestUpdateOfABucket(t *testing.T) {
 		time.Sleep(9 * time.Millisecond)
 		require.Equal(t, 10, l.Available())
 	})
+}
+
+// The server counts whole microseconds. A rejection of this process ends at the server's instant, also if the request before was
+// made within a microsecond; and a reply that says that permits are available ends it earlier.
+func TestARejectionEndsWithItsWindow(t *testing.T) {
+	for _, kind := range []string{"fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l := ofKind(t, kind, s.shared("key"), 5)
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+				takes(t, l, 5)
+				time.Sleep(900 * time.Nanosecond)
+				refuses(t, l, 5) // the store's
+				time.Sleep(30*time.Second + 100*time.Nanosecond)
+				retry, _ := core.RetryAfter.From(refuses(t, l, 5)) // this process's
+				require.Equal(t, 30*time.Second-time.Microsecond, retry)
+				time.Sleep(retry)
+				takes(t, l, 5)
+
+				s.store.answer(lagging(time.Millisecond))
+				time.Sleep(30 * time.Second)
+				refuses(t, l, 5)
+				s.store.answer(nil)
+				time.Sleep(30*time.Second - time.Millisecond)
+				require.Equal(t, 5, l.Available())
+				takes(t, l, 5)
+			})
+		})
+	}
 }
 
 // Where segments do not divide a window, each starts at the first microsecond of core's, which counts in nanoseconds.

@@ -4,7 +4,7 @@ import "time"
 
 // memory remembers the store's replies, so that the limiter needs fewer calls. The engine's mutex guards it.
 type memory struct {
-	at       time.Time // of the latest reply; zero if there was none
+	at       time.Time // of the latest reply, in whole microseconds; zero if there was none
 	left     int       // permits that were available then
 	fullAt   time.Time // when all permits are back if no more are taken
 	forecast forecast  // from at on
@@ -29,9 +29,10 @@ func (m *memory) since(now time.Time) int64 { return max(int64(now.Sub(m.at)/tim
 // forget drops the remembered refusal and the forecast. Call it when permits may have come back or the limits have changed.
 func (m *memory) forget() { m.refusal, m.forecast.known = refusal{}, false }
 
-// refuses reports whether n permits are known not to be available.
+// refuses reports whether n permits are known not to be available. Later replies may say that they come before the refusal ends.
 func (m *memory) refuses(n int, now time.Time) bool {
-	return m.forecast.known && max(n, 1) >= m.refusal.permits && now.Before(m.refusal.until)
+	n = max(n, 1)
+	return m.forecast.known && n >= m.refusal.permits && now.Before(m.refusal.until) && m.forecast.available(m.since(now)) < n
 }
 
 // availableAt returns when n permits can be taken, or the earliest instant that is possible. It returns false if nothing is
@@ -47,8 +48,10 @@ func (m *memory) availableAt(n int, now time.Time) (time.Time, bool) {
 	return later(m.at, in), in != never
 }
 
-// later returns the instant that is micros microseconds after at.
-func later(at time.Time, micros int64) time.Time { return at.Add(lasts(micros)) }
+// later returns the instant that is micros microseconds after at. at is rounded down to the microsecond, as the server's clock is.
+func later(at time.Time, micros int64) time.Time {
+	return at.Add(lasts(micros) - time.Duration(at.Nanosecond()%1000))
+}
 
 // available estimates how many permits can be taken.
 func (m *memory) available(l *limits, now time.Time) int {
