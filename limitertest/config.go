@@ -66,8 +66,8 @@ type Config struct {
 	Holds bool
 
 	// Grain is the precision of the limiter's clock, and of the times it reports: a server
-	// may count in microseconds. Permits may be back up to one Grain before or after they are
-	// due. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
+	// may count in microseconds. Permits may be back up to one Grain before they are due, and
+	// never after. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
 	Grain time.Duration
 
 	// Skip names subtests that are not run. The calls that they are about are not made in others

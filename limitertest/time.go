@@ -66,7 +66,7 @@ func (p *play) awaitTry(n int, retry time.Duration) {
 		p.catchUp()
 		return
 	}
-	p.pass(p.slack() + p.Grain)
+	p.pass(p.slack())
 	if got := p.l.Available(); got < max(n, 1) {
 		p.fatalf("Available() after the RetryAfter of %v of TryAcquire(%d): %d", retry, n, got)
 	}
@@ -85,7 +85,7 @@ func (p *play) awaitGrant(n int, retry time.Duration) {
 	p.decide(c)
 	p.pass(retry - p.slack())
 	c.mustWait("before its permits come back")
-	p.pass(p.slack() + p.Grain)
+	p.pass(p.slack())
 	if c.waits() || c.err == nil && c.at.Before(due.Add(-p.Grain)) {
 		p.fatalf("Acquire(%d) %v after %v, want it granted after the RetryAfter of a try, %v", n, c, time.Since(due)+retry, retry)
 	}
