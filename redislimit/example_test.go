@@ -21,7 +21,7 @@ func start() (client *redis.Client, stop func()) {
 	if err := m.Start(); err != nil {
 		panic(err)
 	}
-	client = redis.NewClient(&redis.Options{Addr: m.Addr()})
+	client = redis.NewClient(&redis.Options{Addr: m.Addr(), DialerRetries: 1})
 	return client, func() {
 		client.Close()
 		m.Close()

@@ -398,7 +398,8 @@ func TestQuota(t *testing.T) {
 		server.ClockTTL(true) // its clock is the bubble's
 		var away atomic.Bool
 		client := redis.NewClient(&redis.Options{
-			Addr: "memory",
+			Addr:          "memory",
+			DialerRetries: 1,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				if away.Load() {
 					return nil, errors.New("connection refused")

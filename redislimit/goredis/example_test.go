@@ -19,7 +19,7 @@ func ExampleNew() {
 	}
 	defer server.Close()
 
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), DialerRetries: 1})
 	defer client.Close()
 	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},

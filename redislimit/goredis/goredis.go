@@ -25,8 +25,11 @@ import (
 // followed. When a node of a cluster does not reply, the client reloads the cluster's slots.
 //
 // A connection is not bound to the decision that needs it: it is completed even if that decision has timed out, and kept. The
-// script may then be sent late, and permits that it takes count as taken. Set the client's DialerRetries to 1. Otherwise go-redis
-// tries five times to make a connection that is refused, which takes longer than a decision.
+// script may then be sent late, and permits that it takes count as taken.
+//
+// Set the client's DialerRetries to 1, so that a refused connection is an immediate failure. By default go-redis tries five times,
+// which takes 400 ms. Then a decision ends with its Timeout instead, with an error that matches [redislimit.ErrTimeout]; the error
+// of a later decision contains the reason. After three such decisions only probes of the breaker wait.
 //
 // With a single server or a Sentinel, up to eight concurrent calls have a connection each, and more share pipelines. With a
 // cluster or a ring, the pool should have as many connections as there are concurrent calls. Each concurrency limiter uses one

@@ -44,6 +44,29 @@ func TestARefusedConnection(t *testing.T) {
 	})
 }
 
+// If go-redis tries again to connect, a decision ends with its Timeout, and a later one has the reason.
+func TestARefusedConnectionThatIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := network.New(t, 0)
+		n.Refuse.Store(true)
+		c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", Dialer: n.Dial, MaintNotificationsConfig: withoutNotifications})
+		t.Cleanup(func() {
+			c.Close()
+			time.Sleep(time.Second)
+		})
+		l := limiters(t, goredis.New(c), 1)[0]
+		start := time.Now()
+		err := l.TryAcquire(1).Err()
+		require.ErrorIs(t, err, redislimit.ErrTimeout)
+		require.NotErrorIs(t, err, syscall.ECONNREFUSED)
+		require.Equal(t, 50*time.Millisecond, time.Since(start))
+		time.Sleep(400 * time.Millisecond)
+		err = l.TryAcquire(1).Err()
+		require.ErrorIs(t, err, redislimit.ErrTimeout)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	})
+}
+
 // When a primary dies, the client asks once more where the slots are, and the next decision is the new primary's.
 func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func api(w http.ResponseWriter, r *http.Request) {
 }
 
 func main() {
-	store := goredis.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
+	store := goredis.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1}))
 	perCustomer := core.Must(partition.New(partition.Options[*http.Request, string]{
 		Key: customer,
 		New: func(name string) (core.Limiter, error) {

@@ -132,6 +132,7 @@ func open(url string) (*redis.Client, error) {
 	if err != nil {
 		return nil, errors.New("REDIS_URL is no URL of a Redis, want redis://localhost:6379") // err has its password
 	}
+	o.DialerRetries = 1 // a refused connection fails immediately
 	return redis.NewClient(o), nil
 }
 
