@@ -93,7 +93,7 @@ func (l *Log) Read(file io.Reader) iter.Seq[*Record] {
 		lines := bufio.NewScanner(text)
 		lines.Buffer(make([]byte, 0, 1<<20), longestLine)
 		for lines.Scan() {
-			line := lines.Bytes()
+			line := bytes.TrimRight(lines.Bytes(), " ")
 			if mark := bytes.Index(line, []byte("\ufeff")); mark >= 0 { // some programs start UTF-8 with it
 				line = slices.Delete(line, mark, mark+len("\ufeff"))
 			}
@@ -116,19 +116,22 @@ func (l *Log) Read(file io.Reader) iter.Seq[*Record] {
 
 // parse sets l.r, and reports whether the line is a request.
 func (l *Log) parse(line []byte) bool {
-	if start := bytes.IndexByte(line, '{'); start >= 0 && line[len(line)-1] == '}' && gjson.ValidBytes(line[start:]) {
-		return l.parseJSON(gjson.ParseBytes(line[start:]))
+	if start := bytes.IndexByte(line, '{'); start >= 0 && line[len(line)-1] == '}' && gjson.ValidBytes(line[start:]) &&
+		l.parseJSON(gjson.ParseBytes(line[start:])) {
+		return true
 	}
 	if l.onlyJSON {
 		return false
 	}
 	l.words = split(line, l.words[:0])
-	return l.w3c.parse(l.words, &l.r) || l.r.parse(l.words)
+	return l.w3c.parse(line, l.words, &l.r) || l.r.parse(l.words)
 }
 
-// parseJSON parses an object, or the line in it: collectors put lines into objects.
+// parseJSON parses an object, or the line in it: collectors put lines into objects. Such an object may have a time of the
+// name that the user gives, so then the line in it goes first.
 func (l *Log) parseJSON(object gjson.Result) bool {
-	if l.json.parse(object, &l.r) {
+	ok := l.json.parse(object, &l.r)
+	if ok && !l.json.named["time"] {
 		return true
 	}
 	for _, name := range []string{"log", "message", "MESSAGE"} { // Docker and Fluent Bit, Filebeat, and the journal
@@ -136,7 +139,7 @@ func (l *Log) parseJSON(object gjson.Result) bool {
 			return true
 		}
 	}
-	return false
+	return ok && l.json.parse(object, &l.r)
 }
 
 // count counts a request.

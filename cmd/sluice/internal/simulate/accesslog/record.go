@@ -132,10 +132,9 @@ func (r *Record) pickClient() {
 	if !bytes.ContainsAny(r.Client, ", ") {
 		return
 	}
-	r.List = true
 	for part := range bytes.FieldsFuncSeq(r.Client, func(c rune) bool { return c == ',' || c == ' ' }) {
 		if isAddress(part) {
-			r.Client = part
+			r.Client, r.List = part, true
 			return
 		}
 	}

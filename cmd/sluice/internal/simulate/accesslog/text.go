@@ -77,7 +77,7 @@ func (r *Record) parse(words [][]byte) bool {
 
 // parseAfter parses the words before and after a time in brackets, which start has.
 func (r *Record) parseAfter(formats []layout, start Record, before, after [][]byte) bool {
-	for len(after) > 1 && after[0][0] == '"' && after[1][0] == '"' {
+	for len(after) > 1 && after[0][0] == '"' && after[1][0] == '"' && !isRequest(after[0][1:]) {
 		after = after[1:] // another field is before the request
 	}
 	for _, l := range formats {
@@ -170,8 +170,9 @@ func (r *Record) setClient(words [][]byte) bool {
 	if first < 0 {
 		return false
 	}
-	r.Client = known(join(words[first : last+1]))
-	if first > 0 && first == last && isHost(words[first-1]) {
+	client, _ := unquote(join(words[first : last+1])) // a list in quotes is one word
+	r.Client = known(client)
+	if first > 0 && first == last && isHost(words[first-1], first == 1) {
 		r.Host = words[first-1]
 	}
 	if ident := last + 1; ident < len(words) {
@@ -193,7 +194,7 @@ func join(words [][]byte) []byte {
 func clientAmong(words [][]byte) (first, last int) {
 	n := len(words)
 	for i := n - 2; i >= 0; i-- {
-		if w, _, _ := bytes.Cut(words[i], []byte(",")); !isAddress(w) {
+		if w, _, _ := bytes.Cut(bytes.Trim(words[i], `"`), []byte(",")); !isAddress(w) {
 			continue
 		}
 		for first = i; first > 0 && (bytes.HasSuffix(words[first-1], []byte(",")) || isBare(words[first-1])); {
@@ -248,10 +249,10 @@ func Address(text string) netip.Addr {
 	return a.Unmap().WithZone("")
 }
 
-// isHost reports whether a word can be the name of a virtual host: with a port, or with a dot.
-func isHost(w []byte) bool {
+// isHost reports whether a word can be the name of a virtual host: with a port, or with a dot unless it is alone before the client.
+func isHost(w []byte, alone bool) bool {
 	_, ok := hostname.Of(string(w))
-	return ok && bytes.ContainsAny(w, ".:") && w[len(w)-1] != ':'
+	return ok && known(w) != nil && (alone || bytes.ContainsAny(w, ".:")) && w[len(w)-1] != ':'
 }
 
 // w3c is what W3C's extended log format says in its lines: of CloudFront (columns are separated by tabs) and of IIS (by
@@ -281,16 +282,30 @@ var w3cColumns = map[string]string{
 	"x-host-header": "host", "cs-host": "host?", "cs(Host)": "host?", // of CloudFront: what the client asked for, and its own name
 }
 
-// parse sets r, and reports whether the last words are the columns of a request.
-func (w *w3c) parse(words [][]byte, r *Record) bool {
-	first := len(words) - len(w.columns)
-	if len(w.columns) == 0 || first < 0 {
+// parse sets r, and reports whether a line ends with the columns of a request. Values may be in quotes, but a quote may also be a
+// part of what a client sends.
+func (w *w3c) parse(line []byte, words [][]byte, r *Record) bool {
+	if len(w.columns) == 0 {
+		return false
+	}
+	values := bytes.Fields(line)
+	if bytes.IndexByte(line, '\t') >= 0 {
+		values = bytes.Split(line, []byte("\t"))
+		values[0] = values[0][bytes.LastIndexByte(values[0], ' ')+1:] // without what a collector writes before the line
+	}
+	return w.parseValues(values, r) || w.parseValues(words, r)
+}
+
+// parseValues sets r, and reports whether the last values are the columns of a request.
+func (w *w3c) parseValues(values [][]byte, r *Record) bool {
+	first := len(values) - len(w.columns)
+	if first < 0 {
 		return false
 	}
 	*r = Record{}
 	date, clock := w.date, ""
 	for i, name := range w.columns {
-		switch value, _ := unquote(words[first+i]); name {
+		switch value, _ := unquote(values[first+i]); name {
 		case "date":
 			date = string(value)
 		case "time":
