@@ -40,6 +40,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	adm.stage = serving
 	h.next.ServeHTTP(w, &adm.request)
 	adm.stage = served
+	if wrapped != nil && wrapped.cutOff(r.Context()) && underServer(r.Context()) {
+		// If the handler just returns, the server marks the end of the response. The client may still read it, as in
+		// [Rejection.respond].
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // admission is a request on its way through one wrapper. It is also the context of the request that the next handler

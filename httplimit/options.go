@@ -81,7 +81,7 @@ type Policy struct {
 
 	// Download throttles the response's body; its permits are bytes. It ends with the request's
 	// context, which net/http also cancels for a client that closes only its sending side over
-	// HTTP/1. nil means no limit.
+	// HTTP/1; the connection is then closed. nil means no limit.
 	Download Limiter
 }
 

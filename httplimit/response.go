@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ type response struct {
 	uploads  []*ioreader.Reader // the request's body, if it is throttled
 	status   int                // 0 until one was sent
 	hijacked bool
+	failed   bool // a part of the body was not written
 }
 
 // WriteHeader sends the status. The first one is the response's; statuses below 200 are not, except 101. A 101 is
@@ -45,24 +47,37 @@ func (r *response) start(status int) {
 	r.quota.removeFromRedirect(r.Header(), status)
 }
 
-func (r *response) Write(p []byte) (int, error) {
+func (r *response) Write(p []byte) (n int, err error) {
 	r.start(http.StatusOK)
-	return r.body.Write(p)
+	n, err = r.body.Write(p)
+	r.failed = r.failed || err != nil
+	return n, err
 }
 
 // ReadFrom is for [io.Copy]: if the writer underneath has it too, the kernel copies a file to the connection.
-func (r *response) ReadFrom(src io.Reader) (int64, error) {
+func (r *response) ReadFrom(src io.Reader) (n int64, err error) {
 	r.start(http.StatusOK)
 	if to, ok := r.body.(io.ReaderFrom); ok {
-		return to.ReadFrom(src)
+		n, err = to.ReadFrom(src)
+	} else {
+		n, err = io.Copy(struct{ io.Writer }{r.body}, src)
 	}
-	return io.Copy(struct{ io.Writer }{r.body}, src)
+	r.failed = r.failed || err != nil
+	return n, err
 }
 
 // WriteString is for [io.WriteString].
-func (r *response) WriteString(s string) (int, error) {
+func (r *response) WriteString(s string) (n int, err error) {
 	r.start(http.StatusOK)
-	return io.WriteString(r.body, s)
+	n, err = io.WriteString(r.body, s)
+	r.failed = r.failed || err != nil
+	return n, err
+}
+
+// cutOff reports whether a download has ended early because ctx, the request's, has ended.
+func (r *response) cutOff(ctx context.Context) bool {
+	_, throttled := r.body.(*ioreader.Writer)
+	return throttled && r.failed && !r.hijacked && ctx.Err() != nil
 }
 
 // SetReadDeadline is for [http.ResponseController]. The deadline also ends a Read that waits for permits.

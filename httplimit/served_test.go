@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -129,4 +130,30 @@ func TestUploadOfAHalfClosedConnection(t *testing.T) {
 	c := dial(t, s, fmt.Sprintf("POST / HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	require.NoError(t, c.CloseWrite())
 	require.Equal(t, body, string(readAnswer(t, c)))
+}
+
+// A response that ends early, because net/http takes a client that has no more to send for one that is gone, does not
+// look complete.
+func TestDownloadToAHalfClosedConnection(t *testing.T) {
+	for name, send := range map[string]func(w http.ResponseWriter, body string){
+		"write":  func(w http.ResponseWriter, body string) { _, _ = w.Write([]byte(body)) },
+		"string": func(w http.ResponseWriter, body string) { _, _ = io.WriteString(w, body) },
+		"copy":   func(w http.ResponseWriter, body string) { _, _ = io.Copy(w, strings.NewReader(body)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := httplimit.Policy{Download: all(core.Must(core.NewTokenBucket(core.TokenBucketOptions{
+				TokenLimit: 5000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1 << 20,
+			})))}
+			s := httptest.NewServer(limits(t, httplimit.Options{Global: &p}).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				send(w, strings.Repeat("x", 10_000))
+			})))
+			defer s.Close()
+			c := dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, c.CloseWrite())
+			if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil { // otherwise nothing was sent
+				_, err = io.ReadAll(answer.Body)
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			}
+		})
+	}
 }
