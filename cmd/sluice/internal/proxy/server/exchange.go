@@ -30,8 +30,11 @@ type exchange struct {
 	costs    http.Header // what the backend says that it cost, in the response's header or, where both do, in the trailer
 	ended    bool        // the response of the backend has ended
 
-	fields  http.Header // of the response, from before a backend was asked
-	cleared bool        // they are gone
+	header   http.Header // of the next response; it is that of the ResponseWriter once sent is true
+	fields   http.Header // of header, from before a backend was asked
+	cleared  bool        // they are gone
+	informed bool        // an informational response was sent
+	sent     bool        // the last response was
 }
 
 // statusClientClosedRequest is nginx's status of a client that disconnected before the response.
@@ -41,7 +44,7 @@ type exchangeKey struct{}
 
 // newExchange returns an exchange whose request has it in its context.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, endpoint: &noEndpoint, start: time.Now(), status: statusClientClosedRequest}
+	x := &exchange{ResponseWriter: w, endpoint: &noEndpoint, start: time.Now(), status: statusClientClosedRequest, header: make(http.Header)}
 	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	return x
 }
@@ -56,34 +59,51 @@ func sentTo(ctx context.Context, backend string) { exchangeOf(ctx).backend = bac
 // after an informational response such as 103.
 func (x *exchange) keepFields() { x.fields = maps.Clone(x.Header()) }
 
-// Header returns the fields of the next response.
+// Header returns the fields of the next response, or after the last one those of its trailer.
 func (x *exchange) Header() http.Header {
-	h := x.ResponseWriter.Header()
 	if x.cleared {
 		x.cleared = false
-		maps.Copy(h, x.fields)
+		maps.Copy(x.header, x.fields)
 	}
-	return h
+	return x.header
 }
 
 // WriteHeader sends the fields, and notes the status.
 func (x *exchange) WriteHeader(status int) {
-	switch informational := status < http.StatusOK && status != http.StatusSwitchingProtocols; {
+	informational := status < http.StatusOK && status != http.StatusSwitchingProtocols
+	switch {
 	case informational:
 		for _, f := range x.endpoint.settles {
-			delete(x.ResponseWriter.Header(), f) // only the last response says what a request has cost
+			delete(x.header, f) // only the last response says what a request has cost
 		}
-		x.cleared = true
 	case x.status == statusClientClosedRequest:
 		x.status = status
 	}
+	x.passHeader(informational)
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// passHeader passes the fields to the ResponseWriter. It does not if the client has disconnected after an informational response:
+// over HTTP/2 net/http's server may still read the fields of that one.
+func (x *exchange) passHeader(informational bool) {
+	if x.sent || x.informed && x.request.Context().Err() != nil {
+		return
+	}
+	to := x.ResponseWriter.Header()
+	clear(to)
+	maps.Copy(to, x.Header())
+	if informational {
+		x.informed, x.cleared = true, true
+	} else {
+		x.header, x.sent = to, true
+	}
 }
 
 func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == statusClientClosedRequest {
 		x.status = http.StatusOK
 	}
+	x.passHeader(false)
 	n, err := x.ResponseWriter.Write(p)
 	x.bytes += int64(n)
 	return n, err
@@ -123,6 +143,7 @@ func (x *exchange) served() {
 	if x.status == statusClientClosedRequest {
 		x.status = http.StatusOK // which net/http sends
 	}
+	x.passHeader(false)
 }
 
 // grpcStatus returns the status of a call of gRPC, which may be in the trailer; "": there is none.
