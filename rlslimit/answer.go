@@ -16,7 +16,7 @@ import (
 // code returns the code of a descriptor.
 func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
 	switch {
-	case v.rule == nil, v.config.unlimited, v.config.shadow, v.config.quota, v.givesHits && v.outcome == rejected:
+	case v.rule == nil, v.config.unlimited, !v.enforced():
 	case v.outcome == rejected, v.outcome == unanswered && !d.domain.failOpen:
 		return ratelimit.RateLimitResponse_OVER_LIMIT
 	}

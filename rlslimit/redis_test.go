@@ -200,6 +200,7 @@ func TestSilent(t *testing.T) {
 					unanswered += r.Unanswered
 				}
 				assert.EqualValues(t, 3*2000, unanswered)
+				assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, back(1, "a=x"))), "hits that are returned do not reject")
 				require.NoError(t, s.Close())
 				time.Sleep(time.Minute)
 				synctest.Wait()
