@@ -122,6 +122,19 @@ func (k *Keyed) Len() int {
 
 // enter returns the key's limiter with that limit. The limiter is not dropped before leave.
 func (k *Keyed) enter(key string, limit core.TokenBucketOptions) (*keyed, error) {
+	e, err := k.limiterOf(key, limit)
+	if err != nil || e.limiter.Options().TokenBucketOptions == limit {
+		return e, err
+	}
+	if err := e.limiter.Update(TokenBucketOptions{TokenBucketOptions: limit}); err != nil {
+		k.leave(e)
+		return nil, err
+	}
+	return e, nil
+}
+
+// limiterOf returns the key's limiter, or a new one with that limit.
+func (k *Keyed) limiterOf(key string, limit core.TokenBucketOptions) (*keyed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys == nil {
@@ -138,11 +151,6 @@ func (k *Keyed) enter(key string, limit core.TokenBucketOptions) (*keyed, error)
 		k.makeRoomLocked()
 		e = &keyed{limiter: l}
 		k.keys[key] = e
-	}
-	if e.limiter.Options().TokenBucketOptions != limit {
-		if err := e.limiter.Update(TokenBucketOptions{TokenBucketOptions: limit}); err != nil {
-			return nil, err
-		}
 	}
 	e.callers++
 	return e, nil

@@ -1,6 +1,7 @@
 package redislimit_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -87,4 +88,35 @@ func TestKeyed(t *testing.T) {
 		require.ErrorContains(t, err, "redislimit: KeyedOptions.Shared.Store = nil, want a store")
 		require.ErrorContains(t, err, "redislimit: KeyedOptions.MaxKeys = -1, want at least 0")
 	})
+}
+
+// A key whose limit changes while the store is silent does not make the others wait.
+func TestKeyedWhileALimitChanges(t *testing.T) {
+	s := serve(t)
+	o := s.shared("plans")
+	o.Timeout = time.Minute
+	k := core.Must(redislimit.NewKeyed(redislimit.KeyedOptions{Shared: o}))
+	defer k.Close()
+	require.NoError(t, k.TryAcquire("a", core.PerSecond(1, 1), 1).Err())
+	require.NoError(t, k.TryAcquire("b", core.Every(time.Hour, 1), 1).Err())
+	require.ErrorIs(t, k.TryAcquire("b", core.Every(time.Hour, 1), 1).Err(), core.ErrRejected)
+
+	called, silent := make(chan struct{}, 10), make(chan struct{})
+	defer close(silent)
+	s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+		called <- struct{}{}
+		<-silent
+		return next()
+	})
+	go k.TryAcquire("a", core.PerSecond(2, 2), 1)
+	<-called
+	rejected := make(chan error)
+	go func() { rejected <- k.TryAcquire("b", core.Every(time.Hour, 1), 1).Err() }()
+	select {
+	case err := <-rejected: // remembered
+		require.ErrorIs(t, err, core.ErrRejected)
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the other key")
+		go func() { <-rejected }()
+	}
 }
