@@ -24,7 +24,6 @@ type pipeline struct {
 	cmds     []redis.Cmder
 	deadline time.Time     // the latest of its callers'
 	done     chan struct{} // closed when the pipeline has ended
-	err      error         // of the pipeline as a whole
 }
 
 // few is how many callers have a connection each. Without pipelines BenchmarkTake/callers=64/keys=1000 of bench takes twice
@@ -43,10 +42,7 @@ func (p *pipelines) process(ctx context.Context, cmd redis.Cmder) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := cmd.Err(); err == nil || answered(err) {
-		return err
-	}
-	return shared.err
+	return cmd.Err()
 }
 
 // enter returns the pipeline in which the command is sent, or nil if the command has a connection of its own.
@@ -88,5 +84,5 @@ func (p *pipelines) send(next *pipeline) {
 	for _, cmd := range next.cmds {
 		_ = sent.Process(ctx, cmd) // only queues it
 	}
-	_, next.err = sent.Exec(ctx)
+	_, _ = sent.Exec(ctx) // each command has its error
 }
