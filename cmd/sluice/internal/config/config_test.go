@@ -242,6 +242,19 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// TestFaultsBelowFaults: what is below a wrong name is checked, too.
+func TestFaultsBelowFaults(t *testing.T) {
+	for _, text := range []string{
+		"policies: {a: {key: age, limit: 1/s, overrides: {acme: 5/x}}}\n",
+		"policies: {a: {key: ip, limit: 1/s, overrides: {acme: 5/x}}}\n",
+		"global: {limit: 1/s queue 9 fair-share, flow: ip, weights: {acme: 5/x}, max-wait: 1s}\n",
+	} {
+		_, err := config.Parse("f", []byte(text))
+		assert.ErrorContains(t, err, `"5/x"`, text)
+		assert.Contains(t, err.Error(), "\n", text)
+	}
+}
+
 // TestNoSecretsAndNoFloods: a fault says neither a password nor a whole file of something else.
 func TestNoSecretsAndNoFloods(t *testing.T) {
 	for _, text := range []string{

@@ -18,6 +18,8 @@ func (p *Policy) readWeights(n yamlconf.Node, key string) {
 	}
 	p.Weights = make(map[string]int)
 	for _, pair := range n.Pairs(key) {
+		weight := 1
+		number(&weight, 1, maxWeight)(pair.Value, "the weight of "+strconv.Quote(pair.Key))
 		name, err := p.Flow[0].value(pair.Key)
 		if err != nil {
 			pair.At.Fault("weights: %v", err)
@@ -27,8 +29,6 @@ func (p *Policy) readWeights(n yamlconf.Node, key string) {
 			pair.At.Fault("weights: %q is here twice", pair.Key)
 			continue
 		}
-		weight := 1
-		number(&weight, 1, maxWeight)(pair.Value, "the weight of "+strconv.Quote(pair.Key))
 		p.Weights[name] = weight
 	}
 }

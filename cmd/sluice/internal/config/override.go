@@ -57,22 +57,24 @@ func (o *Overrides) Of(name string) ([]Limit, bool) {
 
 // readOverrides reads the overrides of a policy whose key has been read.
 func (p *Policy) readOverrides(n yamlconf.Node, key string) {
-	if len(p.Key) == 0 {
-		if !p.has("key") { // else it has a fault
-			n.Fault("overrides requires key; add one, such as key: ip")
-		}
+	if !p.has("key") {
+		n.Fault("overrides requires key; add one, such as key: ip")
 		return
 	}
-	o, first := &p.Overrides, p.Key[0]
+	o := &p.Overrides
 	o.byValue = make(map[string]int)
 	for _, pair := range n.Pairs(key) {
-		value, network, err := first.override(pair.Key)
+		made := Override{At: pair.At.Place()}
+		limits(&made.Limits)(pair.Value, pair.Key)
+		if len(p.Key) == 0 {
+			continue // it has a fault
+		}
+		value, network, err := p.Key[0].override(pair.Key)
 		if err != nil {
 			pair.At.Fault("overrides: %v", err)
 			continue
 		}
-		made := Override{Name: "=" + value, Value: value, At: pair.At.Place()}
-		limits(&made.Limits)(pair.Value, pair.Key)
+		made.Name, made.Value = "="+value, value
 		if i, twice := o.byValue[value]; twice {
 			pair.At.Fault("overrides: %q is here twice, first in line %d", pair.Key, o.All[i].At.Line)
 			continue
