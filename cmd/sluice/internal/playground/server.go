@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -123,16 +124,26 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.id != r.PathValue("id") {
-		http.Error(w, "unknown page", http.StatusGone)
+	out, err := s.answer(r, in)
+	if errors.Is(err, errUnknown) {
+		http.Error(w, err.Error(), http.StatusGone)
 		return
 	}
-	out, err := s.page.Play(r.Context(), in)
 	if err != nil {
 		return // the response has no reader
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)
+}
+
+var errUnknown = errors.New("unknown page")
+
+// answer plays. When it returns, other pages may ask.
+func (s *server) answer(r *http.Request, in play.Input) (play.Output, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != r.PathValue("id") && in.Arrivals == "" {
+		return play.Output{}, errUnknown
+	}
+	return s.page.Play(r.Context(), in)
 }

@@ -82,8 +82,37 @@ func TestPlays(t *testing.T) {
 		assert.Equal(t, test.empty, out["empty"])
 	}
 	assert.Equal(t, http.StatusGone, post(h, "/pages/a/play", question, "").StatusCode, "b has sent another log")
+	assert.Equal(t, http.StatusOK, post(h, "/pages/a/play", `{"arrivals":"constant:1/s,1s"}`, "").StatusCode, "that needs no log")
 	assert.Equal(t, http.StatusForbidden, post(h, "/pages/b/play", question, "http://elsewhere.example").StatusCode)
 	assert.Equal(t, http.StatusBadRequest, post(h, "/pages/b/play", "{", "").StatusCode)
+}
+
+// slowReader is a page that asks again before it reads the response.
+type slowReader struct {
+	*httptest.ResponseRecorder
+
+	again func()
+}
+
+func (w *slowReader) Write(b []byte) (int, error) {
+	w.again()
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestSlowReader: a page that does not read its response holds up no other.
+func TestSlowReader(t *testing.T) {
+	h := handler("")
+	const question = `{"limits":["1/s"],"arrivals":"constant:1/s,5s"}`
+	require.Equal(t, http.StatusNoContent, post(h, "/pages/a/log", "", "").StatusCode)
+	asked := 0
+	w := &slowReader{httptest.NewRecorder(), func() {
+		asked++
+		assert.Equal(t, http.StatusOK, post(h, "/pages/a/play", question, "").StatusCode)
+	}}
+	r := httptest.NewRequest(http.MethodPost, "/pages/a/play", strings.NewReader(question))
+	r.Host = "localhost"
+	h.ServeHTTP(w, r)
+	assert.Positive(t, asked)
 }
 
 // TestOffered: the server plays the log that it offers, as it is now; without one, that is an error.

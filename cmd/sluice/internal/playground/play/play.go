@@ -56,6 +56,9 @@ func (p *Page) Load(log []byte) { *p = Page{log: log} }
 
 // Play plays the arrivals through each limit. The only error is that of ctx.
 func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
+	if ctx.Err() != nil {
+		return Output{}, ctx.Err() // canceled while another page was served
+	}
 	t, err := p.traffic(in)
 	if err != nil {
 		typed := strings.TrimPrefix(err.Error(), strconv.Quote(in.Arrivals)+": ") // a part of it is quoted

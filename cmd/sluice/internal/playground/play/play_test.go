@@ -3,6 +3,7 @@ package play_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -235,4 +236,12 @@ func TestMessageQuotesWhatWasTyped(t *testing.T) {
 	assert.Equal(t, `"fast" is not a rate such as 100/s`, out.Error)
 	assert.True(t, plays(t, new(play.Page), play.Input{}).Empty)
 	assert.False(t, out.Empty)
+}
+
+// TestCanceled: a question that is canceled before it is played makes no requests.
+func TestCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := new(play.Page).Play(ctx, play.Input{Arrivals: "its error would be the answer"})
+	assert.ErrorIs(t, err, context.Canceled)
 }

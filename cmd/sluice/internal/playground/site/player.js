@@ -63,12 +63,12 @@ export class Player {
   }
 
   async answer(input, signal) {
-    for (let again = false; ; again = true) {
-      if (!this.sent) await this.send(signal);
+    for (let tries = 1; ; tries++) {
+      if (!this.sent && input.arrivals === "") await this.send(signal);
       const response = await fetch(`${this.page}/play`, { method: "POST", body: JSON.stringify(input), signal });
       if (response.ok) return response.json();
-      this.sent = false; // 410: the server has forgotten this page, or is another
-      if (response.status !== 410 || again) throw new Error(await response.text());
+      this.sent = false; // 410: another page has sent its log, or the server is another
+      if (response.status !== 410 || tries === 5) throw new Error(await response.text());
     }
   }
 
@@ -76,7 +76,10 @@ export class Player {
     const blob = this.log;
     if (blob === null) {
       const response = await fetch(`${this.page}/offered`, { method: "POST", signal });
-      if (this.sent = response.ok) return;
+      if (response.ok) {
+        this.sent = this.log === blob;
+        return;
+      }
       this.on.unread(await response.text());
     }
     const body = await blob?.arrayBuffer().catch((e) => this.on.unread(e.message)); // undefined: none, in place of an earlier log
