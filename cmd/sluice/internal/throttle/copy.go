@@ -126,7 +126,8 @@ func (j *job) copyFile(ctx context.Context, name string) (err error) {
 // copyLines copies whole lines, with one permit for each. The last line may lack its end.
 func (j *job) copyLines(ctx context.Context, from io.Reader) error {
 	in, out := bufio.NewReaderSize(from, bufferSize), bufio.NewWriterSize(j.sink, bufferSize)
-	for long := false; ; { // long: the next piece continues a line
+	defer func() { _ = out.Flush() }() // a signal leaves whole lines, which have permits
+	for long := false; ; {             // long: the next piece continues a line
 		if in.Buffered() == 0 {
 			if err := out.Flush(); err != nil {
 				return err
@@ -179,7 +180,7 @@ func (s *sink) Write(b []byte) (int, error) {
 func (s *sink) ReadFrom(r io.Reader) (int64, error) {
 	n := s.move(r)
 	m, err := s.f.ReadFrom(r) // the rest
-	s.n.Add(n + m)
+	s.n.Add(m)
 	return n + m, err
 }
 

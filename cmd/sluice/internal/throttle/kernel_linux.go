@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// move has the kernel move the bytes of an [io.LimitedReader] around a file or a pipe, and returns how many it moved. It stops
+// move has the kernel move the bytes of an [io.LimitedReader] around a file or a pipe, counts them and returns how many. It stops
 // where the kernel refuses; a copy of the rest finds the reason. [os.File] moves those from file to file itself.
 func (s *sink) move(r io.Reader) (total int64) {
 	limited, ok := r.(*io.LimitedReader)
@@ -33,6 +33,7 @@ func (s *sink) move(r io.Reader) (total int64) {
 		}
 		limited.N -= int64(n)
 		total += int64(n)
+		s.n.Add(int64(n))
 	}
 	return total
 }
