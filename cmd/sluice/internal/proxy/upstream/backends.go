@@ -55,10 +55,13 @@ func NewBackends(say func(format string, args ...any), tried func(ctx context.Co
 }
 
 // Set replaces the backends by those of the URLs, which may be silent for limit; 0: forever. With keepHost they get the Host that
-// the client sent. A backend that stays keeps its state. Two calls do not overlap.
+// the client sent. A backend that stays keeps its state, and if all stay, the connections too. Two calls do not overlap.
 func (b *Backends) Set(urls []*url.URL, limit time.Duration, keepHost bool) {
 	before := b.current.Load()
-	next := newFleet(dialBackend, limit)
+	next := &fleet{limit: limit, http1: before.http1, http2: before.http2}
+	if limit != before.limit {
+		next = newFleet(dialBackend, limit)
+	}
 	next.keepHost = keepHost
 	for _, u := range urls {
 		if known := slices.IndexFunc(before.all, func(k *backend) bool { return k.name == u.String() }); known >= 0 {
@@ -68,7 +71,9 @@ func (b *Backends) Set(urls []*url.URL, limit time.Duration, keepHost bool) {
 		}
 	}
 	b.current.Store(next)
-	before.closeIdle() // a connection in use is closed after its use
+	if limit != before.limit || !slices.Equal(before.all, next.all) {
+		before.closeIdle() // a connection in use is closed after its use
+	}
 }
 
 // Close ends the connections that no one uses, and tries no backend any more.

@@ -3,12 +3,16 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,4 +51,35 @@ func TestOrder(t *testing.T) {
 		assert.Equal(t, "http://127.0.0.1:1", order[2].name)
 	}
 	assert.Equal(t, map[string]int{"http://127.0.0.1:2": 15, "http://127.0.0.1:3": 15}, first)
+}
+
+// TestConnectionsStay: a reload that does not change the backends keeps the connections to them, and one that does closes them.
+func TestConnectionsStay(t *testing.T) {
+	var dialed atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			dialed.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	to, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	b := NewBackends(t.Logf, func(context.Context, string) {})
+	t.Cleanup(b.Close)
+	for i, want := range []struct {
+		limit  time.Duration
+		dialed int32
+	}{{0, 1}, {0, 1}, {time.Minute, 2}, {time.Minute, 2}} {
+		b.Set([]*url.URL{to}, want.limit, i%2 == 0)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+		require.NoError(t, err)
+		a, err := b.RoundTrip(r)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, a.Body)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		require.Equal(t, want.dialed, dialed.Load(), "%d", i)
+	}
 }
