@@ -1,6 +1,7 @@
 package goredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -17,11 +18,12 @@ const pingEvery = time.Second
 // Subscribe implements [redislimit.Store].
 func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel) // ends a connection that is still being made
 	ps := s.client.Subscribe(lasting, channel)
-	if _, err := ps.Receive(ctx); err != nil {
+	if _, err := ps.Receive(ctx); err != nil || !stop() {
 		cancel()
 		_ = ps.Close() // the error is known
-		return nil, err
+		return nil, cmp.Or(err, ctx.Err())
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -67,6 +67,24 @@ func TestARefusedConnectionThatIsRetried(t *testing.T) {
 	})
 }
 
+// A subscription whose connection takes too long is given up when its context ends.
+func TestASubscriptionThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", Dialer: silent})
+		t.Cleanup(func() { c.Close() })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := goredis.New(c).Subscribe(ctx, "channel", func() {})
+		require.Error(t, err)
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
 // When a primary dies, the client asks once more where the slots are, and the next decision is the new primary's.
 func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
