@@ -24,6 +24,9 @@ import (
 // rueidis does not send a script again. A connection is not bound to the decision that needs it: it is completed even if that
 // decision has timed out, and kept. The script may then be sent late, and permits that it takes count as taken.
 //
+// If other code uses the client, too, a decision may have to wait for a connection that this code is making, for as long as the
+// client's Dialer.Timeout, 5 s by default.
+//
 // The client's defaults suit a limiter. Leave MaxFlushDelay at 0, because a single caller would wait for it. Each concurrency
 // limiter uses one more connection while callers wait for it.
 func New(c rueidis.Client) redislimit.Store { return &store{client: c} }
