@@ -41,7 +41,8 @@ func TestInterruptedLine(t *testing.T) {
 	line := strings.Repeat("x", bufferSize)
 	n := 0
 	src := &reads{[]string{line, "end\nnext\n"}, func() {
-		if n++; n == 2 {
+		n++
+		if n == 2 {
 			cancel()
 		}
 	}}
