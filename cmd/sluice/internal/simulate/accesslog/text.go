@@ -114,7 +114,7 @@ func (r *Record) setColumns(columns []string, words [][]byte) bool {
 	return true
 }
 
-// split appends the words of a line.
+// split appends the words of a line. A quote or a bracket that opens no word is a part of one: clients choose what users are called.
 func split(line []byte, words [][]byte) [][]byte {
 	for len(line) > 0 {
 		end := 0
@@ -123,9 +123,13 @@ func split(line []byte, words [][]byte) [][]byte {
 			line = line[1:]
 			continue
 		case '"':
-			end = quoted(line)
+			if n := quoted(line); n == len(line) || line[n] == ' ' || line[n] == '\t' {
+				end = n
+			}
 		case '[':
-			end = bytes.IndexByte(line, ']') + 1
+			if n := bytes.IndexByte(line, ']'); n > 0 && bytes.IndexByte(line[1:n], '[') < 0 {
+				end = n + 1
+			}
 		}
 		for end < len(line) && line[end] != ' ' && line[end] != '\t' {
 			end++
@@ -135,7 +139,7 @@ func split(line []byte, words [][]byte) [][]byte {
 	return words
 }
 
-// quoted returns the length of the text in quotes at the start of b, with its quotes; all of b, if they are not closed.
+// quoted returns the length of the text in quotes at the start of b, with its quotes; 0 if they are not closed.
 func quoted(b []byte) int {
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
@@ -145,7 +149,7 @@ func quoted(b []byte) int {
 			return i + 1
 		}
 	}
-	return len(b)
+	return 0
 }
 
 // unquote returns the text of a word, and whether it is in quotes.
