@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,6 +184,31 @@ var brokenLimiters = []broken{
 		f, _ := core.FlowFromContext(ctx)
 		f.Priority = 0
 		return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
+	})},
+	{"flows", "lets a newcomer catch up with what others got", fairSlots, mutated(fairSlots, func(m *mutant) {
+		var mu sync.Mutex
+		granted, ahead := map[string]int{}, map[string]int{}
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			f, ok := core.FlowFromContext(ctx)
+			if !ok {
+				return m.Limiter.Acquire(ctx, n)
+			}
+			key := f.Key
+			mu.Lock()
+			if _, known := ahead[key]; !known {
+				ahead[key] = granted["a"]
+			}
+			if ahead[key] > 0 {
+				ahead[key]--
+				f.Priority = 100
+			}
+			mu.Unlock()
+			l, err := m.Limiter.Acquire(core.WithFlow(ctx, f), n)
+			mu.Lock()
+			granted[key]++
+			mu.Unlock()
+			return l, err
+		}
 	})},
 	{"queue", "serves whoever fits", slots, faulty(ledgerFaults{greedy: true})},
 

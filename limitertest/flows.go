@@ -1,6 +1,10 @@
 package limitertest
 
-import "github.com/sluice-go/sluice/core"
+import (
+	"slices"
+
+	"github.com/sluice-go/sluice/core"
+)
 
 // maxInLine is how many requests of a flow wait in a test of flows, if the queue has room for them.
 const maxInLine = 6
@@ -16,14 +20,26 @@ func (s *subject) acquiresAs(f core.Flow, n int) *call {
 	return s.acquires(n)
 }
 
-// lineUp has requests of a flow wait.
-func (s *subject) lineUp(f core.Flow) []*call {
-	calls := make([]*call, s.inLine())
-	for i := range calls {
-		calls[i] = s.acquiresAs(f, s.piece())
-		calls[i].mustWait("with nothing available")
+// lineUp has requests of a flow wait, those in line and others.
+func (s *subject) lineUp(f core.Flow, line ...*call) []*call {
+	for len(line) < s.inLine() {
+		c := s.acquiresAs(f, s.piece())
+		c.mustWait("with nothing available, or behind others")
+		line = append(line, c)
 	}
-	return calls
+	return line
+}
+
+// served has requests of a flow served, and others wait in their place. The flow waits all the time.
+func (s *subject) served(f core.Flow, line []*call) []*call {
+	if len(line) < maxInLine { // they might be served together
+		return line
+	}
+	for range 4 {
+		s.restock()
+		line = s.lineUp(f, slices.DeleteFunc(line, (*call).granted)...)
+	}
+	return line
 }
 
 // granted counts the calls that were granted.
@@ -44,13 +60,14 @@ func flows(s *subject) {
 }
 
 // flowsGetShares wants the grants of two flows that wait, divided by their weights, to differ by no
-// more than a request of each, however early the first flow came, and all requests to be served.
+// more than a request of each, however early the first flow came and whatever it got before, and all requests to be served.
 func (s *subject) flowsGetShares() {
 	inLine := s.inLine()
 	for _, weights := range [][2]int{{0, 0}, {2, 5}, {5, 2}} {
 		s.renew()
 		s.empties()
-		a := s.lineUp(core.Flow{Key: "a", Weight: weights[0]})
+		first := core.Flow{Key: "a", Weight: weights[0]}
+		a := s.served(first, s.lineUp(first))
 		b := s.lineUp(core.Flow{Key: "b", Weight: weights[1]})
 		for range 2 * inLine {
 			s.restock()
