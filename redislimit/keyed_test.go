@@ -110,13 +110,12 @@ func TestKeyedWhileALimitChanges(t *testing.T) {
 	})
 	go k.TryAcquire("a", core.PerSecond(2, 2), 1)
 	<-called
-	rejected := make(chan error)
+	rejected := make(chan error, 1)
 	go func() { rejected <- k.TryAcquire("b", core.Every(time.Hour, 1), 1).Err() }()
 	select {
 	case err := <-rejected: // remembered
 		require.ErrorIs(t, err, core.ErrRejected)
 	case <-time.After(10 * time.Second):
 		t.Error("it waits for the other key")
-		go func() { <-rejected }()
 	}
 }
