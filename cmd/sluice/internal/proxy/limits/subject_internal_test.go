@@ -1,6 +1,8 @@
 package limits
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,25 +11,36 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 )
 
+// setOf returns the limits of a file with a policy by X-Key.
+func setOf(t *testing.T, keys *Keys, before *Set, policy string) *Set {
+	t.Helper()
+	text := "listen: 127.0.0.1:0\nto: http://127.0.0.1:1\nroutes: {/: a}\npolicies: {a: {key: 'header:X-Key', " + policy + "}}\n"
+	c, err := config.Parse("limits.yaml", []byte(text))
+	require.NoError(t, err)
+	s, err := New(c, nil, keys, before)
+	require.NoError(t, err)
+	s.Apply()
+	return s
+}
+
 // TestOverrideGoes: a request whose override is removed between two looks at the file is not unlimited.
 func TestOverrideGoes(t *testing.T) {
 	keys := NewKeys(9, nil)
-	set := func(before *Set, overrides string) *Set {
-		c, err := config.Parse("limits.yaml", []byte(`
-listen: 127.0.0.1:0
-to: http://127.0.0.1:1
-policies: {a: {key: "header:X-Key", limit: fixed 2/1h`+overrides+`}}
-routes: {/: a}
-`))
-		require.NoError(t, err)
-		s, err := New(c, nil, keys, before)
-		require.NoError(t, err)
-		s.Apply()
-		return s
-	}
-	first := set(new(Set), ", overrides: {acme: fixed 9/1h}")
+	first := setOf(t, keys, new(Set), "limit: fixed 2/1h, overrides: {acme: fixed 9/1h}")
 	slot := first.Policies[0].requests.slot([]string{"acme"})
-	set(first, "")
+	setOf(t, keys, first, "limit: fixed 2/1h")
 	assert.False(t, slot.isUnlimited())
 	assert.Equal(t, 2, newLive(slot).Available())
+}
+
+// TestSettleOverReload: what a request has cost is charged to the limit that stays also if another has come beside it.
+func TestSettleOverReload(t *testing.T) {
+	keys := NewKeys(9, nil)
+	s := setOf(t, keys, new(Set), "limit: fixed 9/1h")
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	requests := s.Policies[0].requests
+	lease := requests.TryAcquire(r, 1)
+	setOf(t, keys, s, "limits: [concurrency 8, fixed 9/1h]")
+	requests.Settle(r, lease, 4)
+	assert.Equal(t, 5, requests.of([]string{""}).Available())
 }
