@@ -108,8 +108,6 @@ example_llm() {
 	says '^[1-9][0-9]* tokens at most '
 	exits 2 "$1" -for 2m
 	says 'at most a minute'
-	exits 2 "$1" -redis nowhere
-	says "want redis://"
 }
 
 example_grpcserver() {
