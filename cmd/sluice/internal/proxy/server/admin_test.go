@@ -42,7 +42,7 @@ routes: {/: api, /two/: two, /parts/: parts}
 		{"PUT", "/limits/two", `{"limits": ["fixed 6/1h", "concurrency 3"]}`, 200, `"concurrency 3"`},
 		{"PUT", "/limits/global", `{"limit": "concurrency 9"}`, 200, `"concurrency 9"`},
 		{"PUT", "/limits/global", `{"limit": "concurrency 9 queue 5"}`, 400, "has no max-wait"},
-		{"PUT", "/limits/bytes", `{"limit": "1/h"}`, 400, "policy bytes limits only bytes"},
+		{"PUT", "/limits/bytes", `{"limit": "1/h"}`, 400, "policy bytes has no limit on requests that PUT could change; change its limits in "},
 		{"GET", "/limits/bytes", "", 200, `"of": "upload"`},
 		{"POST", "/limits/api", "", 405, ""},
 		{"GET", "/limits/api/reset", "", 405, ""},

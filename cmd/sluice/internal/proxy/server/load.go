@@ -142,7 +142,7 @@ func (p *Proxy) change(name string, terms []spec.Limit) error {
 		return err
 	}
 	if len(policy.Limits) == 0 {
-		return fmt.Errorf("policy %s limits only bytes, and these are changed in %s", name, p.file)
+		return fmt.Errorf("policy %s has no limit on requests that PUT could change; change its limits in %s", name, p.file)
 	}
 	next := policy.Policy
 	next.Limits = nil
