@@ -99,7 +99,7 @@ func (f *live) now() *state {
 	return next
 }
 
-// parts returns the parts for some terms. A part goes on for a limit that is the same, or else for one of its kind. On a Redis
+// parts returns the parts for some terms. A part is kept for a limit that is the same, or else for one of its kind. On a Redis
 // server that is the one with its number, as for a proxy that starts with these terms.
 func (f *live) parts(before []part, t *terms) (all []part) {
 	nth := make(map[spec.Kind]int)

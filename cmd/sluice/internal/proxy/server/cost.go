@@ -24,7 +24,7 @@ func (x *exchange) takeCosts(from http.Header) {
 
 // settle returns the Settle of a policy: what the backend says that a request has cost, or -1 for the cost as it is.
 func (p *Proxy) settle(l *limits.Policy) func(*http.Request, int, http.Header) int {
-	complaints := newSeldom(p.say, core.Every(time.Minute, 1))
+	complaints := newLimitedLog(p.say, core.Every(time.Minute, 1))
 	return func(r *http.Request, _ int, _ http.Header) int {
 		x := exchangeOf(r.Context())
 		values := x.costs[l.Settle]

@@ -55,9 +55,9 @@ type Proxy struct {
 	active    sync.WaitGroup // requests in flight, with upgraded connections
 	server    *http.Server   // nil: it does not listen yet
 	draining  atomic.Bool
-	others    *seldom // messages of net/http
-	refusals  *seldom // of connections
-	failures  *seldom // of backends
+	others    *limitedLog // messages of net/http
+	refusals  *limitedLog // of connections
+	failures  *limitedLog // of backends
 
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
@@ -76,8 +76,8 @@ type state struct {
 func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 	p := &Proxy{file: file, id: rand.Text(), say: say, metrics: newMetrics()}
 	p.log = newPolicyLog(p)
-	p.others, p.refusals = newSeldom(say, core.Every(time.Second, 1)), newSeldom(say, core.Every(time.Second, 1))
-	p.failures = newSeldom(say, core.PerSecond(100, 100))
+	p.others, p.refusals = newLimitedLog(say, core.Every(time.Second, 1)), newLimitedLog(say, core.Every(time.Second, 1))
+	p.failures = newLimitedLog(say, core.PerSecond(100, 100))
 	p.backends = upstream.NewBackends(say, sentTo)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{limits: new(limits.Set)})
@@ -174,19 +174,19 @@ func (p *Proxy) drain(grace time.Duration, signals <-chan os.Signal) error {
 	return nil
 }
 
-// seldom prints messages about something that may happen at each request: those for which it has a permit, with how many were
+// limitedLog prints messages about something that may happen at each request: those for which it has a permit, with how many were
 // suppressed before.
-type seldom struct {
+type limitedLog struct {
 	out        func(format string, args ...any)
 	permits    *core.TokenBucket
 	suppressed atomic.Int64
 }
 
-func newSeldom(say func(format string, args ...any), o core.TokenBucketOptions) *seldom {
-	return &seldom{out: say, permits: core.Must(core.NewTokenBucket(o))}
+func newLimitedLog(say func(format string, args ...any), o core.TokenBucketOptions) *limitedLog {
+	return &limitedLog{out: say, permits: core.Must(core.NewTokenBucket(o))}
 }
 
-func (s *seldom) say(format string, args ...any) {
+func (s *limitedLog) say(format string, args ...any) {
 	if !s.permits.TryAcquire(1).Acquired() {
 		s.suppressed.Add(1)
 		return
