@@ -19,7 +19,7 @@ func TestAllocatesNothingPerItem(t *testing.T) {
 	for name, c := range map[string]*channel.LimitedChannel[int]{
 		"bounded":  bounded(t, 64),
 		"limiter":  open(t, channel.Options[int]{Limiter: permits(t, 64)}),
-		"weighted": open(t, channel.Options[int]{Limiter: permits(t, 64), Permits: itself, Capacity: 64}),
+		"weighted": open(t, channel.Options[int]{Limiter: permits(t, 64), Cost: itself, Capacity: 64}),
 		"chain":    open(t, channel.Options[int]{Limiter: chain}),
 		"shadow":   open(t, channel.Options[int]{Limiter: core.Shadow(permits(t, 64))}),
 		"reason":   open(t, channel.Options[int]{Limiter: core.WithReason(permits(t, 64), "busy")}),

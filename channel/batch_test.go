@@ -27,7 +27,7 @@ func TestSendBatch(t *testing.T) {
 		return map[string]*channel.LimitedChannel[int]{
 			"bounded":  bounded(t, room),
 			"counted":  of(channel.Options[int]{Limiter: permits(t, room)}),
-			"weighed":  of(channel.Options[int]{Limiter: permits(t, 2*room), Permits: func(int) int { return 2 }}),
+			"weighed":  of(channel.Options[int]{Limiter: permits(t, 2*room), Cost: func(int) int { return 2 }}),
 			"capacity": of(channel.Options[int]{Limiter: permits(t, 1000), Capacity: room}),
 			"wrapped":  of(channel.Options[int]{Limiter: wrapped{permits(t, room)}}),
 		}
@@ -78,7 +78,7 @@ func TestSendBatch(t *testing.T) {
 	})
 	t.Run("each item costs its own", func(t *testing.T) {
 		l := refusing(t, 9)
-		c := open(t, channel.Options[int]{Limiter: l, Permits: itself})
+		c := open(t, channel.Options[int]{Limiter: l, Cost: itself})
 		n, err := c.SendBatch(t.Context(), []int{1, 0, 2, 10, 3})
 		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
 		require.Equal(t, 3, n)
@@ -103,7 +103,7 @@ func TestSendBatchStopsWhenItsContextEnds(t *testing.T) {
 	defer cancel()
 	c := open(t, channel.Options[int]{
 		Limiter: permits(t, 1000),
-		Permits: func(v int) int {
+		Cost: func(v int) int {
 			if v == 20 {
 				cancel()
 			}

@@ -16,7 +16,7 @@ import (
 
 func TestSendBatchWhosePermitsPanicsLosesNone(t *testing.T) {
 	l := permits(t, 10)
-	c := open(t, channel.Options[int]{Limiter: l, Permits: func(v int) int {
+	c := open(t, channel.Options[int]{Limiter: l, Cost: func(v int) int {
 		if v == 3 {
 			panic("odd")
 		}
@@ -31,7 +31,7 @@ func TestPermitsIsAskedOncePerItem(t *testing.T) {
 	for name, capacity := range map[string]int{"for want of permits": 0, "for want of capacity": 3} {
 		bubble(t, name, func(t *testing.T) {
 			asked := map[int]int{}
-			c := open(t, channel.Options[int]{Limiter: permits(t, 20), Capacity: capacity, Permits: func(v int) int {
+			c := open(t, channel.Options[int]{Limiter: permits(t, 20), Capacity: capacity, Cost: func(v int) int {
 				asked[v]++
 				return 2
 			}})

@@ -172,7 +172,7 @@ func TestChan(t *testing.T) {
 
 // Items that Chans return may exceed the capacity; then none is sent until as many have left.
 func TestCapacityOnceChansGaveItemsBack(t *testing.T) {
-	for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest} {
+	for _, mode := range []channel.Overflow{channel.Wait, channel.DropOldest, channel.DropNewest} {
 		bubble(t, mode.String(), func(t *testing.T) {
 			c, dropped := dropping(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1, Overflow: mode})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -186,7 +186,7 @@ func TestCapacityOnceChansGaveItemsBack(t *testing.T) {
 			cancel()
 			synctest.Wait()
 			require.Equal(t, 3, c.Len())
-			if mode == channel.Reject {
+			if mode == channel.Wait {
 				refuses(t, c.TrySend(5), "capacity reached")
 				receives(t, c, 1, 2)
 				refuses(t, c.TrySend(5), "capacity reached")

@@ -34,7 +34,7 @@ import (
 // channel, which allocates the lease.
 type LimitedChannel[T any] struct {
 	limiter  hold.Limiter // none if bounded
-	permits  func(T) int  // nil: 1 each
+	costs    func(T) int  // nil: 1 each
 	onDrop   func(T)      // nil: nothing is called
 	capacity int          // items at most; math.MaxInt: no bound
 	overflow Overflow
@@ -83,13 +83,13 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 		return nil, err
 	}
 	c := &LimitedChannel[T]{
-		limiter: hold.Of(o.Limiter), permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
+		limiter: hold.Of(o.Limiter), costs: o.Cost, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
 	}
 	if c.capacity == 0 {
 		c.capacity = math.MaxInt
 	}
 	c.plain = c.limiter.Plain(1)
-	if c.plain && o.Permits == nil {
+	if c.plain && o.Cost == nil {
 		c.holds = hold.Fixed(1)
 	}
 	c.open.Store(true)
@@ -249,8 +249,8 @@ func (c *LimitedChannel[T]) leftLocked(d *deferredWork[T]) {
 
 // cost returns the permits that v costs.
 func (c *LimitedChannel[T]) cost(v T) int {
-	if c.permits == nil {
+	if c.costs == nil {
 		return 1
 	}
-	return c.permits(v)
+	return c.costs(v)
 }

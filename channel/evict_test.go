@@ -82,7 +82,7 @@ func TestEvictionStops(t *testing.T) {
 }
 
 func TestClosedLimiterEvictsNothing(t *testing.T) {
-	for mode := channel.Reject; mode <= channel.DropIncoming; mode++ {
+	for mode := channel.Wait; mode <= channel.DropIncoming; mode++ {
 		for _, wrap := range []func(*core.ConcurrencyLimiter) core.Limiter{
 			func(l *core.ConcurrencyLimiter) core.Limiter { return l },
 			func(l *core.ConcurrencyLimiter) core.Limiter { return wrapped{l} },
@@ -101,7 +101,7 @@ func TestClosedLimiterEvictsNothing(t *testing.T) {
 }
 
 func TestOverflowText(t *testing.T) {
-	for _, o := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
+	for _, o := range []channel.Overflow{channel.Wait, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
 		text, err := o.MarshalText()
 		require.NoError(t, err)
 		var back channel.Overflow

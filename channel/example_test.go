@@ -24,7 +24,7 @@ func Example() {
 	}
 	messages, err := channel.New(channel.Options[string]{
 		Limiter: budget,
-		Permits: func(s string) int { return len(s) },
+		Cost:    func(s string) int { return len(s) },
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -229,7 +229,7 @@ func ExampleOverflow() {
 // Two channels share a budget of bytes.
 func ExampleOptions() {
 	budget, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "memory", PermitLimit: 10})
-	options := channel.Options[[]byte]{Limiter: budget, Permits: func(b []byte) int { return len(b) }}
+	options := channel.Options[[]byte]{Limiter: budget, Cost: func(b []byte) int { return len(b) }}
 	a, _ := channel.New(options)
 	b, _ := channel.New(options)
 	fmt.Println(a.TrySend(make([]byte, 8)))

@@ -56,7 +56,7 @@ func (d denies) Acquire(context.Context, int) (core.Lease, error) {
 }
 
 func TestEmbeddedLimiterIsAskedThroughItsOwnMethods(t *testing.T) {
-	for mode := channel.Reject; mode <= channel.DropNewest; mode++ {
+	for mode := channel.Wait; mode <= channel.DropNewest; mode++ {
 		c := open(t, channel.Options[int]{Limiter: denies{permits(t, 1)}, Overflow: mode})
 		refuses(t, c.TrySend(1), "denied")
 		refuses(t, c.Send(t.Context(), 1), "denied")
@@ -108,7 +108,7 @@ func TestLimiterThatOnlyPollsItsContext(t *testing.T) {
 }
 
 func TestLimiterThatLies(t *testing.T) {
-	for mode := channel.Reject; mode <= channel.DropNewest; mode++ {
+	for mode := channel.Wait; mode <= channel.DropNewest; mode++ {
 		t.Run("no lease and no error "+mode.String(), func(t *testing.T) {
 			l := &user{
 				Limiter: permits(t, 9), acquire: func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil },
@@ -132,7 +132,7 @@ func TestLimiterThatLies(t *testing.T) {
 }
 
 func TestLimiterThatPanics(t *testing.T) {
-	for mode := channel.Reject; mode <= channel.DropNewest; mode++ {
+	for mode := channel.Wait; mode <= channel.DropNewest; mode++ {
 		bubble(t, "when it is asked "+mode.String(), func(t *testing.T) {
 			inner := refusing(t, 2)
 			l := &user{
@@ -149,7 +149,7 @@ func TestLimiterThatPanics(t *testing.T) {
 			require.NoError(t, c.Send(t.Context(), 2))
 			require.Equal(t, 2, receiver.ends(t, nil))
 			sends(t, c, 3, 4)
-			if mode != channel.Reject {
+			if mode != channel.Wait {
 				sends(t, c, 5)
 			}
 			require.Equal(t, 2, c.Discard())

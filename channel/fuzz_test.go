@@ -132,7 +132,7 @@ func newPair(t *testing.T, setup, kind byte) *pair {
 		p.l = permits(t, p.limit) // the queue of a user's limiter is bounded by its QueueLimit
 	}
 	o := channel.Options[int]{
-		Limiter: limiters(t, p.l)[p.kind], Permits: itself, Overflow: p.overflow,
+		Limiter: limiters(t, p.l)[p.kind], Cost: itself, Overflow: p.overflow,
 		OnDrop: func(v int) { p.reports = append(p.reports, v) },
 	}
 	if setup&4 != 0 {
@@ -241,7 +241,7 @@ func (p *pair) settle() {
 
 func (p *pair) send(v int) {
 	switch {
-	case p.overflow != channel.Reject:
+	case p.overflow != channel.Wait:
 		p.sent(v, func(v int) error { return p.c.Send(p.Context(), v) })
 		return
 	case len(p.unpaid) > 0 && p.kind != "bounded":
@@ -262,7 +262,7 @@ func (p *pair) send(v int) {
 
 // sendBatch sends three items in a mode in which a batch does not wait.
 func (p *pair) sendBatch(v int) {
-	if p.overflow == channel.Reject || len(p.receivers) > 0 {
+	if p.overflow == channel.Wait || len(p.receivers) > 0 {
 		p.send(v)
 		return
 	}

@@ -15,13 +15,13 @@ type Options[T any] struct {
 	// sends return its error, such as [core.ErrClosed]; the channel itself stays open.
 	Limiter core.Limiter
 
-	// Permits returns the number of permits that an item costs, such as its size in bytes. Nil means 1
+	// Cost returns the number of permits that an item costs, such as its size in bytes. Nil means 1
 	// per item. It is called once per send, with no lock held. If it returns a number below 0, the
 	// send fails with [core.ErrNegativePermits]. If it returns more than the limiter's limit, the send
 	// fails with [core.ErrPermitsExceedLimit]; return the limit to let a larger item pass. An item of 0
 	// permits holds none, and is queued when the limiter grants a zero-permit request, that is, when at
 	// least one permit is available.
-	Permits func(T) int
+	Cost func(T) int
 
 	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
 	// maximum. A Send that waits for room holds its permits. The item that a Chan is offering does not
@@ -29,7 +29,7 @@ type Options[T any] struct {
 	Capacity int
 
 	// Overflow selects what a send does when the limiter or Capacity rejects the item. The zero value
-	// is [Reject].
+	// is [Wait].
 	Overflow Overflow
 
 	// OnDrop is called with each item that is dropped by an Overflow mode or by Discard. It may be nil.
@@ -51,7 +51,7 @@ func (o *Options[T]) validate() error {
 		errs = append(errs, fmt.Errorf("channel: Options.Capacity = %d, want at least 0", o.Capacity))
 	}
 	if int(o.Overflow) >= len(overflowNames) {
-		errs = append(errs, fmt.Errorf("channel: Options.Overflow = %d, want Reject, DropOldest, DropNewest or DropIncoming",
+		errs = append(errs, fmt.Errorf("channel: Options.Overflow = %d, want Wait, DropOldest, DropNewest or DropIncoming",
 			uint8(o.Overflow)))
 	}
 	return errors.Join(errs...)

@@ -12,9 +12,9 @@ import (
 type Overflow uint8
 
 const (
-	// Reject drops nothing. It is the zero value. TrySend returns the rejection, and Send waits: for permits in the
+	// Wait drops nothing. It is the zero value. TrySend returns the rejection, and Send waits: for permits in the
 	// limiter's queue, and then for room.
-	Reject Overflow = iota
+	Wait Overflow = iota
 
 	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is
 	// left to drop, the send returns the limiter's rejection. An item that costs more than the limit
@@ -41,7 +41,7 @@ const (
 )
 
 var overflowNames = [...]string{
-	Reject: "reject", DropOldest: "drop-oldest", DropNewest: "drop-newest", DropIncoming: "drop-incoming",
+	Wait: "wait", DropOldest: "drop-oldest", DropNewest: "drop-newest", DropIncoming: "drop-incoming",
 }
 
 // String returns the mode's name, such as "drop-oldest".
@@ -68,7 +68,7 @@ func (o *Overflow) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("channel: unknown overflow mode %q, want reject, drop-oldest, drop-newest or drop-incoming", text)
+	return fmt.Errorf("channel: unknown overflow mode %q, want wait, drop-oldest, drop-newest or drop-incoming", text)
 }
 
 // drops reports whether queued items are dropped to make room.

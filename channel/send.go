@@ -12,7 +12,7 @@ import (
 
 // TrySend queues v if its permits and room are available now. It never waits for them.
 //
-// If they are not available, Overflow decides. Under [Reject] v is not sent, and the error is the limiter's
+// If they are not available, Overflow decides. Under [Wait] v is not sent, and the error is the limiter's
 // *[core.RejectedError], or one with the reason "capacity reached", in which case the permits have been
 // refunded. A limiter that serves the oldest request first also rejects v while other callers wait in its
 // queue. Under every Overflow mode the error is [core.ErrPermitsExceedLimit] if v costs more than the
@@ -51,7 +51,7 @@ func (c *LimitedChannel[T]) trySend(v T, n int) error {
 	return err
 }
 
-// Send queues v. Under [Reject] it waits for permits in the limiter's queue, even if the QueueLimit is 0, and
+// Send queues v. Under [Wait] it waits for permits in the limiter's queue, even if the QueueLimit is 0, and
 // then for room. In the other modes it does not wait: it returns ctx.Err() if ctx is done, and otherwise does
 // what TrySend does.
 //
@@ -79,7 +79,7 @@ func (c *LimitedChannel[T]) sendSlow(ctx context.Context, v T, n int) error {
 		return err
 	}
 	switch {
-	case c.overflow != Reject:
+	case c.overflow != Wait:
 		return c.trySend(v, n)
 	case !c.open.Load():
 		return ErrClosed

@@ -221,13 +221,13 @@ func newStress(t *testing.T, abandons bool) *stress {
 
 func TestStress(t *testing.T) {
 	cost := func(p parcel) int { return p.cost }
-	for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
+	for _, mode := range []channel.Overflow{channel.Wait, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
 		for _, capacity := range []int{0, 5} {
 			stressed(t, mode.String(), func(t *testing.T, abandons bool) {
 				l := limiter(t, core.ConcurrencyLimiterOptions{PermitLimit: 12, QueueLimit: 6})
 				s := newStress(t, abandons)
 				s.c = open(t, channel.Options[parcel]{
-					Limiter: l, Permits: cost, Capacity: capacity, Overflow: mode,
+					Limiter: l, Cost: cost, Capacity: capacity, Overflow: mode,
 					OnDrop: func(p parcel) { s.note(p) },
 				})
 				s.run()
@@ -241,7 +241,7 @@ func TestStress(t *testing.T) {
 		l, err := core.Chain(a, b)
 		require.NoError(t, err)
 		s := newStress(t, abandons)
-		s.c = open(t, channel.Options[parcel]{Limiter: l, Permits: cost, OnDrop: func(p parcel) { s.note(p) }})
+		s.c = open(t, channel.Options[parcel]{Limiter: l, Cost: cost, OnDrop: func(p parcel) { s.note(p) }})
 		s.run()
 		require.Equal(t, 9, a.Available())
 		require.Equal(t, 7, b.Available())

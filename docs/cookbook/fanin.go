@@ -19,7 +19,7 @@ func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume 
 	}
 	records, err := channel.New(channel.Options[[]byte]{
 		Limiter: memory,
-		Permits: func(record []byte) int { return min(len(record), budget) }, // a larger record comes alone
+		Cost:    func(record []byte) int { return min(len(record), budget) }, // a larger record comes alone
 	})
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type tally struct {
 func count(ctx context.Context, s settings, limiter *core.ConcurrencyLimiter) (*tally, error) {
 	lines, err := channel.New(channel.Options[[]byte]{
 		Limiter: limiter,
-		Permits: func(line []byte) int { return len(line) },
+		Cost:    func(line []byte) int { return len(line) },
 	})
 	if err != nil {
 		return nil, err

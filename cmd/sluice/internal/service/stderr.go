@@ -30,7 +30,7 @@ func NewMessages(w io.Writer) *Messages {
 	m := &Messages{to: w, done: make(chan struct{})}
 	m.queue = core.Must(channel.New(channel.Options[[]byte]{
 		Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: messageQueue})),
-		Permits: func(message []byte) int { return len(message) },
+		Cost:    func(message []byte) int { return len(message) },
 	}))
 	go m.run()
 	return m

@@ -48,7 +48,7 @@ func openLog(name string, format config.LogFormat, logf func(format string, args
 	l := &accessLog{name: name, format: format, logf: logf, done: make(chan struct{})}
 	l.lines = core.Must(channel.New(channel.Options[[]byte]{
 		Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: logQueue})),
-		Permits: func(line []byte) int { return len(line) },
+		Cost:    func(line []byte) int { return len(line) },
 	}))
 	if i, err := os.Stat(name); err != nil || i.Mode()&os.ModeNamedPipe == 0 { // opening a pipe waits for its reader
 		if l.to, err = l.open(); err != nil {
