@@ -3,8 +3,13 @@ module github.com/sluice-go/sluice
 go 1.25
 
 require (
-	github.com/stretchr/testify v1.12.1
+	github.com/stretchr/testify v1.8.0
 	go.uber.org/goleak v1.3.0
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/kr/text v0.2.0 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)

@@ -20,14 +20,16 @@ require (
 	github.com/sluice-go/sluice v0.0.0
 	github.com/sluice-go/sluice/redislimit/goredis v0.0.0
 	github.com/sluice-go/sluice/redislimit/rueidis v0.0.0
-	github.com/stretchr/testify v1.12.1
+	github.com/stretchr/testify v1.8.0
 	go.uber.org/goleak v1.3.0
 )
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.47.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
