@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/core"
@@ -88,14 +87,7 @@ func (c *Config) checkPolicies(fault faultFunc) {
 		}
 	}
 	for _, p := range c.AllPolicies() {
-		for field, key := range map[string]Key{"key": p.Key, "flow": p.Flow} {
-			for _, part := range key {
-				if part.Kind == KeyHeader && !PassesHeader(part.Name, c.Underscores) {
-					fault(p.at[field], "%s is %s, but the proxy drops headers with other characters than letters, digits and hyphens; "+
-						"with underscores: true, those with underscores pass", field, part)
-				}
-			}
-		}
+		c.checkHeaders(&p, fault)
 		p.checkFlow(fault)
 		for _, l := range p.all() {
 			if err := p.checkLimit(l.Limit); err != nil {
@@ -104,16 +96,6 @@ func (c *Config) checkPolicies(fault faultFunc) {
 		}
 		p.Overrides.checkPatterns(fault, p.Key, c.Mux)
 	}
-}
-
-// PassesHeader reports whether the proxy forwards a header of that name. Programs behind CGI, WSGI and PHP cannot tell some
-// names apart: X_Forwarded_For and X.Forwarded.For from X-Forwarded-For, which the proxy sets, and X_Api_Key from X-Api-Key,
-// which a limit may count by.
-func PassesHeader(name string, underscores bool) bool {
-	if underscores {
-		return strings.Trim(name, letters+"-_") == ""
-	}
-	return strings.Trim(name, letters+"-") == ""
 }
 
 // all returns the limits of p on requests, and those of its overrides.

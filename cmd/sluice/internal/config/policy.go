@@ -81,10 +81,13 @@ func (p *Policy) has(key string) bool {
 
 func (p *Policy) readSettle(n yamlconf.Node, key string) {
 	text, ok := n.Text(key)
-	if ok && !isToken(text) {
-		n.Fault("settle is %q, want a header of the backend's response, such as X-Cost", text)
-	}
 	p.Settle = http.CanonicalHeaderKey(text)
+	switch {
+	case ok && !isToken(text):
+		n.Fault("settle is %q, want a header of the backend's response, such as X-Cost", text)
+	case ConcernsConnection(p.Settle):
+		n.Fault("settle is %q, which concerns one connection; use another header of the backend's response, such as X-Cost", text)
+	}
 }
 
 func nameable(name string) bool {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 )
 
@@ -73,6 +74,9 @@ func (x *exchange) WriteHeader(status int) {
 	informational := status < http.StatusOK && status != http.StatusSwitchingProtocols
 	switch {
 	case informational:
+		config.DropHopByHop(x.header)
+		delete(x.header, "Connection") // no informational response upgrades
+		delete(x.header, "Upgrade")
 		for _, f := range x.endpoint.settles {
 			delete(x.header, f) // only the last response says what a request has cost
 		}

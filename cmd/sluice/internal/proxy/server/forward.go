@@ -9,7 +9,6 @@ import (
 	"net/http/httputil"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +31,6 @@ func newForwarder(p *Proxy) http.Handler {
 			answer(w, r, http.StatusRequestEntityTooLarge)
 			return
 		}
-		onlyWebSocket(r.Header)
 		if r.Body != nil && r.Body != http.NoBody {
 			if most > 0 {
 				r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -48,15 +46,6 @@ func newForwarder(p *Proxy) http.Handler {
 	})
 }
 
-// onlyWebSocket drops any Upgrade except the one to WebSocket. A ReverseProxy forwards whatever protocol the client names, and
-// over some, such as h2c, further requests would reach the backend past all limits.
-func onlyWebSocket(h http.Header) {
-	delete(h, "Http2-Settings")
-	if to := h["Upgrade"]; len(to) != 1 || !strings.EqualFold(to[0], "websocket") {
-		delete(h, "Upgrade")
-	}
-}
-
 // rewrite changes the request that a backend gets.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // also what only the backend understands
@@ -65,11 +54,6 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	}
 	r.SetXForwarded()
-	for _, field := range []string{"X-Original-Url", "X-Rewrite-Url", "X-Real-Ip", "Proxy"} {
-		if !trusted {
-			delete(r.Out.Header, field) // some backends take them for the URL, for the client or for a proxy of theirs
-		}
-	}
 	for _, field := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
 		if v, ok := r.In.Header[field]; ok && trusted {
 			r.Out.Header[field] = v
@@ -86,7 +70,7 @@ func modify(a *http.Response) error {
 	x := exchangeOf(a.Request.Context())
 	x.takeCosts(a.Header)
 	if a.StatusCode == http.StatusSwitchingProtocols {
-		dropHopByHop(a.Header)
+		config.DropHopByHop(a.Header)
 		x.throttle(a)
 		return nil
 	}
@@ -118,24 +102,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 
 func dropTrailers(trailer http.Header) {
 	for name := range trailer {
-		if !isTrailer(name) {
+		if !config.PassesTrailer(name) {
 			delete(trailer, name)
 		}
-	}
-}
-
-// dropHopByHop drops what a ReverseProxy leaves in a response with status 101: the headers that are meant for the proxy.
-func dropHopByHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "Upgrade" {
-				delete(h, name)
-			}
-		}
-	}
-	h["Connection"] = []string{"Upgrade"}
-	for _, name := range []string{"Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding"} {
-		delete(h, name)
 	}
 }
 
@@ -196,23 +165,10 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) dropTrailers() {
 	keys := exchangeOf(b.request.Context()).endpoint.clientControlled
 	for name := range b.request.Trailer {
-		if !isTrailer(name) || !config.PassesHeader(name, false) || strings.HasPrefix(name, "X-Forwarded-") ||
-			b.request.Header[name] != nil || slices.Contains(keys, config.KeyPart{Kind: config.KeyHeader, Name: name}) {
+		if !config.PassesTrailer(name) || b.request.Header[name] != nil || slices.Contains(keys, config.KeyPart{Kind: config.KeyHeader, Name: name}) {
 			delete(b.request.Trailer, name)
 		}
 	}
-}
-
-// isTrailer reports whether a field may come behind a body: not one by which a message is framed, routed or authenticated.
-func isTrailer(name string) bool {
-	switch name {
-	case "Authorization", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Cookie",
-		"Expect", "Forwarded", "Host", "Http2-Settings", "Keep-Alive", "Location", "Max-Forwards", "Proxy", "Proxy-Authorization",
-		"Proxy-Connection", "Range", "Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Http-Method",
-		"X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Real-Ip", "X-Rewrite-Url":
-		return false
-	}
-	return !strings.HasPrefix(name, "If-")
 }
 
 // within sets the deadline of reads, and reports false after the end.

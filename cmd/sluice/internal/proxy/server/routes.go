@@ -33,7 +33,7 @@ func (p *Proxy) route(next *state) error {
 	if err != nil {
 		return next.config.Fault(next.config.Where(""), "%v", err)
 	}
-	h := &router{mux: next.config.Mux, own: limited.Handler(http.HandlerFunc(answerItself)), underscores: next.config.Underscores}
+	h := &router{mux: next.config.Mux, own: limited.Handler(http.HandlerFunc(answerItself)), keys: p.keys, underscores: next.config.Underscores}
 	for _, r := range next.config.Routes {
 		e := &endpoint{next: p.forward}
 		if len(r.Policies) > 0 {
@@ -124,15 +124,12 @@ type router struct {
 	mux         *route.Mux
 	endpoints   []*endpoint  // of its routes
 	own         http.Handler // serves all other requests, under the global policy: see answerItself
-	underscores bool         // headers may have some in their names
+	keys        *limits.Keys
+	underscores bool // headers may have some in their names
 }
 
 func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name := range r.Header {
-		if !config.PassesHeader(name, h.underscores) {
-			delete(r.Header, name)
-		}
-	}
+	h.screen(r)
 	found := h.mux.Match(r)
 	r.Pattern = found.Pattern // for keys
 	x := exchangeOf(r.Context())
@@ -150,6 +147,17 @@ func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	closeBehind(w, r)
 	h.own.ServeHTTP(w, r)
+}
+
+// screen drops the headers of a request that do not pass, before anything reads them: the limits count by what the backend gets.
+func (h *router) screen(r *http.Request) {
+	config.DropHopByHop(r.Header)
+	trusted := h.keys.Trusts(r)
+	for name := range r.Header {
+		if !config.PassesHeader(name, h.underscores) || !trusted && config.SpeaksForClient(name) {
+			delete(r.Header, name)
+		}
+	}
 }
 
 // answerItself responds to a request that no backend gets.

@@ -17,6 +17,13 @@ const (
 	headerBytes   = 64 << 10
 )
 
+// What a connection of HTTP/2 may hold of bodies that nobody reads yet: the window of the connection is that of all its streams.
+// Otherwise the body of a request that waits, or whose upload is throttled, would keep back the bodies of all others.
+const (
+	streams      = 250
+	streamWindow = 64 << 10
+)
+
 // newServer returns a server of HTTP, whose requests p serves.
 func (p *Proxy) newServer() *http.Server {
 	s := &http.Server{
@@ -25,9 +32,12 @@ func (p *Proxy) newServer() *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: stallTime, PingTimeout: headerTimeout, WriteByteTimeout: stallTime},
-		ErrorLog:          log.New(logWriter(p.logServer), "", 0),
-		ConnContext:       withConn,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: stallTime, PingTimeout: headerTimeout, WriteByteTimeout: stallTime,
+			MaxConcurrentStreams: streams, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: streams * streamWindow,
+		},
+		ErrorLog:    log.New(logWriter(p.logServer), "", 0),
+		ConnContext: withConn,
 
 		DisableGeneralOptionsHandler: true, // it would respond to OPTIONS * past the limits
 		TLSConfig: &tls.Config{
