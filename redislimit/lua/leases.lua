@@ -35,8 +35,9 @@ local dirty, freed = false, false
 if not known[1] and count > 0 then -- the server dropped the hash: the limit starts again
 	redis.call('DEL', KEYS[1])
 	count = 0
-elseif count == 0 then
-	held = 0
+elseif count == 0 and held > 0 then -- the server dropped the set: the limit starts again
+	redis.call('DEL', KEYS[2])
+	held, dirty = 0, true
 end
 
 if at > now + 1000000 and count > 0 then

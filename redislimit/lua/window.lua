@@ -79,6 +79,9 @@ local known = redis.pcall('HMGET', KEYS[1], 'state', text(back))
 if known.err or not known[1] and redis.call('EXISTS', KEYS[1]) == 1 then
 	return conflict(KEYS[1])
 end
+if not known[1] then
+	redis.call('DEL', KEYS[2]) -- the server may have dropped the hash alone: the limit starts again
+end
 
 -- values returns the permits of some instants.
 local function values(instants)
@@ -104,6 +107,10 @@ if known[1] then
 		return conflict(KEYS[1])
 	end
 	version, at, taken, first, last, here = v + 0, at + 0, sum + 0, from + 0, to + 0, tonumber(known[2] or 0)
+	if taken > 0 and redis.call('EXISTS', KEYS[2]) == 0 then -- the server dropped the set: the limit starts again
+		redis.call('DEL', KEYS[1])
+		version, taken, first, last, here, dirty = max(version + 1, now), 0, 0, 0, 0, true
+	end
 	local same_calendar = calendar and c + 0 == mark
 	if at > now and not same_calendar then
 		-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
@@ -224,7 +231,7 @@ while position < #ARGV do
 		version, dirty, lives = max(version + 1, now), true, ceil((back - now) / 1000)
 	elseif op == RETURN then
 		local n = min(arg(), taken)
-		while done < n do
+		while done < n and first > 0 do
 			done = done + give(n - done, first)
 		end
 	end
