@@ -24,7 +24,7 @@ const permissions = "~{key}:* +evalsha +eval +time +type +exists +del +pexpire +
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	for name, channel := range map[string]string{
-		"with a channel":    " &{key}:limit:released +publish +subscribe",
+		"with a channel":    " resetchannels &{key}:limit:released +publish +subscribe",
 		"without a channel": " resetchannels +publish +subscribe",
 		"without publish":   " resetchannels",
 	} {
