@@ -13,10 +13,6 @@ import (
 // has the boundaries around the instant at which the caller believes the server to be. If the server is in none of these windows,
 // it does nothing, and the call is made once more with the right boundaries.
 
-// forgetAfter is how long a rejection by a calendar window is remembered. The window may last for a year, and another process
-// may return permits earlier.
-const forgetAfter = time.Minute
-
 // boundariesAt is the index of the boundaries in a call's arguments.
 const boundariesAt = 6
 

@@ -14,11 +14,14 @@ func (e *engine) admitLocked(req *request, now time.Time) bool {
 		e.failLocked(req, core.ErrClosed)
 	case n > e.limits.limit:
 		e.failLocked(req, &core.ExceedsLimitError{Limiter: e.limits.name, Permits: n, Limit: e.limits.limit})
-	case n > 0 && e.queue.permits > 0 && e.limits.order == core.OldestFirst:
-		e.missLocked(req, now) // nothing overtakes a waiter
 	default:
+		// Unavailable decides before the queue is looked at, so that it also decides while others wait.
 		if err := e.breaker.rejects(now); err != nil {
 			e.unreachableLocked(req, err)
+			return false
+		}
+		if n > 0 && e.queue.permits > 0 && e.limits.order == core.OldestFirst {
+			e.missLocked(req, now) // nothing overtakes a waiter
 			return false
 		}
 		return true

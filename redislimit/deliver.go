@@ -106,10 +106,7 @@ func (p *pipeline) refuseLocked(req *request, got result, now time.Time) {
 	if got.retry > 0 {
 		req.retryAt = later(now, got.retry)
 		if e.limits.rate() && e.memory.forecast.known {
-			e.memory.refusal = refusal{max(req.permits, 1), req.retryAt}
-			if soon := now.Add(forgetAfter); e.limits.ofCalendar() && req.retryAt.After(soon) {
-				e.memory.refusal.until = soon
-			}
+			e.memory.refusal = refusalOf(req.permits, req.retryAt, now)
 		}
 	}
 	switch {

@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -342,4 +344,99 @@ redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for UseLocal`
 		require.Equal(t, core.Statistics{}, zero.Statistics())
 		_ = zero.String()
 	})
+}
+
+// Unavailable decides every request, also while a caller waits in the queue.
+func TestUnavailableDecidesWhileACallerWaits(t *testing.T) {
+	for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
+		for _, kind := range []string{"bucket", "fixed", "sliding", "concurrency"} {
+			t.Run(fmt.Sprintf("%v, %s", down, kind), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					o := s.shared("key")
+					o.Unavailable, o.Local = down, core.Unlimited()
+					l := ofKind(t, kind, o, 2)
+					takes(t, l, 2)
+					waiter := ask(t.Context(), l, 1)
+					s.store.answer(gone)
+					time.Sleep(5 * time.Second) // the waiter asks, and the breaker opens
+					for i := range 20 {
+						lease, err := l.TryAcquire(1), error(nil)
+						if i%2 == 1 {
+							lease, err = l.Acquire(t.Context(), 1)
+							require.Equal(t, lease.Err(), err)
+						}
+						if down == redislimit.FailClosed {
+							require.ErrorIs(t, lease.Err(), redislimit.ErrStore)
+						} else {
+							require.NoError(t, lease.Err())
+						}
+					}
+					require.Empty(t, waiter.over)
+					require.NoError(t, l.Close())
+					require.ErrorIs(t, <-waiter.over, core.ErrClosed)
+				})
+			})
+		}
+	}
+}
+
+// A server that replies is not unreachable, even if all that it replies are errors: requests for one key that it refuses do not
+// affect another key.
+func TestARefusedKeyAffectsNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		forbidden := s.shared("forbidden")
+		forbidden.Store = refusing{s.store, "{forbidden}:limit"}
+		refused, served := bucket(t, forbidden, perSecond), bucket(t, s.shared("key"), core.PerSecond(100, 100))
+		for range 20 {
+			err := refused.TryAcquire(1).Err()
+			require.ErrorIs(t, err, redislimit.ErrStore)
+			require.ErrorIs(t, err, redislimit.ErrRefused)
+			takes(t, served, 1)
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+// refusing is a store of a server that replies with an error to each call for a key.
+type refusing struct {
+	*counting
+
+	key string
+}
+
+func (r refusing) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	if keys[0] == r.key {
+		return nil, redislimit.Refused(errUser)
+	}
+	return r.counting.Run(ctx, s, keys, args...)
+}
+
+func (r refusing) Client() any  { return r.counting }
+func (c *counting) Client() any { return c }
+
+// A server that is far away serves all callers within Timeout: whoever comes while a call is in flight does not wait for its end.
+func TestAFarServerServesAllCallers(t *testing.T) {
+	for _, callers := range []int{1, 2, 16} {
+		for _, away := range []time.Duration{10, 30, 40} {
+			t.Run(fmt.Sprintf("%d callers, %d ms", callers, away), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					s.store.answer(delayed(away * time.Millisecond))
+					l := bucket(t, s.shared("key"), core.PerSecond(100_000, 100_000))
+					const each = 100
+					var all sync.WaitGroup
+					for i := range callers {
+						all.Go(func() {
+							time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+							for range each {
+								assert.NoError(t, l.TryAcquire(1).Err())
+							}
+						})
+					}
+					all.Wait()
+					require.Equal(t, uint64(callers*each), l.Statistics().Granted)
+					require.LessOrEqual(t, s.store.runs.Load(), int64(callers*each))
+				})
+			})
+		}
+	}
 }

@@ -207,7 +207,9 @@ func (e *engine) Close() error {
 	timer := time.NewTimer(e.shared.Timeout)
 	defer timer.Stop()
 	defer e.end()
-	e.perform(e.closeLocked)
+	for range 2 { // the first ends after the calls in flight, the second after what they have prefetched is returned
+		e.perform(e.closeLocked)
+	}
 	e.locals.End(core.ErrClosed)
 	for _, ended := range e.ends() {
 		select {
@@ -226,7 +228,7 @@ func (e *engine) closeLocked() *operation {
 	e.queue.failAllLocked(-1, func(*request) error { return core.ErrClosed })
 	e.queue.asks = false
 	e.queue.listener.stopLocked()
-	if !e.pipeline.running && e.memory.prefetch.left(time.Now()) == 0 {
+	if e.pipeline.calling == 0 && e.memory.prefetch.left(time.Now()) == 0 {
 		return nil
 	}
 	return readOp()
@@ -294,7 +296,7 @@ func (e *engine) submit(req *request) (leads bool) {
 		m := &e.memory
 		switch {
 		case m.prefetch.spend(req.permits, now):
-			req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.stamp, window: m.window}
+			req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.spentStamp(), window: m.window}
 			e.decideLocked(req, granted)
 		case m.refuses(req.permits, now):
 			e.missLocked(req, now)

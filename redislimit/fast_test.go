@@ -369,3 +369,43 @@ func TestTheCostOfSegments(t *testing.T) {
 		require.Equal(t, cost(10), cost(1000))
 	})
 }
+
+// A rejection is remembered for at most a minute, because another process may reset the limit. RetryAfter is exact nevertheless, also
+// if the permits come back later than all those that the store lists.
+func TestARejectionIsForgottenAfterAMinute(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				here, there := longest(t, kind, s.shared("key")), longest(t, kind, s.shared("key"))
+				for range 30 {
+					takes(t, here, 1)
+					time.Sleep(time.Minute)
+				}
+				for range 70 {
+					takes(t, here, 1)
+				}
+				want := map[string]time.Duration{"bucket": 24*time.Hour - 30*time.Minute, "fixed": 24 * time.Hour, "sliding": 24 * time.Hour}[kind]
+				retry, _ := core.RetryAfter.From(refuses(t, here, 100))
+				require.InDelta(t, want, retry, float64(31*time.Minute))
+				time.Sleep(time.Second)
+				again, _ := core.RetryAfter.From(refuses(t, here, 100))
+				require.Equal(t, retry-time.Second, again, "from memory")
+				there.(core.Resetter).Reset()
+				time.Sleep(time.Minute)
+				takes(t, here, 100)
+			})
+		})
+	}
+}
+
+// longest returns a rate limiter of 100 permits, all of which are back after a day.
+func longest(t *testing.T, kind string, s redislimit.StoreOptions) everything {
+	t.Helper()
+	switch kind {
+	case "bucket":
+		return bucket(t, s, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 100, ReplenishmentPeriod: 24 * time.Hour})
+	case "fixed":
+		return fixed(t, s, core.FixedWindowOptions{PermitLimit: 100, Window: 24 * time.Hour})
+	}
+	return sliding(t, s, core.SlidingWindowOptions{PermitLimit: 100, Window: 24 * time.Hour, SegmentsPerWindow: 24 * 60})
+}

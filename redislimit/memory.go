@@ -20,7 +20,19 @@ type memory struct {
 // refusal says that a number of permits, and more, are not available until an instant.
 type refusal struct {
 	permits int
-	until   time.Time
+	at      time.Time // when they could be granted
+	until   time.Time // it is remembered until then: at most a minute, because another process may return permits
+}
+
+const forgetAfter = time.Minute
+
+// refusalOf returns a refusal of n permits, until an instant.
+func refusalOf(n int, at, now time.Time) refusal {
+	r := refusal{permits: max(n, 1), at: at, until: at}
+	if soon := now.Add(forgetAfter); at.After(soon) {
+		r.until = soon
+	}
+	return r
 }
 
 // since returns the whole microseconds from the latest reply to now.
@@ -43,7 +55,7 @@ func (m *memory) availableAt(n int, now time.Time) (time.Time, bool) {
 	}
 	in := m.forecast.availableIn(m.since(now), n)
 	if in == never && m.refuses(n, now) { // it is later than the instants that the store reports
-		return m.refusal.until, true
+		return m.refusal.at, true
 	}
 	return later(m.at, in), in != never
 }

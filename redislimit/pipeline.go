@@ -8,14 +8,18 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// pipeline collects requests and operations, and makes one call of the store at a time. A call carries all that was collected
-// while the call before it was in flight; then the pipeline distributes the results. The engine's mutex guards it.
+// pipeline collects requests and operations for the next call of the store. A call carries all that was collected while the call
+// before it was in flight; then the pipeline distributes the results. A call that takes long does not hold back the next one: that
+// is sent after an eighth of Timeout. Results are distributed in the order in which the calls were sent. The engine's mutex guards it.
 type pipeline struct {
 	e *engine
 
 	ops      []*operation // for the next call
 	requests []*request   // for the next call
-	running  bool         // a goroutine makes calls
+	calling  int          // goroutines that make calls
+	latest   time.Time    // when one of them started its latest call
+	spare    *time.Timer  // starts another call while one takes long; nil if it is not set
+	inFlight []*call      // in the order in which they were sent
 }
 
 // call is a call of the store: operations, requests, and permits to prefetch, in this order.
@@ -28,9 +32,13 @@ type call struct {
 	waiters  int   // how many of requests, the last ones, are in the queue
 	prefetch int64 // permits
 	args     []int64
-	reply    reply
 	probe    bool // the breaker's probe
 	urgent   bool // it has an urgent operation
+
+	over  bool      // it has ended
+	at    time.Time // when it ended
+	reply reply
+	err   error
 }
 
 const maxPerCall = 2000 // operations, and requests
@@ -42,16 +50,32 @@ func (p *pipeline) pendingLocked() bool {
 
 // claimLocked reports whether the caller has to make the next call, with lead or run.
 func (p *pipeline) claimLocked() bool {
-	claims := !p.running && p.pendingLocked()
-	p.running = p.running || claims
-	return claims
+	if !p.pendingLocked() || p.calling > 0 && time.Since(p.latest) < p.spacing() {
+		return false
+	}
+	p.calling++
+	p.latest = time.Now()
+	return true
 }
 
-// startLocked starts a goroutine that makes the next call, unless one is running or there is nothing to ask.
+// spacing returns how long a call may take before the next one is sent.
+func (p *pipeline) spacing() time.Duration { return p.e.shared.Timeout / 8 }
+
+// startLocked starts a goroutine that makes the next call, unless there is nothing to ask or a call was sent just now.
 func (p *pipeline) startLocked() {
-	if p.claimLocked() {
+	switch {
+	case p.claimLocked():
 		go p.run()
+	case p.calling > 0 && p.spare == nil && len(p.ops)+len(p.requests) > 0:
+		p.spare = time.AfterFunc(p.spacing()-time.Since(p.latest), p.startAnother)
 	}
+}
+
+// startAnother is called by the spare timer; unlock starts the call.
+func (p *pipeline) startAnother() {
+	p.e.mu.Lock()
+	defer p.e.unlock()
+	p.spare = nil
 }
 
 // run makes calls until there is nothing more to ask. Between two calls it yields twice, so that the next requests of callers
@@ -84,7 +108,7 @@ func (p *pipeline) lead() {
 func (p *pipeline) stop() {
 	p.e.mu.Lock()
 	defer p.e.unlock()
-	p.running = false
+	p.calling--
 }
 
 // next returns the next call, or nil if there is nothing to ask.
@@ -98,13 +122,15 @@ func (p *pipeline) next() *call {
 			p.fillLocked(c)
 		}
 		if len(c.ops)+len(c.requests) == 0 {
-			p.running = false
+			p.calling--
 			return nil
 		}
 		probe, err := p.e.breaker.enter(now, c.deadline, c.urgent)
 		if err == nil {
 			c.probe = probe
 			c.encode(p.e.keeper.holder, now.Add(p.e.memory.ahead))
+			p.latest = now
+			p.inFlight = append(p.inFlight, c)
 			return c
 		}
 		// Another limiter has found the store unreachable.
@@ -131,7 +157,7 @@ func (p *pipeline) fillLocked(c *call) {
 	if back := prefetch.giveBack(c.sent); back != nil {
 		c.add(back)
 	}
-	if n := prefetch.wanted(c.limits, p.e.shared.Prefetch, permits, c.sent); n > 0 && !p.e.closed && p.e.queue.empty() {
+	if n := prefetch.wanted(c.limits, p.e.shared.Prefetch, permits, c.sent); n > 0 && !p.e.closed && p.e.queue.empty() && len(p.inFlight) == 0 {
 		c.prefetch = n
 	}
 }

@@ -41,6 +41,14 @@ func (p *prefetch) spend(n int, now time.Time) bool {
 	return true
 }
 
+// spentStamp returns the stamp of the permits that were spent last, as if each request had taken its own: those that are still
+// prefetched had not been taken yet.
+func (p *prefetch) spentStamp() stamp {
+	s := p.stamp
+	s.missing = max(s.missing-p.permits, 0)
+	return s
+}
+
 // giveBack empties p and returns the operation that returns the permits, or nil if there are none.
 func (p *prefetch) giveBack(now time.Time) *operation {
 	n := p.left(now)

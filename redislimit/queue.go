@@ -153,7 +153,7 @@ func (q *queue) setTimerLocked() {
 		q.listener.stopLocked()
 		return
 	}
-	if q.asks || q.e.pipeline.running {
+	if q.asks || q.e.pipeline.calling > 0 {
 		return // the end of the call sets the timer
 	}
 	now := time.Now()

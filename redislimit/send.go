@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -88,24 +89,34 @@ func (p *pipeline) runApart(c *call) ([]int64, error) {
 	}
 }
 
-// finish distributes the results of a call.
+// finish distributes the results of the calls that have ended, in the order in which they were sent.
 func (p *pipeline) finish(c *call, reply []int64, err error) {
 	e := p.e
+	replied := err == nil || errors.Is(err, ErrRefused)
 	if err == nil {
 		err = c.decode(reply)
 	}
 	if err != nil {
 		err = &storeError{err}
 	}
-	e.breaker.leave(c.probe, err)
-	e.mu.Lock()
-	defer e.unlock()
+	if replied {
+		e.breaker.leave(c.probe, nil) // a reply is no outage, even if it is an error
+	} else {
+		e.breaker.leave(c.probe, err)
+	}
 	if err == nil && c.reply.conflict != 0 {
 		err = fmt.Errorf("redislimit: the key %q holds %v, want %v", e.shared.Key, c.reply.conflict, e.kind)
 	}
-	if err != nil {
-		p.failLocked(c, err)
-		return
+	e.mu.Lock()
+	defer e.unlock()
+	c.over, c.at, c.err = true, time.Now(), err
+	for len(p.inFlight) > 0 && p.inFlight[0].over {
+		first := p.inFlight[0]
+		p.inFlight = slices.Delete(p.inFlight, 0, 1)
+		if first.err != nil {
+			p.failLocked(first, first.err)
+		} else {
+			p.deliverLocked(first, first.at)
+		}
 	}
-	p.deliverLocked(c, time.Now())
 }

@@ -372,3 +372,29 @@ func TestTheExampleOfTheScripts(t *testing.T) {
 		missing(5)
 	})
 }
+
+// Refunds of permits that were prefetched return no more than refunds of permits that were not, and no more than core's.
+func TestRefundsOfPrefetchedPermits(t *testing.T) {
+	for _, prefetch := range []int{1, 11} {
+		bubble(t, func(t *testing.T, s *server) {
+			o := s.shared("key")
+			o.Prefetch = prefetch
+			limit := core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}
+			here, there := bucket(t, o, limit), bucket(t, s.shared("key"), limit)
+			local := core.Must(core.NewTokenBucket(limit))
+			var leases, locals []core.Lease
+			for range 11 {
+				leases, locals = append(leases, takes(t, here, 1)), append(locals, takes(t, local, 1))
+			}
+			time.Sleep(5500 * time.Millisecond)
+			takes(t, there, 50)
+			takes(t, local, 50)
+			for i := range leases {
+				here.Refund(leases[i])
+				local.Refund(locals[i])
+			}
+			require.Equal(t, 50, local.Available())
+			require.Equal(t, local.Available(), there.Available(), prefetch)
+		})
+	}
+}
