@@ -4,7 +4,10 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/internal/wait"
@@ -34,4 +37,54 @@ func TestStressTurn(t *testing.T) {
 	require.GreaterOrEqual(t, count, 12*500)
 	require.True(t, of.TryTake())
 	require.False(t, of.TryTake())
+}
+
+// TestTurnsAreEqual has calls that take the turn again as soon as they have left it.
+func TestTurnsAreEqual(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of wait.Turn
+		var all sync.WaitGroup
+		counts := make([]int, 4)
+		end := time.Now().Add(time.Second)
+		for i := range counts {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					assert.NoError(t, of.Take(t.Context()))
+					counts[i]++
+					time.Sleep(time.Millisecond)
+					of.Leave()
+				}
+			})
+		}
+		all.Wait()
+		for _, n := range counts {
+			require.InDelta(t, 250, n, 2)
+		}
+	})
+}
+
+// TestTurnsInOrder has calls of which some give up before their turn.
+func TestTurnsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var of wait.Turn
+		require.True(t, of.TryTake())
+		var order []int
+		for i := range 6 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%2)*time.Hour)
+			defer cancel()
+			go func() {
+				if of.Take(ctx) == nil {
+					order = append(order, i)
+					of.Leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(90 * time.Minute) // every second call has given up
+		require.False(t, of.TryTake())
+		of.Leave()
+		synctest.Wait()
+		require.Equal(t, []int{1, 3, 5}, order)
+		require.True(t, of.Free())
+	})
 }
