@@ -65,7 +65,7 @@ func TestAllocations(t *testing.T) {
 				a.Release()
 				b.Release()
 				l.TryAcquire(0).Release()
-				k.Settle(l.TryAcquire(3), 2).Release()
+				l.TryAcquire(3).Settle(2).Release()
 				l.Available()
 				k.Statistics()
 				k.IdleFor()
@@ -104,5 +104,5 @@ func TestAllocations(t *testing.T) {
 	allocates(t, 0, func() { l.Reserve(1) })
 	full := bucket(t, core.Every(time.Hour, 1))
 	takes(t, full, 1)
-	allocates(t, 2, func() { full.Refund(full.Reserve(1)) })
+	allocates(t, 2, func() { full.Reserve(1).Refund() })
 }

@@ -67,8 +67,8 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		}
 		return c
 	},
-	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
-		return &backdoorJoiner{joiner{size: parts}}
+	NewJoiner: func(parts int, settle func([]Lease, int) int) backdoor.Joiner[Lease] {
+		return &backdoorJoiner{joiner{size: parts, settle: settle}}
 	},
 })
 

@@ -102,9 +102,9 @@ func TestSettleInALaterWindow(t *testing.T) {
 		l := calendric(t, 10, core.Daily(nil))
 		lease := takes(t, l, 3)
 		sleepUntil(time.January, 2, 0)
-		lease = l.Settle(lease, 5) // the difference is charged to the current window
+		lease = lease.Settle(5) // the difference is charged to the current window
 		available(t, l, 8)
-		l.Refund(lease) // but that is not the window of the grant
+		lease.Refund() // but that is not the window of the grant
 		available(t, l, 8)
 	})
 }
@@ -117,7 +117,7 @@ func TestUpdateFromAndToACalendar(t *testing.T) {
 		daily := core.FixedWindowOptions{Name: "n", PermitLimit: 5, Calendar: core.Daily(nil), QueueLimit: 9}
 		require.NoError(t, l.Update(daily))
 		require.Equal(t, daily, l.Options())
-		l.Refund(old) // before another grid
+		old.Refund() // before another grid
 		rejected(t, l, 3, day-time.Minute)
 		window(t, old, time.Hour)
 		a := queues(t, l, 5)
@@ -183,10 +183,10 @@ func TestACalendarOfAnotherBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rejected(t, l, 1, time.Until(end))
 		acquiresWithin(t, l, 1, time.Until(end)-1).rejected(t, "deadline too soon", time.Until(end))
-		l.Refund(lease)
+		lease.Refund()
 		lease = takes(t, l, 1)
 		time.Sleep(time.Hour)
-		l.Refund(lease)
+		lease.Refund()
 		available(t, l, 1)
 	})
 }

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +24,7 @@ func TestAChainNeedsLimiters(t *testing.T) {
 	}
 }
 
-// trace is a limiter that writes down what happens to it. It knows no Refund.
+// trace is a limiter that writes down what happens to it. Its leases cannot be settled.
 type trace struct {
 	core.Limiter
 	name string
@@ -49,18 +50,42 @@ func (l trace) wrap(lease core.Lease) core.Lease {
 	}, core.LimiterName.With(l.name))
 }
 
-// refunding knows one.
-type refunding struct{ trace }
+// settling is a trace whose leases can be settled.
+type settling struct{ trace }
 
-func (l refunding) Refund(lease core.Lease) {
-	*l.log = append(*l.log, "refunded to "+l.name)
-	lease.Release()
+func (l settling) TryAcquire(n int) core.Lease { return l.settles(l.trace.TryAcquire(n)) }
+
+func (l settling) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	lease, err := l.trace.Acquire(ctx, n)
+	return l.settles(lease), err
+}
+
+func (l settling) settles(lease core.Lease) core.Lease {
+	if !lease.Acquired() {
+		return lease
+	}
+	return core.GrantFrom(&settlingGrant{l, lease}, lease.Permits(), core.LimiterName.With(l.name))
+}
+
+type settlingGrant struct {
+	settling
+	lease core.Lease
+}
+
+func (g *settlingGrant) Release(int) { g.lease.Release() }
+
+func (g *settlingGrant) Settle(_, now int) int {
+	*g.log = append(*g.log, fmt.Sprintf("settled to %d by %s", now, g.name))
+	if now == 0 {
+		g.lease.Release()
+	}
+	return now
 }
 
 func TestAChainIsAllOrNothing(t *testing.T) {
 	var log []string
 	a := trace{concurrency(t, 9, 0), "a", &log}
-	b := refunding{trace{concurrency(t, 9, 0), "b", &log}}
+	b := settling{trace{concurrency(t, 9, 0), "b", &log}}
 	c := trace{concurrency(t, 3, 0), "c", &log}
 	l := chain(t, a, b, c)
 
@@ -76,15 +101,15 @@ func TestAChainIsAllOrNothing(t *testing.T) {
 	require.False(t, l.TryAcquire(1).Acquired())
 	_, err := l.Acquire(t.Context(), 1)
 	require.ErrorIs(t, err, core.ErrRejected)
-	undone := []string{"granted by a", "granted by b", "refused by c", "refunded to b", "released to b", "released to a"}
+	undone := []string{"granted by a", "granted by b", "refused by c", "settled to 0 by b", "released to b", "released to a"}
 	require.Equal(t, append(undone, undone...), log)
 	require.Equal(t, 6, a.Limiter.Available())
 
 	log = nil
-	l.Refund(lease)
-	l.Refund(lease)
+	lease.Refund()
+	lease.Refund()
 	lease.Release()
-	require.Equal(t, []string{"released to c", "refunded to b", "released to b", "released to a"}, log)
+	require.Equal(t, []string{"released to c", "settled to 0 by b", "released to b", "released to a"}, log)
 	require.Equal(t, 9, a.Limiter.Available())
 	s := l.Statistics()
 	require.Equal(t, []uint64{2, 2}, []uint64{s.Granted, s.Rejected})
@@ -137,7 +162,7 @@ func TestAChainWaitsForOneBeforeItAsksTheNext(t *testing.T) {
 		available(t, slots, 1)
 		b.canceled(t)
 		available(t, slots, 2)
-		rate.Refund(spent) // too late: all has come back since
+		spent.Refund() // too late: all has come back since
 		time.Sleep(2 * time.Second)
 		takes(t, l, 2)
 	})

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,7 +11,8 @@ import (
 // joiner joins leases into one and splits it again, for [ChainedLimiter] and, through package
 // backdoor, for the chains of other packages. It is safe for concurrent use.
 type joiner struct {
-	size int // the number of parts of a lease
+	size   int                            // the number of parts of a lease
+	settle func(parts []Lease, n int) int // settles the parts in place of chainLease.settle, and returns the permits then; nil: it does not
 
 	mu    sync.Mutex // a leaf; guards what follows
 	spare handles    // of chain leases that are not in use and have no parts
@@ -79,6 +81,36 @@ func (k *chainLease) Join(permits int) Lease {
 		return l.withUnion(k.parts)
 	}
 	return l
+}
+
+// settle settles the parts to n permits, last first, and returns the permits that the lease has then.
+func (k *chainLease) settle(n int) int {
+	if f := k.joiner.settle; f != nil {
+		return max(f(k.parts, n), 0)
+	}
+	if n == 0 {
+		k.undoParts()
+		return 0
+	}
+	for i, part := range slices.Backward(k.parts) {
+		k.parts[i] = part.Settle(n)
+	}
+	return n
+}
+
+// undoParts refunds the parts, last first, each once even if one panics.
+func (k *chainLease) undoParts() {
+	backward(len(k.parts), func(i int) {
+		part := k.parts[i]
+		k.parts[i] = Lease{}
+		part.undo()
+	})
+}
+
+// undo refunds the parts; the lease has ended.
+func (k *chainLease) undo() {
+	defer k.Drop()
+	k.undoParts()
 }
 
 // Rejoin returns a lease of permits that holds the parts and replaces l, which was split, with

@@ -71,9 +71,6 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 // Statistics, or from the first release with waiters in the queue, after which no permit was held.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 
-// Refund releases the lease, as Release does. It ignores a lease of another limiter.
-func (l *ConcurrencyLimiter) Refund(lease Lease) { l.engine.Refund(lease) }
-
 // Options returns the current options: those of [NewConcurrencyLimiter] or of the latest
 // Update.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
@@ -218,7 +215,7 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 	e.mu.Lock()
 	defer func() { e.unlockAndWake(0) }()
 	switch {
-	case l.outcome() == granted: // of zero permits
+	case l.outcome() != held: // of zero permits
 		k := e.heldPermits().holdLocked(e, e.settings.Load(), n, 0)
 		e.m.Release(0, -n)
 		l.reset = k.reset

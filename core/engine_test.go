@@ -28,8 +28,8 @@ func TestZeroValuesAreClosed(t *testing.T) {
 			require.Zero(t, l.Statistics())
 			_, idle := l.IdleFor()
 			require.False(t, idle)
-			l.Refund(core.Lease{})
-			l.Refund(core.Grant(1, nil))
+			core.Lease{}.Refund()
+			core.Grant(1, nil).Refund()
 			require.NoError(t, l.Close())
 			if r, ok := l.(core.Replenisher); ok {
 				require.False(t, r.TryReplenish())
@@ -131,7 +131,7 @@ func TestServedBeforeAChange(t *testing.T) {
 			if i%2 == 1 {
 				takes(t, l, 3)
 				before := l.Available()
-				l.Refund(lease)
+				lease.Refund()
 				available(t, l, before)
 			}
 			time.Sleep(time.Minute)

@@ -316,11 +316,11 @@ func ExampleConcurrencyLimiter_Update() {
 	// Output: 7
 }
 
-func ExampleTokenBucket_Refund() {
+func ExampleLease_Refund() {
 	limiter, _ := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	lease := limiter.TryAcquire(5)
-	limiter.Refund(lease) // the work was not done
-	limiter.Refund(lease)
+	lease.Refund() // the work was not done
+	lease.Refund()
 	fmt.Println(limiter.Available())
 	// Output: 5
 }
@@ -565,16 +565,16 @@ func ExampleRate() {
 
 // A request is let through at its estimate; when its cost is known, it is settled. What it has
 // cost more is owed, and no request is let through until that is paid.
-func ExampleTokenBucket_Settle() {
+func ExampleLease_Settle() {
 	tokens, _ := core.NewTokenBucket(core.Every(time.Hour, 100)) // bursts of 100, then one an hour
 
 	cheap := tokens.TryAcquire(60)
 	fmt.Println("estimated:", tokens.Available())
-	cheap = tokens.Settle(cheap, 10)
+	cheap = cheap.Settle(10)
 	fmt.Println("cost", cheap.Permits(), "and left", tokens.Available())
 
 	dear := tokens.TryAcquire(60)
-	tokens.Settle(dear, 91)
+	dear.Settle(91)
 	retry, _ := core.RetryAfter.From(tokens.TryAcquire(1))
 	fmt.Println("owing 1:", tokens.Available(), retry.Round(time.Hour))
 	// Output:

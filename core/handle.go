@@ -54,16 +54,76 @@ type extra struct {
 	missing int         // with info, a bucket's: machine.Grant.Missing
 	err     error       // why the lease is not acquired
 	meta    []Metadata  // each name once
-	release func()      // of a lease of Grant
 	joined  *chainLease // of a joined lease
 
-	reservation any // of a lease whose permits come later: a *reservation, which the compiler does not accept here
+	// by is who is told of the lease: the func() of a lease of Grant, the Granter of one of GrantFrom, or the
+	// *reservation of a lease whose permits come later. The compiler does not accept that type here.
+	by any
 }
 
+// free is the handle of all leases that hold nothing and that nobody counts: those of Unlimited, and those
+// that Shadow lets pass.
+var free handle
+
+// The generation of a lease that is not a concurrency limiter's is a multiple of 4. While a call settles the lease,
+// the two low bits say so, and what other calls have asked for until then:
+const (
+	settling      = 1
+	thenRelease   = 2
+	thenRefund    = 3
+	perGeneration = 4
+)
+
 // end ends a generation of a lease that is not a concurrency limiter's, and reports whether this call is the
-// one that does. Only then may the caller touch what the handle refers to, and use it again.
+// one that does. Only then may the caller touch what the handle refers to, and use it again. If another
+// call is settling the lease, that call releases it if it is still there afterwards.
 func (h *handle) end(generation int64) bool {
-	return atomic.CompareAndSwapInt64(&h.generation, generation, generation+1)
+	for {
+		next := generation + perGeneration
+		now := atomic.LoadInt64(&h.generation)
+		switch now {
+		case generation:
+		case generation + settling, generation + thenRefund:
+			next = generation + thenRelease
+		default:
+			return false
+		}
+		if atomic.CompareAndSwapInt64(&h.generation, now, next) {
+			return now == generation
+		}
+	}
+}
+
+// settle begins to settle a lease to n permits. The lease then is this caller's until it calls settled. It returns false
+// if the lease has ended or another call is settling it; if n is 0, that call refunds it if it is still there afterwards.
+func (h *handle) settle(generation int64, n int) bool {
+	for !atomic.CompareAndSwapInt64(&h.generation, generation, generation+settling) {
+		if n > 0 || atomic.LoadInt64(&h.generation) != generation+settling {
+			return false
+		}
+		if atomic.CompareAndSwapInt64(&h.generation, generation+settling, generation+thenRefund) {
+			return false
+		}
+	}
+	return true
+}
+
+// settled ends what settle began. If the lease is kept as it was, settled returns what another call has asked for, or
+// 0; thenRelease ends the lease, and after thenRefund the caller is still settling it.
+func (h *handle) settled(generation int64, kept bool) (then int64) {
+	if !kept {
+		atomic.StoreInt64(&h.generation, generation+perGeneration)
+		return 0
+	}
+	if atomic.CompareAndSwapInt64(&h.generation, generation+settling, generation) {
+		return 0
+	}
+	if then = atomic.LoadInt64(&h.generation) - generation; then == thenRelease {
+		atomic.StoreInt64(&h.generation, generation+perGeneration)
+	} else {
+		atomic.StoreInt64(&h.generation, generation+settling)
+	}
+	return then
 }
 
 // handle returns the handle whose generation the lease has.
@@ -74,14 +134,16 @@ func (l Lease) handle() *handle {
 	return l.h
 }
 
-// isOf reports whether l is a lease of this handle, granted.
-func (h *handle) isOf(l Lease) bool {
-	o := l.outcome()
-	return (o == granted || o == reserved) && l.h != nil && l.handle() == h
-}
-
 // settings returns the settings that the handle leads to, or nil.
 func (h *handle) settings() *settings { return h.s.Load() }
+
+// reported returns the settings that a handle leads to, which may be nil.
+func (h *handle) reported() *settings {
+	if h == nil {
+		return nil
+	}
+	return h.settings()
+}
 
 // owner returns the limiter of this package that granted the lease; nil for a chain's, and for
 // that of a limiter outside this package.
@@ -133,9 +195,4 @@ func (l Lease) copyExtra() (x extra) {
 
 // settings returns the settings under which the lease was granted; nil if it is of none of this
 // package's limiters.
-func (l Lease) settings() *settings {
-	if l.h == nil {
-		return nil
-	}
-	return l.h.settings()
-}
+func (l Lease) settings() *settings { return l.h.reported() }

@@ -102,12 +102,7 @@ func (l Lease) releaseSlow() {
 	if !h.end(l.at) {
 		return // it had ended
 	}
-	if h.x.joined != nil {
-		h.x.joined.release()
-	} else if release := h.x.release; release != nil {
-		h.x.release = nil
-		release()
-	}
+	l.releaseTo(h.x)
 }
 
 // Err returns nil if the lease was acquired. Otherwise it returns the reason: a

@@ -83,7 +83,7 @@ func TestQuietTries(t *testing.T) {
 			after := over.(core.Reporter).Statistics()
 			require.Equal(t, before.Rejected, after.Rejected, "a quiet rejection is not counted")
 			require.Equal(t, before.Granted+1, after.Granted)
-			over.(core.Refunder).Refund(lease)
+			lease.Refund()
 			available(t, over, 5)
 		}
 		require.NoError(t, l.Close())

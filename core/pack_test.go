@@ -42,9 +42,9 @@ func TestMetadataOfLargeNumbers(t *testing.T) {
 				require.ErrorAs(t, refused.Err(), &e)
 				require.Equal(t, limit, e.Permits)
 
-				l.Refund(tagged)
+				tagged.Refund()
 				available(t, l, limit)
-				l.Refund(lease)
+				lease.Refund()
 				available(t, l, limit)
 			})
 		})
@@ -57,10 +57,10 @@ func TestALeaseOfNothingIsSettledUpToVeryMany(t *testing.T) {
 	const most = math.MaxInt
 	l := concurrency(t, most, 0)
 	for range 3 { // handles are used again
-		lease := l.Settle(takes(t, l, 0), most-1)
+		lease := takes(t, l, 0).Settle(most - 1)
 		require.Equal(t, most-1, lease.Permits())
 		available(t, l, 1)
-		lease = l.Settle(lease, most-5)
+		lease = lease.Settle(most - 5)
 		available(t, l, 5)
 		lease.Release()
 		lease.Release()

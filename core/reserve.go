@@ -87,7 +87,7 @@ func (e *engine) reserveSlow(n int) Lease {
 	}
 	k.handle.s.Store(s)
 	k.handle.x = &k.extra
-	k.extra.reservation = k
+	k.extra.by = k
 	k.w.N, k.w.Reserved = n, true
 	l := newLease(&k.handle, reserved, n, e.m.Available(), unknown, 0)
 	e.m.Enqueue(now, &k.w)
@@ -127,7 +127,7 @@ func (l Lease) reservation() *reservation {
 		return nil
 	}
 	if x := l.handle().x; x != nil {
-		r, _ := x.reservation.(*reservation)
+		r, _ := x.by.(*reservation)
 		return r
 	}
 	return nil

@@ -196,7 +196,7 @@ func (r *rig) reserve(n int) {
 	}
 	require.True(r.t, ok, r.said)
 	require.Equal(r.t, want-r.model.now, int64(delay), r.said)
-	refund := func() { r.real.Refund(lease) }
+	refund := func() { lease.Refund() }
 	r.waiting = append(r.waiting, &waitingPair{cancel: refund, model: w, reserved: true})
 }
 
@@ -256,7 +256,7 @@ func (r *rig) settleGrant(i, units int) {
 	}
 	r.say("settle %d to %d, again %v", g.n, n, g.released)
 	before := r.real.Available()
-	settled := r.real.Settle(g.real, n)
+	settled := g.real.Settle(n)
 	given := r.real.Available() - before
 	if g.released {
 		require.Zero(r.t, given, r.said)
@@ -276,7 +276,7 @@ func (r *rig) settleGrant(i, units int) {
 	g.real, g.n, g.released = settled, n, n == 0
 	before = r.real.Available()
 	if held {
-		r.real.Refund(spent)
+		spent.Refund()
 	}
 	spent.Release()
 	require.Equal(r.t, before, r.real.Available(), "%s: spent", r.said)
@@ -304,7 +304,7 @@ func (r *rig) giveBack(n int) {
 // that it is settled.
 func (r *rig) chargeNothing(l core.Lease, n int) {
 	r.say("settle nothing to %d", n)
-	settled := r.real.Settle(l, n)
+	settled := l.Settle(n)
 	require.True(r.t, settled.Acquired(), r.said)
 	require.Equal(r.t, n, settled.Permits(), r.said)
 	r.model.ids++

@@ -37,9 +37,9 @@ func reload(tb testing.TB, l core.Limiter) {
 func TestEqualUpdatesChangeNothing(t *testing.T) {
 	eachOfFour(t, 5, 9, func(t *testing.T, l everything) {
 		time.Sleep(150 * time.Millisecond)
-		lease := l.Settle(takes(t, l, 3), 5)
+		lease := takes(t, l, 3).Settle(5)
 		reload(t, l)
-		l.Refund(lease)
+		lease.Refund()
 		available(t, l, 5)
 
 		takes(t, l, 5)
@@ -219,7 +219,7 @@ func TestAnUpdateKeepsTheAnchoredGrid(t *testing.T) {
 					require.NoError(t, l.Update(o))
 				}
 			}
-			l.Refund(a) // as for all leases of one grid
+			a.Refund() // as for all leases of one grid
 			available(t, l, 6)
 		})
 	}

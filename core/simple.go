@@ -10,22 +10,64 @@ import (
 )
 
 // Grant returns an acquired lease, for limiters outside this package. The first Release of the
-// lease, and no other, calls release, which may be nil. If permits is negative, the lease is
-// not acquired, its error is [ErrNegativePermits], and release is never called.
+// lease, and no other, calls release, which may be nil. Refund, and Settle to 0, are that Release. The
+// lease cannot be settled to another number of permits: see [GrantFrom]. If permits is negative, the
+// lease is not acquired, its error is [ErrNegativePermits], and release is never called.
 func Grant(permits int, release func(), metadata ...Metadata) Lease {
+	if release == nil {
+		return grantBy(permits, granted, nil, metadata)
+	}
+	return grantBy(permits, held, release, metadata)
+}
+
+// Granter is a limiter outside this package, or a part of one, that can correct the cost of its leases: see
+// [GrantFrom].
+//
+// If a Granter also has a method Release(permits int), its leases hold their permits: the first Release of a
+// lease, and no other, calls that method with the permits of the lease. Otherwise a Release does nothing, as
+// for a rate limiter.
+type Granter interface {
+	// Settle is called when a lease of had permits is settled to now permits; a Refund settles it to 0.
+	// Settle takes or returns the difference, and returns the permits that the lease has then. If it
+	// returns had, the lease could not be settled and stays as it is.
+	Settle(had, now int) int
+}
+
+// releaser is a Granter whose leases hold permits.
+type releaser interface{ Release(permits int) }
+
+// GrantFrom is like [Grant], but the lease can be settled: [Lease.Settle] and [Lease.Refund] call g.Settle.
+//
+// Whatever is called on copies of the lease, g is told once. The calls for one lease come one after
+// another, and none comes after its Release. A lease of zero permits, also one that was settled to 0,
+// calls no Release. If g.Settle panics, the lease is released. The lease that replaces a settled one keeps
+// the metadata.
+func GrantFrom(g Granter, permits int, metadata ...Metadata) Lease {
+	if g == nil {
+		return Grant(permits, nil, metadata...)
+	}
+	return grantBy(permits, heldBy(g, permits), g, metadata)
+}
+
+// heldBy returns the outcome of a lease of a Granter.
+func heldBy(g Granter, permits int) outcome {
+	if _, holds := g.(releaser); holds && permits > 0 {
+		return held
+	}
+	return granted
+}
+
+// grantBy returns a lease of Grant or GrantFrom; by is nil, the function or the Granter.
+func grantBy(permits int, o outcome, by any, metadata []Metadata) Lease {
 	if permits < 0 {
 		return Lease{bits: uint64(negative)}
 	}
-	l := newLease(nil, granted, permits, unknown, unknown, 0)
-	if release == nil {
-		if len(metadata) > 0 {
-			l = l.With(metadata...)
-		}
+	l := newLease(nil, o, permits, unknown, unknown, 0)
+	if by == nil && len(metadata) == 0 {
 		return l
 	}
 	x := l.copyExtra()
-	x.base, x.release, x.meta = nil, release, mergeMetadata(nil, metadata)
-	l.bits ^= uint64(granted ^ held)
+	x.base, x.by, x.meta = nil, by, mergeMetadata(nil, metadata)
 	return l.with(nil, x)
 }
 
@@ -36,9 +78,8 @@ func grants(release func()) (next func() Lease) {
 		handle
 		extra
 	})
-	g.handle.x = &g.extra
+	g.handle.x, g.by = &g.extra, release
 	return func() Lease {
-		g.release = release
 		return newLease(&g.handle, held, 0, unknown, unknown, atomic.LoadInt64(&g.generation))
 	}
 }
@@ -73,7 +114,6 @@ func Unlimited() Limiter {
 }
 
 type unlimited struct {
-	handle  handle // of all leases
 	clock   clock.Clock
 	granted atomic.Uint64
 	closed  atomic.Bool
@@ -87,7 +127,7 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 		return Lease{bits: uint64(closed)}
 	}
 	u.granted.Add(1)
-	return newLease(&u.handle, granted, permits, unknown, unknown, 0)
+	return newLease(&free, granted, permits, unknown, unknown, 0)
 }
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -122,10 +162,10 @@ func (u *unlimited) Refund(Lease) {}
 
 // Settle returns a lease of the given number of permits.
 func (u *unlimited) Settle(l Lease, permits int) Lease {
-	if !u.handle.isOf(l) {
+	if l.h == nil || l.handle() != &free {
 		return l
 	}
-	return l.replacement(&u.handle, granted, max(permits, 0), 0)
+	return l.Settle(permits)
 }
 
 func (u *unlimited) Close() error {

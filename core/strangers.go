@@ -57,26 +57,30 @@ func engineOf(limiter any) *engine {
 
 // refund undoes a grant of l that was not used.
 func refund(l Limiter, lease Lease) {
+	if embeds(l) {
+		lease.undo()
+		return
+	}
 	switch k := l.(type) {
 	case Refunder:
 		k.Refund(lease)
 	case Settler:
 		k.Settle(lease, 0)
 	default:
-		lease.Release()
+		lease.undo()
 	}
 }
 
 // settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits is 0 or
-// less: then it refunds the lease. It also refunds the lease of a limiter that embeds one of this package's,
-// because a promoted Settle would bypass its Refund.
+// less: then it refunds the lease.
 func settle(l Limiter, lease Lease, permits int) Lease {
-	if s, ok := l.(Settler); ok && (permits > 0 || !embeds(l)) {
+	if s, ok := l.(Settler); ok && !embeds(l) {
 		return s.Settle(lease, permits)
 	}
-	if permits <= 0 && lease.Acquired() {
-		refund(l, lease)
+	if permits > 0 {
+		return lease.Settle(permits)
 	}
+	refund(l, lease)
 	return lease
 }
 

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,15 +16,40 @@ import (
 
 // These tests are about limiters, leases and contexts of other packages, which may get things wrong.
 
-// undoes is a limiter that embeds one of core's, and keeps count of its refunds.
-type undoes struct {
+// counting is a limiter that embeds one of core's, and counts how its leases are settled.
+type counting struct {
 	*core.ConcurrencyLimiter
-	refunds int
+	settled []string
 }
 
-func (u *undoes) Refund(l core.Lease) {
-	u.refunds++
-	u.ConcurrencyLimiter.Refund(l)
+func (c *counting) TryAcquire(n int) core.Lease { return c.counted(c.ConcurrencyLimiter.TryAcquire(n)) }
+
+func (c *counting) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	l, err := c.ConcurrencyLimiter.Acquire(ctx, n)
+	return c.counted(l), err
+}
+
+func (c *counting) counted(l core.Lease) core.Lease {
+	if !l.Acquired() {
+		return l
+	}
+	return core.GrantFrom(&counted{c, l}, l.Permits())
+}
+
+type counted struct {
+	*counting
+	lease core.Lease
+}
+
+func (c *counted) Settle(had, now int) int {
+	c.settled = append(c.settled, fmt.Sprintf("%d to %d", had, now))
+	c.lease = c.lease.Settle(now)
+	return c.lease.Permits()
+}
+
+func (c *counted) Release(permits int) {
+	c.settled = append(c.settled, fmt.Sprintf("%d released", permits))
+	c.lease.Release()
 }
 
 // theirs is another package's limiter.
@@ -37,68 +63,56 @@ func (l theirs) TryAcquire(int) core.Lease                        { return l.lea
 func (l theirs) Available() int                                   { return l.left }
 func (l theirs) Acquire(context.Context, int) (core.Lease, error) { return l.lease, l.err }
 
-// A settler among others: a limiter that is none keeps its part, unless it has cost nothing.
+// A part of Grant keeps its permits, unless it has cost nothing.
 func TestSettleAChainWithStrangers(t *testing.T) {
 	slots, bare := concurrency(t, 9, 0), concurrency(t, 9, 0)
-	refunds := concurrency(t, 9, 0)
-	l := chain(t, bareLimiter{bare}, slots, refunder{bareLimiter{refunds}, refunds})
-	lease := l.Settle(takes(t, l, 3), 2)
-	require.Equal(t, []int{6, 7, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
-	lease = l.Settle(lease, 5)
-	require.Equal(t, []int{6, 4, 6}, []int{bare.Available(), slots.Available(), refunds.Available()})
-	l.Settle(lease, 0)
-	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
+	grants := concurrency(t, 9, 0)
+	l := chain(t, bareLimiter{bare}, slots, &stranger{Limiter: grants, try: func(n int) core.Lease {
+		return core.Grant(n, grants.TryAcquire(n).Release)
+	}})
+	lease := takes(t, l, 3).Settle(2)
+	require.Equal(t, []int{7, 7, 6}, []int{bare.Available(), slots.Available(), grants.Available()})
+	lease = lease.Settle(5)
+	require.Equal(t, []int{4, 4, 6}, []int{bare.Available(), slots.Available(), grants.Available()})
+	lease.Settle(0)
+	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), grants.Available()})
 
-	l.Settle(takes(t, l, 3), 1).Release()
-	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), refunds.Available()})
+	takes(t, l, 3).Settle(1).Release()
+	require.Equal(t, []int{9, 9, 9}, []int{bare.Available(), slots.Available(), grants.Available()})
 }
 
 // bareLimiter is a limiter and nothing else.
 type bareLimiter struct{ core.Limiter }
 
-type refunder struct {
-	bareLimiter
-	core.Refunder
-}
-
-// settler is a limiter that settles, and has no Refund.
-type settler struct {
-	bareLimiter
-	core.Settler
-}
-
-// A chain undoes a grant of a limiter without Refund by its Settle.
-func TestAChainUndoesBySettle(t *testing.T) {
-	rate := bucket(t, core.Every(time.Hour, 5))
-	l := chain(t, settler{bareLimiter{rate}, rate}, core.Blocked())
-	require.False(t, l.TryAcquire(3).Acquired())
-	available(t, rate, 5)
-}
-
-// The methods that a limiter has are its methods, promoted or not, whoever settles.
-func TestSettleOfAnEmbeddingLimiterIsOneRule(t *testing.T) {
+// Whoever granted a lease settles it, through whatever it was asked.
+func TestSettleALeaseOfGrantFrom(t *testing.T) {
 	for name, over := range map[string]func(core.Limiter) everything{
+		"itself":           func(l core.Limiter) everything { return l.(everything) },
 		"chain":            func(l core.Limiter) everything { return chain(t, l) },
 		"chain of a chain": func(l core.Limiter) everything { return chain(t, core.Unlimited(), chain(t, l)) },
 		"reason":           func(l core.Limiter) everything { return core.WithReason(l, "full").(everything) },
 		"shadow":           func(l core.Limiter) everything { return core.Shadow(l).(everything) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := &undoes{ConcurrencyLimiter: concurrency(t, 10, 0)}
+			u := &counting{ConcurrencyLimiter: concurrency(t, 10, 0)}
 			l := over(u)
 			require.False(t, chain(t, l, core.Blocked()).TryAcquire(1).Acquired())
-			require.Equal(t, 1, u.refunds, "a chain undoes a grant")
-			l.Settle(takes(t, l, 2), 0)
-			require.Equal(t, 2, u.refunds, "what cost nothing is refunded")
-			lease := l.Settle(takes(t, l, 5), 2)
+			takes(t, l, 2).Settle(0)
+			lease := takes(t, l, 5)
+			copied := lease.With(core.LimiterName.With("x"))
+			lease = copied.Settle(2)
 			require.Equal(t, 2, lease.Permits())
-			available(t, l, 8)
 			available(t, u, 8)
-			lease = l.Settle(lease, 3)
+			copied.Refund() // it has ended
+			copied.Release()
+			require.Equal(t, copied, copied.Settle(4))
+			lease = lease.Settle(3)
 			available(t, u, 7)
-			l.Refund(lease)
-			require.Equal(t, 3, u.refunds)
+			lease.Refund()
+			lease.Release()
 			available(t, u, 10)
+			takes(t, l, 4).Release()
+			require.Equal(t, []string{"1 to 0", "2 to 0", "5 to 2", "2 to 3", "3 to 0", "4 released"}, u.settled)
 		})
 	}
 }
@@ -148,7 +162,6 @@ type stranger struct {
 	core.Limiter
 	try     func(n int) core.Lease
 	acquire func(ctx context.Context, n int) (core.Lease, error)
-	refund  func(core.Lease)
 }
 
 func (s *stranger) TryAcquire(n int) core.Lease {
@@ -165,14 +178,6 @@ func (s *stranger) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return s.Limiter.Acquire(ctx, n)
 }
 
-func (s *stranger) Refund(l core.Lease) {
-	if s.refund != nil {
-		s.refund(l)
-		return
-	}
-	s.Limiter.(core.Refunder).Refund(l)
-}
-
 // A limiter that panics loses no permits of others, and is not hidden.
 func TestAChainOutlivesAPanic(t *testing.T) {
 	slots, rate := concurrency(t, 5, 5), bucket(t, core.Every(time.Hour, 5))
@@ -181,8 +186,11 @@ func TestAChainOutlivesAPanic(t *testing.T) {
 		try:     func(int) core.Lease { panic("no permits") },
 		acquire: func(context.Context, int) (core.Lease, error) { panic("no permits") },
 	}
-	mend := func() core.Limiter { // one whose Refund panics
-		return &stranger{Limiter: concurrency(t, 5, 0), refund: func(core.Lease) { panic("no refund") }}
+	mend := func() core.Limiter { // one whose Settle panics
+		l := concurrency(t, 5, 0)
+		return &stranger{Limiter: l, try: func(n int) core.Lease {
+			return core.GrantFrom(settles(func(int, int) int { panic("no refund") }), n)
+		}}
 	}
 	for name, l := range map[string]core.Limiter{
 		"last":            chain(t, slots, rate, bad),
@@ -261,9 +269,8 @@ func TestAReleaseThatPanicsKeepsNoOther(t *testing.T) {
 			lease.Release()
 
 			lease = takes(t, l, 2)
-			angry.refund, angrier.refund = core.Lease.Release, core.Lease.Release
-			require.Panics(t, func() { l.Refund(lease) })
-			l.Refund(lease)
+			require.Panics(t, func() { lease.Refund() })
+			lease.Refund()
 			available(t, slots, 5)
 			available(t, more, 5)
 		})

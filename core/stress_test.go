@@ -54,7 +54,7 @@ func (c *tally) end(l everything, lease core.Lease, how int) {
 		lease.Release()
 	case 1:
 		runtime.Gosched()
-		l.Refund(l.Settle(lease, 1))
+		lease.Settle(1).Refund()
 	default:
 		var copies sync.WaitGroup
 		for _, k := range []core.Lease{lease, lease.With(core.ReasonPhrase.With("a copy")), lease} {
@@ -117,7 +117,7 @@ func TestStressEverything(t *testing.T) {
 							c.end(l, lease, random.IntN(3))
 							if o := old[random.IntN(len(old))].Swap(&lease); o != nil {
 								o.Release()
-								l.Refund(*o)
+								(*o).Refund()
 							}
 						}
 						cancel()
@@ -195,7 +195,7 @@ func TestStressRates(t *testing.T) {
 						case 1:
 							lease := l.TryAcquire(n)
 							if c.saw(t, 0, lease.Err()) {
-								l.Refund(lease)
+								lease.Refund()
 							}
 						default:
 							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(2000))*time.Microsecond)

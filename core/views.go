@@ -170,10 +170,7 @@ func Shadow(l Limiter) Limiter {
 
 var errNoShadow = errors.New("core: Shadow of a nil Limiter: it grants everything")
 
-type shadow struct {
-	view
-	handle handle // of the leases that hold nothing
-}
+type shadow struct{ view }
 
 type shadowReplenisher struct {
 	shadow
@@ -185,7 +182,7 @@ func (s *shadow) TryAcquire(permits int) Lease {
 	if l.Acquired() || permits < 0 {
 		return l
 	}
-	return newLease(&s.handle, granted, permits, unknown, unknown, 0).With(Shadowed.With(l.Err()))
+	return newLease(&free, granted, permits, unknown, unknown, 0).With(Shadowed.With(l.Err()))
 }
 
 func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -195,14 +192,14 @@ func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 // Settle settles what l granted. A lease that holds nothing becomes one of the given number of
 // permits.
 func (s *shadow) Settle(l Lease, permits int) Lease {
-	if s.handle.isOf(l) {
-		return l.replacement(&s.handle, granted, max(permits, 0), 0)
+	if l.h != nil && l.handle() == &free {
+		return l.Settle(permits)
 	}
 	return s.view.Settle(l, permits)
 }
 
 func (s *shadow) Refund(l Lease) {
-	if !s.handle.isOf(l) {
+	if l.h == nil || l.handle() != &free {
 		s.view.Refund(l)
 	}
 }

@@ -109,9 +109,9 @@ func TestAShadowGrantsWhatIsRejected(t *testing.T) {
 		counts(t, l, 5, 1, 0, 1, 2)
 
 		would.Release()
-		s.Refund(would)
+		would.Refund()
 		available(t, s, 1)
-		s.Refund(lease)
+		lease.Refund()
 		available(t, l, 5)
 		idleFor(t, s, 0)
 
@@ -170,7 +170,7 @@ func TestAShadowIsWhatTheLimiterIs(t *testing.T) {
 	require.False(t, idle)
 	require.NoError(t, s.Close())
 	lease := takes(t, s, 2)
-	s.Refund(lease)
+	lease.Refund()
 	available(t, s, 3)
 }
 
@@ -184,7 +184,7 @@ func TestAShadowOfNil(t *testing.T) {
 		require.Equal(t, err, isShadowed(t, lease, 2))
 		require.Zero(t, s.Available())
 		require.NoError(t, s.(io.Closer).Close())
-		require.Equal(t, 3, s.(core.Settler).Settle(lease, 3).Permits())
+		require.Equal(t, 3, lease.Settle(3).Permits())
 	}
 }
 
@@ -203,7 +203,7 @@ func TestAShadowInAChain(t *testing.T) {
 		a.canceled(t)
 		available(t, watched, 2)
 		a = queues(t, c, 2)
-		lease = c.Settle(lease, 3)
+		lease = lease.Settle(3)
 		a.granted(t)
 		require.Equal(t, 3, lease.Permits())
 		lease.Release()

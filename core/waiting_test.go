@@ -119,7 +119,7 @@ func TestAContextWhoseDoneFailsLeavesNothingBehind(t *testing.T) {
 
 			// Granted before it fails: the grant is returned.
 			ctx.first = func() {
-				l.Refund(lease)
+				lease.Refund()
 				panic("Done")
 			}
 			require.PanicsWithValue(t, "Done", func() { _, _ = outer.Acquire(ctx, 5) }, name)

@@ -22,7 +22,7 @@ func TestASlidingWindowForgetsItsRefunds(t *testing.T) {
 			takes(t, l, 1)
 			for range n {
 				time.Sleep(time.Millisecond)
-				l.Refund(takes(t, l, 1))
+				takes(t, l, 1).Refund()
 			}
 			rejected(t, l, 2, time.Hour-n*time.Millisecond)
 		})

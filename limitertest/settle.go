@@ -84,15 +84,6 @@ func (p *play) settleOther() {
 		p.m.rejected++
 		p.comesBack(p.l.TryAcquire(1), n, "a rejection")
 	}
-	other := p.New()
-	defer p.leave(other)
-	theirs := other.TryAcquire(1)
-	left := other.Available()
-	p.comesBack(theirs, n, "a lease of another limiter of the same make")
-	if got := other.Available(); got != left {
-		p.errorf("Available() of another limiter whose lease was settled here: %d, want %d", got, left)
-	}
-	theirs.Release()
 	p.compare()
 }
 

@@ -61,29 +61,6 @@ func TestSettleAfterTheDrop(t *testing.T) {
 	require.Zero(t, m.out, "released")
 }
 
-// If a user's limiter is not a Settler, its lease stays as it is, but to settle it to 0 refunds it.
-func TestSettleWithoutASettler(t *testing.T) {
-	l := semaphore("", 5)
-	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bare{l}, nil }})
-	for name, s := range map[string]partition.Settler[string]{
-		"Keyed":  k,
-		"Shared": partition.Shared[string](bare{l}).(partition.Settler[string]),
-		"Chain":  must(partition.Chain[string](own{bare{l}}, own{core.Unlimited()})).(partition.Settler[string]),
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := s.(partition.Limiter[string]).TryAcquire("a", 3)
-			lease = s.Settle("a", lease, 1)
-			require.Equal(t, 2, l.Available())
-			lease = s.Settle("a", lease, 4)
-			require.Equal(t, 2, l.Available())
-			lease.Release()
-			require.Equal(t, 5, l.Available())
-			s.Settle("a", s.(partition.Limiter[string]).TryAcquire("a", 3), 0)
-			require.Equal(t, 5, l.Available())
-		})
-	}
-}
-
 // settles is a Settler that has no Refund.
 type settles struct {
 	partition.Limiter[string]

@@ -49,7 +49,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if backdoor.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease), base: time.Now(), fair: hold.FairShare(l)}
+	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease, nil), base: time.Now(), fair: hold.FairShare(l)}
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}

@@ -72,7 +72,7 @@
 // Split ends the lease and leaves the parts to the caller, who settles or refunds each with
 // its own limiter.
 //
-//	joiner := ways.NewJoiner(2) // once, when the limiter is made
+//	joiner := ways.NewJoiner(2, nil) // once, when the limiter is made
 //	parts := joiner.Begin()
 //	parts.Add(first.TryAcquire(1))
 //	parts.Add(second.TryAcquire(1))
@@ -287,8 +287,11 @@ type Ways[L any] struct {
 	// like, another such chain of as many limiters, if it is not nil: each can refund and settle those of the other.
 	ChainLike func(limiters, like any) any
 
-	// NewJoiner returns a Joiner of leases with this number of parts.
-	NewJoiner func(parts int) Joiner[L]
+	// NewJoiner returns a Joiner of leases with this number of parts. Settle of a joined lease calls settle with the
+	// parts, which it may replace, and with the permits to settle to. Settle returns the permits that the lease has
+	// then: if those are the ones that it had, the lease stays as it is; if it is 0, the parts are dropped. If settle is nil,
+	// each part is settled, last first.
+	NewJoiner func(parts int, settle func(parts []L, permits int) int) Joiner[L]
 }
 
 // installed is a *Ways[core.Lease], set once while package core is initialized.
