@@ -37,6 +37,10 @@ func (o TokenBucketOptions) validate() error {
 	return f.err()
 }
 
+func (o TokenBucketOptions) label() label { return label{name: o.Name} }
+
+func (o TokenBucketOptions) apply(now Limiter) (Limiter, error) { return apply(now, o, NewTokenBucket) }
+
 func (o TokenBucketOptions) terms() machine.Terms {
 	return machine.Terms{
 		Kind: machine.TokenBucket, Limit: o.TokenLimit, Step: o.TokensPerPeriod, Span: int64(o.ReplenishmentPeriod),
@@ -76,7 +80,7 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 		return nil, err
 	}
 	l := new(TokenBucket)
-	l.start(newSettings(label{name: o.Name}, o.terms()), &l.bucket)
+	l.start(newSettings(o), &l.bucket)
 	return l, nil
 }
 
@@ -87,12 +91,7 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 // than the new limit gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error
 // that lists all of them and changes nothing. Equal options change nothing. After Close, Update
 // returns [ErrClosed].
-func (l *TokenBucket) Update(o TokenBucketOptions) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
-	return l.update(label{name: o.Name}, o.terms())
-}
+func (l *TokenBucket) Update(o TokenBucketOptions) error { return l.update(o) }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next, or 0 for the zero value.
 func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.current().Span) }

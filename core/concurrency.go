@@ -23,6 +23,12 @@ func (o ConcurrencyLimiterOptions) validate() error {
 	return f.err()
 }
 
+func (o ConcurrencyLimiterOptions) label() label { return label{name: o.Name} }
+
+func (o ConcurrencyLimiterOptions) apply(now Limiter) (Limiter, error) {
+	return apply(now, o, NewConcurrencyLimiter)
+}
+
 func (o ConcurrencyLimiterOptions) terms() machine.Terms {
 	return machine.Terms{
 		Kind: machine.Concurrency, Limit: o.PermitLimit,
@@ -50,7 +56,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 		return nil, err
 	}
 	l := new(ConcurrencyLimiter)
-	l.start(newSettings(label{name: o.Name}, o.terms()), &l.account)
+	l.start(newSettings(o), &l.account)
 	return l, nil
 }
 
@@ -59,12 +65,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 // waiter that now fits is served immediately; a waiter for more than the new limit gets
 // [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
 // and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
-func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
-	return l.update(label{name: o.Name}, o.terms())
-}
+func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error { return l.update(o) }
 
 // IdleFor returns a lower bound of how long no permit has been held. It returns 0 and false if one
 // is held. Releases do not read the clock, so the time counts from the first call of IdleFor or

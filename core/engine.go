@@ -47,7 +47,7 @@ func (e *engine) current() *settings {
 	if s := e.settings.Load(); s != nil {
 		return s
 	}
-	return newSettings(label{}, machine.Terms{})
+	return settingsOf(label{}, machine.Terms{})
 }
 
 // lockAndServe takes the mutex, applies what is due by now and serves the waiters that now fit, so that
@@ -207,19 +207,21 @@ func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bo
 // backdoor offers.
 
 // update puts new current settings. Equal settings change nothing.
-func (e *engine) update(l label, t machine.Terms) error {
+func (e *engine) update(o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	if e.settings.Load() == nil {
 		return ErrClosed
 	}
 	now := e.lockAndServe()
 	defer func() { e.unlockAndWake(now) }()
-	switch {
+	switch l, t := o.label(), o.terms(); {
 	case e.closed:
 		return ErrClosed
-	case e.settings.Load().same(l, t):
-		return nil
+	case !e.settings.Load().same(l, t):
+		now = e.replaceLocked(now, settingsOf(l, t))
 	}
-	now = e.replaceLocked(now, newSettings(l, t))
 	return nil
 }
 

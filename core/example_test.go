@@ -98,7 +98,7 @@ func ExampleLease_Err() {
 	// core: 4 permits are more than the limit of 3
 	// core: negative permits
 	// <nil>
-	// core: rejected: permits exhausted
+	// core: rejected: blocked
 }
 
 func ExampleLease_Metadata() {
@@ -652,7 +652,7 @@ func ExampleSwitch() {
 	// Output:
 	// true
 	// core: 30 permits are more than the limit of 20
-	// core: rejected: permits exhausted
+	// core: rejected: blocked
 }
 
 func ExampleBlocked() {

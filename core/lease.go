@@ -36,6 +36,8 @@ const (
 	queueFull                 // rejected
 	evicted                   // rejected
 	tooSoon                   // rejected
+	barred                    // rejected: by Blocked
+	paused                    // rejected: by Paused
 	closed                    // ErrClosed
 	exceeds                   // ExceedsLimitError
 	negative                  // ErrNegativePermits
@@ -55,10 +57,12 @@ var reasonPhrases = [...]string{
 	queueFull: ReasonQueueLimit,
 	evicted:   ReasonEvicted,
 	tooSoon:   ReasonDeadlineTooSoon,
+	barred:    "blocked",
+	paused:    "paused",
 }
 
 func (o outcome) acquired() bool { return o-granted <= held-granted }
-func (o outcome) rejected() bool { return o-exhausted <= tooSoon-exhausted }
+func (o outcome) rejected() bool { return o-exhausted <= paused-exhausted }
 
 // phrase returns the reason phrase of a rejection; "" if there is none.
 func (o outcome) phrase() string {

@@ -31,7 +31,9 @@ type label struct {
 var unlabelled label
 
 // newSettings returns settings that no limiter has yet.
-func newSettings(l label, t machine.Terms) *settings {
+func newSettings(o Options) *settings { return settingsOf(o.label(), o.terms()) }
+
+func settingsOf(l label, t machine.Terms) *settings {
 	if l.name == "" && l.anchor.IsZero() && l.calendar == (Calendar{}) {
 		s := &settings{label: &unlabelled, Terms: t}
 		s.shared.s.Store(s)

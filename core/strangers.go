@@ -109,8 +109,8 @@ func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
 // same reports whether a and b are one error.
 func same(a, b error) bool { return backdoor.Same(a, b) }
 
-// isNil reports whether l is nil, or holds a nil pointer.
-func isNil(l Limiter) bool { return backdoor.IsNil(l) }
+// isNil reports whether a limiter or Options is nil, or holds a nil pointer.
+func isNil(l any) bool { return backdoor.IsNil(l) }
 
 // identical reports whether a and b are one limiter. Only pointers can tell: two limiters of another type
 // may be equal and still be two.

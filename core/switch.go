@@ -385,7 +385,7 @@ func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permit
 		s.entered(r, st)
 		under.Done() // a Switch around this one learns it, too
 	}}
-	if b, ok := st.Limiter.(*blocked); ok {
+	if b, ok := st.Limiter.(*shut); ok {
 		return b.wait(asked, permits) //nolint:contextcheck // it is ctx, until the exchange
 	}
 	if q == beyond {
@@ -491,3 +491,13 @@ func (s *Switch) Close() error {
 func (s *Switch) String() string { return "switch: " + describe(s.Limiter()) }
 
 func (s *Switch) itself() Limiter { return s }
+
+// Apply changes the limit in place: it is [Apply] of the current limiter, and [Switch.Set]. If it returns an error,
+// nothing has changed.
+func (s *Switch) Apply(o Options) error {
+	l, err := Apply(s.Limiter(), o)
+	if err == nil {
+		s.Set(l)
+	}
+	return err
+}

@@ -83,6 +83,8 @@ func (o FixedWindowOptions) label() label {
 	return label{name: o.Name, anchor: o.Anchor, calendar: o.Calendar}
 }
 
+func (o FixedWindowOptions) apply(now Limiter) (Limiter, error) { return apply(now, o, NewFixedWindow) }
+
 func (o FixedWindowOptions) terms() machine.Terms {
 	return machine.Terms{
 		Kind: machine.Window, Limit: o.PermitLimit, Step: 1, Span: int64(o.Window),
@@ -119,7 +121,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 		return nil, err
 	}
 	l := new(FixedWindow)
-	l.start(newSettings(o.label(), o.terms()), &l.segments)
+	l.start(newSettings(o), &l.segments)
 	return l, nil
 }
 
@@ -129,12 +131,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 // stay queued. A waiter that now fits is served immediately; a waiter for more than the new limit
 // gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of
 // them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
-func (l *FixedWindow) Update(o FixedWindowOptions) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
-	return l.update(o.label(), o.terms())
-}
+func (l *FixedWindow) Update(o FixedWindowOptions) error { return l.update(o) }
 
 // Options returns the current options: those of [NewFixedWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
@@ -181,6 +178,12 @@ func (o SlidingWindowOptions) validate() error {
 	return f.err()
 }
 
+func (o SlidingWindowOptions) label() label { return label{name: o.Name, anchor: o.Anchor} }
+
+func (o SlidingWindowOptions) apply(now Limiter) (Limiter, error) {
+	return apply(now, o, NewSlidingWindow)
+}
+
 func (o SlidingWindowOptions) terms() machine.Terms {
 	return machine.Terms{
 		Kind: machine.Window, Limit: o.PermitLimit, Step: o.SegmentsPerWindow, Span: int64(o.Window),
@@ -209,7 +212,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 		return nil, err
 	}
 	l := new(SlidingWindow)
-	l.start(newSettings(label{name: o.Name, anchor: o.Anchor}, o.terms()), &l.segments)
+	l.start(newSettings(o), &l.segments)
 	return l, nil
 }
 
@@ -220,12 +223,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 // now fits is served immediately; a waiter for more than the new limit gets
 // [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
 // and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
-func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
-	return l.update(label{name: o.Name, anchor: o.Anchor}, o.terms())
-}
+func (l *SlidingWindow) Update(o SlidingWindowOptions) error { return l.update(o) }
 
 // Options returns the current options: those of [NewSlidingWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor segments still
