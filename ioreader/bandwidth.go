@@ -25,29 +25,27 @@ func (b *bandwidth) limit(under net.Conn, place core.Lease) (net.Conn, error) {
 		if o, err = b.perConn(under); err != nil {
 			return nil, err
 		}
+		if err := o.validate("ConnOptions of PerConn"); err != nil {
+			return nil, &perConnError{err}
+		}
 	}
 	var err error
 	if o.Read, err = both(o.Read, b.read); err != nil {
-		return nil, &combineError{"Read", err}
+		return nil, &perConnError{fmt.Errorf(notCombined, "Read", err)}
 	}
 	if o.Write, err = both(o.Write, b.write); err != nil {
-		return nil, &combineError{"Write", err}
+		return nil, &perConnError{fmt.Errorf(notCombined, "Write", err)}
 	}
 	return newConn(under, o, place), nil
 }
 
-// combineError is the error of a connection whose own limiter cannot be combined with the shared
-// one, because it is a chain that contains the shared one.
-type combineError struct {
-	field string // of ConnOptions
-	err   error
-}
+// perConnError is the error of a connection with a limiter that PerConn must not return: a chain that contains the shared
+// one, or a nil pointer. All connections have it, so Accept returns it.
+type perConnError struct{ error }
 
-func (e *combineError) Error() string {
-	return fmt.Sprintf("ioreader: PerConn returned a %s limiter that cannot be combined with the shared one: %v", e.field, e.err)
-}
+func (e *perConnError) Unwrap() error { return e.error }
 
-func (e *combineError) Unwrap() error { return e.err }
+const notCombined = "ioreader: PerConn returned a %s limiter that cannot be combined with the shared one: %w"
 
 // both returns a chain of the two limiters, or the one that is not nil. The connection's own limiter
 // comes first, so that a connection waiting for it holds no permits of the shared one.

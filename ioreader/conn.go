@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // ConnOptions are the limiters of a connection given to [NewConn]. Read grants the bytes that the
@@ -19,7 +20,7 @@ type ConnOptions struct {
 }
 
 // NewConn returns a connection that reads from and writes to c, with one permit for each byte. It
-// returns an error if c is nil or holds a nil pointer. Wrap the connection below TLS: for tls.Client and
+// returns an error if c is nil, or if c or a limiter holds a nil pointer. Wrap the connection below TLS: for tls.Client and
 // tls.Server, give the result of NewConn to them, so that the bytes of TLS count, and net/http finds its
 // *tls.Conn. c must be a stream, such as a TCP connection: a large Write to a UDP
 // connection would be split into several datagrams, and a Read would lose the end of a large one.
@@ -39,7 +40,15 @@ func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 	if backdoor.IsNil(c) {
 		return nil, errors.New("ioreader: NewConn of a nil net.Conn")
 	}
+	if err := o.validate("ConnOptions"); err != nil {
+		return nil, err
+	}
 	return newConn(c, o, core.Lease{}), nil
+}
+
+// validate returns an error that names all limiters that hold a nil pointer.
+func (o ConnOptions) validate(where string) error {
+	return errors.Join(meter.Check("ioreader: "+where+".Read", o.Read), meter.Check("ioreader: "+where+".Write", o.Write))
 }
 
 // newConn returns a connection that releases the lease when it is closed.

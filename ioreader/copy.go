@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // CopyOptions are the options of [Copy]. The zero value copies without a limit.
@@ -18,11 +19,11 @@ type CopyOptions struct {
 	OnProgress func(Progress) // called up to ten times a second while bytes pass, and at the end; may be nil
 }
 
-func (o CopyOptions) validate() error {
+func (o CopyOptions) validate() (err error) {
 	if o.BufferSize < 0 {
-		return fmt.Errorf("ioreader: CopyOptions.BufferSize = %d, want at least 0", o.BufferSize)
+		err = fmt.Errorf("ioreader: CopyOptions.BufferSize = %d, want at least 0", o.BufferSize)
 	}
-	return nil
+	return errors.Join(meter.Check("ioreader: CopyOptions.Limiter", o.Limiter), err)
 }
 
 // Copy copies src to dst until src returns io.EOF, for which Copy returns a nil error, or until an

@@ -6,6 +6,8 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // DialFunc is the type of [net.Dialer.DialContext] and of http.Transport.DialContext.
@@ -34,14 +36,14 @@ type DialerOptions struct {
 }
 
 // NewDialer returns a function that dials with dial and limits the connections. It returns an error
-// if dial is nil.
+// if dial is nil, or if a limiter holds a nil pointer.
 //
 //	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: limiter})
 //	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 //
 // A call waits for a permit of o.Conns, whatever its QueueLimit, and then dials, so a connection that is
-// being dialed counts as open. If o.Conns rejects the request, its error is returned unchanged. When ctx is done, the
-// wait ends with ctx.Err(). A call that fails holds no permit. The function is safe for concurrent
+// being dialed counts as open. If o.Conns rejects the request, its error is returned unchanged. When ctx is done, also
+// before the call, the error is ctx.Err(). A call that fails holds no permit. The function is safe for concurrent
 // use if dial is.
 //
 // The connections behave like those of [NewConn]. If PerConn returns a limiter, each byte needs a
@@ -49,6 +51,13 @@ type DialerOptions struct {
 func NewDialer(dial DialFunc, o DialerOptions) (DialFunc, error) {
 	if dial == nil {
 		return nil, errors.New("ioreader: NewDialer of a nil DialFunc")
+	}
+	err := errors.Join(
+		meter.Check("ioreader: DialerOptions.Conns", o.Conns),
+		ConnOptions{o.Read, o.Write}.validate("DialerOptions"),
+	)
+	if err != nil {
+		return nil, err
 	}
 	d := &dialer{dial, o.Conns, bandwidth{o.Read, o.Write, o.PerConn}}
 	return d.dialContext, nil
@@ -61,6 +70,9 @@ type dialer struct {
 }
 
 func (d *dialer) dialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	place, err := permit(ctx, nil, d.conns)
 	if err != nil {
 		return nil, err
@@ -70,15 +82,15 @@ func (d *dialer) dialContext(ctx context.Context, network, address string) (c ne
 		if c != nil {
 			return
 		}
-		place.Release() // an error, or a panic of dial or PerConn
-		if under != nil {
+		place.Release()             // an error, or a panic of dial or PerConn
+		if !backdoor.IsNil(under) { // tls.Dial returns a nil *tls.Conn with its error
 			_ = under.Close()
 		}
 	}()
 	if under, err = d.dial(ctx, network, address); err != nil {
 		return nil, err
 	}
-	if under == nil {
+	if backdoor.IsNil(under) {
 		return nil, errors.New("ioreader: the DialFunc returned neither a connection nor an error")
 	}
 	return d.bandwidth.limit(under, place) //nolint:contextcheck // the connection outlives the dial

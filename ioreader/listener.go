@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -28,7 +29,7 @@ type ListenerOptions struct {
 }
 
 // NewListener returns a listener that accepts from l and limits its connections. It returns an
-// error if l is nil or holds a nil pointer. Wrap the listener below TLS, as in
+// error if l is nil, or if l or a limiter holds a nil pointer. Wrap the listener below TLS, as in
 // tls.NewListener(throttled, config), or use http.Server.ServeTLS: a listener above TLS would hide the *tls.Conn
 // from net/http, which then has no HTTP/2.
 //
@@ -37,7 +38,8 @@ type ListenerOptions struct {
 // other than those of its open connections, so several listeners can share limiters. If one of these
 // limiters rejects the request, or PerConn returns an error, Accept closes the connection and takes
 // the next one, and returns no error. The limiters count the rejections. If a limiter of PerConn is a
-// chain that contains the shared one, Accept closes the connection and returns the error of [core.Chain].
+// chain that contains the shared one, Accept closes the connection and returns the error of [core.Chain]. If it holds a nil
+// pointer, Accept returns an error too.
 //
 // Closing the listener ends a waiting Accept with [net.ErrClosed], and closes the connection that
 // it has taken from l. After o.Accept or o.Conns is closed, Accept closes the next connection and
@@ -48,6 +50,14 @@ type ListenerOptions struct {
 func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 	if backdoor.IsNil(l) {
 		return nil, errors.New("ioreader: NewListener of a nil net.Listener")
+	}
+	err := errors.Join(
+		meter.Check("ioreader: ListenerOptions.Accept", o.Accept),
+		meter.Check("ioreader: ListenerOptions.Conns", o.Conns),
+		ConnOptions{o.Read, o.Write}.validate("ListenerOptions"),
+	)
+	if err != nil {
+		return nil, err
 	}
 	return &listener{
 		Listener:  l,
@@ -72,11 +82,11 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c, err := l.admit(under)
-		var combine *combineError
+		var wrong *perConnError
 		switch {
 		case err == nil:
 			return c, nil
-		case errors.As(err, &combine):
+		case errors.As(err, &wrong):
 			return nil, err
 		case l.source.Cause() != nil:
 			return nil, net.ErrClosed

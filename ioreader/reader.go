@@ -10,7 +10,7 @@ import (
 )
 
 // Reader is a throttled [io.Reader]. Use [NewReader] to create one; the methods of the zero Reader return
-// an error.
+// an error that matches [core.ErrClosed] and [io.ErrClosedPipe].
 //
 // It is safe for concurrent use, even if the underlying reader is not: concurrent calls run one
 // after another.
@@ -22,10 +22,10 @@ type Reader struct {
 // NewReader returns a Reader that reads from r, with one permit of l for each byte. A nil l means
 // no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
 // available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil or
-// holds a nil pointer, NewReader returns a zero Reader.
+// holds a nil pointer, or l holds one, NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r}
-	if !backdoor.IsNil(ctx) && !backdoor.IsNil(r) {
+	if !backdoor.IsNil(ctx) && !backdoor.IsNil(r) && (l == nil || !backdoor.IsNil(l)) {
 		t.side.start(ctx, l, nil, r)
 	}
 	return t

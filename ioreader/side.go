@@ -253,6 +253,17 @@ var _ = meter.Streams(func(s any, read bool) (limiters []core.Limiter, under any
 func (s *side) String() string { return meter.Describe(s.limiter) }
 
 var (
-	errNotMade  = errors.New("ioreader: not made by its constructor, or made with a nil argument")
-	errBadCount = errors.New("ioreader: the stream underneath returned an impossible count")
+	errNotMade  error = notMadeError{}
+	errBadCount       = errors.New("ioreader: the stream underneath returned an impossible count")
 )
+
+// notMadeError is the error of calls on a zero Reader or Writer.
+type notMadeError struct{}
+
+func (notMadeError) Error() string {
+	return "ioreader: not made by its constructor, or made with a nil argument"
+}
+
+func (notMadeError) Is(target error) bool {
+	return target == core.ErrClosed || target == io.ErrClosedPipe
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // Writer is a throttled [io.Writer]. Use [NewWriter] to create one; the methods of the zero Writer return
-// an error.
+// an error that matches [core.ErrClosed] and [io.ErrClosedPipe].
 //
 // It is safe for concurrent use, even if the underlying writer is not: concurrent calls run one
 // after another, and the bytes of one Write stay together.
@@ -22,10 +22,10 @@ type Writer struct {
 // NewWriter returns a Writer that writes to w, with one permit of l for each byte. A nil l means
 // no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
 // available. A Writer has no resources of its own, and need not be closed. If ctx or w is nil or holds
-// a nil pointer, NewWriter returns a zero Writer.
+// a nil pointer, or l holds one, NewWriter returns a zero Writer.
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
-	if !backdoor.IsNil(ctx) && !backdoor.IsNil(w) {
+	if !backdoor.IsNil(ctx) && !backdoor.IsNil(w) && (l == nil || !backdoor.IsNil(l)) {
 		t.side.start(ctx, l, w, nil)
 	}
 	return t

@@ -73,15 +73,11 @@ func TestALargeWriteIsSpreadOverItsTime(t *testing.T) {
 }
 
 func TestWriteWithoutALimiterIsOneWrite(t *testing.T) {
-	for name, l := range map[string]core.Limiter{"nil": nil, "a nil pointer": (*core.TokenBucket)(nil)} {
-		t.Run(name, func(t *testing.T) {
-			sink := newMeter()
-			n, err := ioreader.NewWriter(t.Context(), sink, l).Write(make([]byte, 5<<20))
-			require.NoError(t, err)
-			require.Equal(t, 5<<20, n)
-			require.Equal(t, []int{5 << 20}, sink.sizes)
-		})
-	}
+	sink := newMeter()
+	n, err := ioreader.NewWriter(t.Context(), sink, nil).Write(make([]byte, 5<<20))
+	require.NoError(t, err)
+	require.Equal(t, 5<<20, n)
+	require.Equal(t, []int{5 << 20}, sink.sizes)
 }
 
 func TestCallsEndImmediately(t *testing.T) {
@@ -315,11 +311,23 @@ func TestTheZeroValuesRefuse(t *testing.T) {
 			_, err := ioreader.NewReader(t.Context(), (*bytes.Reader)(nil), nil).Read(make([]byte, 1))
 			return err
 		},
+		"nil limiter": func() error {
+			_, err := ioreader.NewWriter(t.Context(), io.Discard, (*core.TokenBucket)(nil)).Write([]byte("x"))
+			return err
+		},
+		"nil limiter of a Reader": func() error {
+			_, err := ioreader.NewReader(t.Context(), bytes.NewReader(nil), (*core.Switch)(nil)).Read(make([]byte, 1))
+			return err
+		},
+		"deadlines":  func() error { return r.SetReadDeadline(time.Time{}) },
 		"nil writer": func() error { _, err := ioreader.NewWriter(t.Context(), nil, nil).Write([]byte("x")); return err },
 		"nil reader": func() error { _, err := ioreader.NewReader(t.Context(), nil, nil).Read(make([]byte, 1)); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.EqualError(t, call(), "ioreader: not made by its constructor, or made with a nil argument")
+			err := call()
+			require.EqualError(t, err, "ioreader: not made by its constructor, or made with a nil argument")
+			require.ErrorIs(t, err, core.ErrClosed)
+			require.ErrorIs(t, err, io.ErrClosedPipe)
 		})
 	}
 }

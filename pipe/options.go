@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // Options are the limiters and the buffer of a pipe, or of one end of a pair returned by [Conns]. One permit is
@@ -26,14 +26,9 @@ type Options struct {
 // validate returns an error that names all fields that are out of range. where is the name of the Options in
 // the error.
 func (o Options) validate(where string) error {
-	var errs []error
-	for _, l := range []struct {
-		field   string
-		limiter core.Limiter
-	}{{"WriteLimiter", o.WriteLimiter}, {"ReadLimiter", o.ReadLimiter}} {
-		if l.limiter != nil && backdoor.IsNil(l.limiter) {
-			errs = append(errs, fmt.Errorf("pipe: %s.%s is a nil %T, want a limiter, or nil for none", where, l.field, l.limiter))
-		}
+	errs := []error{
+		meter.Check("pipe: "+where+".WriteLimiter", o.WriteLimiter),
+		meter.Check("pipe: "+where+".ReadLimiter", o.ReadLimiter),
 	}
 	if o.Buffer < 0 {
 		errs = append(errs, fmt.Errorf("pipe: %s.Buffer = %d, want at least 0", where, o.Buffer))

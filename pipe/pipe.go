@@ -273,6 +273,15 @@ func (p *pipe) close(s *side, err error, dropped *[]core.Lease) bool {
 	return true
 }
 
+// errZero is the error of calls on a zero Reader or Writer.
+var errZero error = zeroError{}
+
+type zeroError struct{}
+
+func (zeroError) Error() string { return "pipe: closed, because it was not made by New" }
+
+func (zeroError) Is(target error) bool { return target == io.ErrClosedPipe || target == core.ErrClosed }
+
 // background is the context of calls without a context parameter.
 //
 //nolint:forbidigo // there is no caller's context

@@ -36,14 +36,21 @@ func TestZeroValuesRefuse(t *testing.T) {
 	t.Parallel()
 	var r pipe.Reader
 	var w pipe.Writer
-	_, err := r.Read(make([]byte, 1))
-	assert.Equal(t, io.ErrClosedPipe, err)
-	_, err = r.WriteTo(io.Discard)
-	assert.Equal(t, io.ErrClosedPipe, err)
-	_, err = w.Write([]byte("a"))
-	assert.Equal(t, io.ErrClosedPipe, err)
-	_, err = w.ReadFrom(strings.NewReader("a"))
-	assert.Equal(t, io.ErrClosedPipe, err)
+	for name, call := range map[string]func() error{
+		"Read":     func() error { _, err := r.Read(make([]byte, 1)); return err },
+		"WriteTo":  func() error { _, err := r.WriteTo(io.Discard); return err },
+		"Write":    func() error { _, err := w.Write([]byte("a")); return err },
+		"ReadFrom": func() error { _, err := w.ReadFrom(strings.NewReader("a")); return err },
+	} {
+		assert.ErrorIs(t, call(), io.ErrClosedPipe, name)
+		assert.ErrorIs(t, call(), core.ErrClosed, name)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.ReadContext(done, make([]byte, 1))
+	assert.Equal(t, context.Canceled, err)
+	_, err = w.WriteContext(done, []byte("a"))
+	assert.Equal(t, context.Canceled, err)
 	assert.NoError(t, r.Close())
 	assert.NoError(t, w.Close())
 	assert.Zero(t, r.Buffered())

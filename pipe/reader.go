@@ -9,7 +9,7 @@ import (
 )
 
 // Reader is the read end of a pipe. Use [New] to create one; every Read of the zero Reader
-// returns io.ErrClosedPipe.
+// fails with an error that matches [core.ErrClosed] and io.ErrClosedPipe.
 //
 // It is safe for concurrent use: concurrent Reads run one after another.
 type Reader struct{ p *pipe }
@@ -30,8 +30,11 @@ func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, 
 // permits would come after ctx's deadline; this *[core.RejectedError] also matches
 // [context.DeadlineExceeded].
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	if r.p == nil {
-		return 0, io.ErrClosedPipe
+		return 0, errZero
 	}
 	return r.p.read(ctx, p)
 }
@@ -73,10 +76,8 @@ func (r *Reader) String() string {
 	return fmt.Sprintf("pipe reader, %v, %d bytes buffered", &r.p.rd, r.Buffered())
 }
 
+// read is called with a ctx that was not done.
 func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
 	if len(b) < lentMin {
 		if n := p.tryRead(b); n > 0 {
 			return n, nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Writer is the write end of a pipe. Use [New] to create one; every Write to the zero Writer
-// returns io.ErrClosedPipe.
+// fails with an error that matches [core.ErrClosed] and io.ErrClosedPipe.
 //
 // It is safe for concurrent use: concurrent Writes run one after another, and the bytes of each
 // stay together.
@@ -37,8 +37,11 @@ func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background
 // rest of p is not written. A rate limiter rejects a request immediately if its permits would come
 // after ctx's deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded].
 func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	if w.p == nil {
-		return 0, io.ErrClosedPipe
+		return 0, errZero
 	}
 	return w.p.write(ctx, p)
 }
@@ -69,10 +72,8 @@ func (w *Writer) String() string {
 	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
 }
 
+// write is called with a ctx that was not done.
 func (p *pipe) write(ctx context.Context, b []byte) (n int, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
 	if len(b) < lentMin && p.tryWrite(b, false) {
 		return len(b), nil
 	}

@@ -24,6 +24,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -201,6 +202,14 @@ func (m *Meter) Keep() core.Lease {
 	lease := m.lease
 	m.lease, m.taken, m.open = core.Lease{}, 0, time.Time{}
 	return lease
+}
+
+// Check returns an error if l holds a nil pointer, which would count as no limit. field is the name of l in the error.
+func Check(field string, l core.Limiter) error {
+	if l != nil && backdoor.IsNil(l) {
+		return fmt.Errorf("%s is a nil %T, want a limiter, or nil for none", field, l)
+	}
+	return nil
 }
 
 // Describe returns a description of a stream's limit.
