@@ -115,9 +115,7 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	}
 	pace.Release() // before the next wait: both limits may be one limiter
 	if place, err = l.permit(l.conns); err != nil {
-		if pace.Acquired() {
-			backdoor.Refund(l.accept, pace)
-		}
+		pace.Refund()
 		return nil, err
 	}
 	return l.bandwidth.limit(under, place)

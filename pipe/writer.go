@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -194,7 +193,7 @@ func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
 	lease := p.wr.meter.Keep()
 	n, err = p.put(b[:n], hold.Hold{Lease: lease})
 	if err != nil {
-		backdoor.Refund(p.wr.limiter.Limiter, lease)
+		lease.Refund()
 	}
 	return n, err
 }

@@ -119,7 +119,7 @@ func (m *Meter) extend(want int) int {
 	room := m.slice.size - before
 	n := min(want, room)
 	if n > 0 && (n == want || room >= m.slice.size/16) && time.Since(m.open) <= openTime {
-		m.lease = backdoor.Settle(m.limiter, m.lease, before+n)
+		m.lease = m.lease.Settle(before + n)
 		if m.taken = m.lease.Permits() - before; m.taken == n {
 			return n
 		}
@@ -186,7 +186,7 @@ func (m *Meter) Settle(passed int) {
 	m.taken = 0
 	if unused > 0 && m.lease.Acquired() {
 		used := max(m.lease.Permits()-unused, 0)
-		m.lease = backdoor.Settle(m.limiter, m.lease, used)
+		m.lease = m.lease.Settle(used)
 		if used == 0 { // it is refunded
 			m.lease, m.open = core.Lease{}, time.Time{}
 		}

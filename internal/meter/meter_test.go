@@ -82,20 +82,23 @@ func (e *exceeding) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return l, err
 }
 
-// settling records the settlements.
+// settling grants leases itself, and records their settlements.
 type settling struct {
 	core.Limiter
 
 	settled []int
 }
 
-func (s *settling) Settle(l core.Lease, n int) core.Lease {
-	s.settled = append(s.settled, n)
-	l.Release()
-	return core.Grant(n, nil)
+func (s *settling) Acquire(_ context.Context, n int) (core.Lease, error) {
+	return core.GrantFrom(granter{s}, n), nil
 }
 
-func (*settling) Refund(core.Lease) { panic("a lease was refunded whole") }
+type granter struct{ *settling }
+
+func (g granter) Settle(_, now int) int {
+	g.settled = append(g.settled, now)
+	return now
+}
 
 func TestALeaseIsSettledAndNotTakenAgain(t *testing.T) {
 	l := &settling{Limiter: core.Unlimited()}
@@ -106,27 +109,24 @@ func TestALeaseIsSettledAndNotTakenAgain(t *testing.T) {
 	require.Equal(t, []int{15, 0}, l.settled)
 }
 
-// refunding is a limiter that can refund, and not settle.
-type refunding struct {
+// releasing is a limiter whose leases cannot be settled.
+type releasing struct {
 	core.Limiter
 
-	refunds, releases int
+	releases int
 }
 
-func (r *refunding) Acquire(_ context.Context, n int) (core.Lease, error) {
+func (r *releasing) Acquire(_ context.Context, n int) (core.Lease, error) {
 	return core.Grant(n, func() { r.releases++ }), nil
 }
 
-func (r *refunding) Refund(core.Lease) { r.refunds++ }
-
 func TestALimiterWithoutSettle(t *testing.T) {
-	l := &refunding{Limiter: core.Unlimited()}
+	l := &releasing{Limiter: core.Unlimited()}
 	s := newStream(l)
 	s.pays(t, 20, 15) // it keeps what the bytes took, and more
 	require.Equal(t, 1, l.releases)
 	s.pays(t, 20, 0)
-	require.Equal(t, 1, l.refunds)
-	require.Equal(t, 1, l.releases)
+	require.Equal(t, 2, l.releases)
 }
 
 func TestANilLimiterIsNone(t *testing.T) {
@@ -250,6 +250,9 @@ func TestNoCreditWithoutAWait(t *testing.T) {
 	})
 }
 
+// stranger is a limiter of another package.
+type stranger struct{ core.Limiter }
+
 // TestSlicesOfAPacket is for limiters in which a rate limiter is not alone.
 func TestSlicesOfAPacket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +278,7 @@ func TestSlicesOfAPacket(t *testing.T) {
 			"a concurrency limiter":    {held(800), 100},
 			"of a key, in a chain":     {core.Must(core.Chain(held(64<<10), partition.For(keyed, "b"))), 1460},
 			"a rate of a small limit":  {bucket(t, 100, 1, time.Millisecond), 100},
-			"a rate of a stranger":     {&settling{Limiter: rate()}, 1460},
+			"a rate of a stranger":     {stranger{rate()}, 1460},
 		} {
 			s := newStream(c.l)
 			if name != "a rate of a stranger" && c.want == 1460 {
