@@ -7,7 +7,7 @@ import (
 
 // AIMD increases the limit by 1 per as many successes as the limit is, and cuts it by a factor when work
 // is dropped or takes too long: additive increase, multiplicative decrease, as in TCP Reno. Each
-// [Window] has at least 20 successes and adds at most 1, so a limit below 20 takes 20 successes to grow
+// [Sample] has at least 20 successes and adds at most 1, so a limit below 20 takes 20 successes to grow
 // by 1. AIMD ignores latencies below Timeout, so it finds the limit at which work starts to exceed
 // Timeout. Use it if a deadline matters and the latency does not. An AIMD value is a configuration; New
 // creates the algorithm.
@@ -41,7 +41,7 @@ func (a AIMD) New() Algorithm {
 }
 
 // Next returns the first step of a new algorithm with these settings.
-func (a AIMD) Next(limit int, w Window) float64 { return a.New().Next(limit, w) }
+func (a AIMD) Next(limit int, w Sample) float64 { return a.New().Next(limit, w) }
 
 type aimd struct {
 	AIMD
@@ -57,7 +57,7 @@ func (a *aimd) Explain() (reason string, baseline time.Duration) { return a.reas
 // timeout is for the limiter, which alone sees how long each lease was held.
 func (a *aimd) timeout() time.Duration { return a.Timeout }
 
-func (a *aimd) Next(limit int, w Window) float64 {
+func (a *aimd) Next(limit int, w Sample) float64 {
 	// The fraction is kept if the limit could not grow yet because little of it was in use.
 	a.limit = min(max(a.limit, float64(limit)), float64(limit)+1)
 	a.inFlight -= w.N + w.Dropped

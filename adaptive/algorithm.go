@@ -15,7 +15,7 @@ type Algorithm interface {
 	// The limiter makes one call at a time and holds no lock. Next runs on a goroutine that releases
 	// a lease. Successes that are released in the meantime are lost; drops count in the next window.
 	// A panic goes to the caller of Release or Drop, and the limiter continues to work.
-	Next(limit int, w Window) float64
+	Next(limit int, w Sample) float64
 }
 
 // The reasons of the algorithms of this package; see [Change].
@@ -30,11 +30,11 @@ const (
 	reasonUnknown    = "algorithm" // of an algorithm without Explain
 )
 
-// Window is a measurement of consecutive leases. It has at least 20 of them, or as many as there are
+// Sample is a measurement of consecutive leases. It has at least 20 of them, or as many as there are
 // permits in flight if that is more. A drop ends it immediately. Leases that were in flight when the
 // limit last changed by more than 20% do not count, nor do leases that ended before the server had
 // settled. Drops always count.
-type Window struct {
+type Sample struct {
 	N        int           // number of successes; if it is 0, Mean, StdErr and InFlight are 0 too
 	Dropped  int           // number of leases whose work was dropped or took longer than the AIMD's Timeout
 	Mean     time.Duration // mean time for which the successes were held

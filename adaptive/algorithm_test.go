@@ -47,7 +47,7 @@ func FuzzAlgorithms(f *testing.F) {
 				limit = 1 + r.IntN(most) // it was moved in another way
 			}
 			w := collect.Take(drops)
-			want := a.Next(limit, adaptive.Window(w))
+			want := a.Next(limit, adaptive.Sample(w))
 			if math.IsNaN(want) || want < 0 {
 				t.Fatalf("%+v: %v", w, want)
 			}
@@ -58,7 +58,7 @@ func FuzzAlgorithms(f *testing.F) {
 
 // Configurations are algorithms themselves, as the interface wants; they keep nothing.
 func TestConfigurationsAreAlgorithms(t *testing.T) {
-	w := adaptive.Window{N: 20, Mean: time.Millisecond, InFlight: 10}
+	w := adaptive.Sample{N: 20, Mean: time.Millisecond, InFlight: 10}
 	for _, a := range []adaptive.Algorithm{adaptive.Gradient{}, adaptive.AIMD{}} {
 		assert.InDelta(t, 10, a.Next(10, w), 1)
 	}
@@ -67,7 +67,7 @@ func TestConfigurationsAreAlgorithms(t *testing.T) {
 func TestAIMD(t *testing.T) {
 	a := adaptive.AIMD{Timeout: time.Second, Backoff: 0.5}.New()
 	next := func(limit, n, dropped int, mean time.Duration) float64 {
-		return a.Next(limit, adaptive.Window{N: n, Dropped: dropped, Mean: mean, InFlight: float64(limit)})
+		return a.Next(limit, adaptive.Sample{N: n, Dropped: dropped, Mean: mean, InFlight: float64(limit)})
 	}
 	for i := range 4 {
 		assert.InDelta(t, 80+0.25*float64(i+1), next(80, 20, 0, time.Millisecond), 1e-9)
@@ -118,7 +118,7 @@ func TestReasons(t *testing.T) {
 				before, _ := explain()
 				reason, baseline := before, time.Duration(0)
 				for n := 0; n < 1000 && reason == before; n++ {
-					w := adaptive.Window{N: 20, Dropped: step.dropped, Mean: step.mean, InFlight: float64(limit)}
+					w := adaptive.Sample{N: 20, Dropped: step.dropped, Mean: step.mean, InFlight: float64(limit)}
 					limit = int(a.Next(limit, w))
 					reason, baseline = explain()
 				}
@@ -248,7 +248,7 @@ func ExampleConcurrency_Ignore() {
 // steps is an algorithm that moves the limit in tens.
 type steps struct{ adaptive.Algorithm }
 
-func (s steps) Next(limit int, w adaptive.Window) float64 {
+func (s steps) Next(limit int, w adaptive.Sample) float64 {
 	return 10 * math.Ceil(s.Algorithm.Next(limit, w)/10)
 }
 

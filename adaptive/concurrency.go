@@ -186,7 +186,7 @@ func (l *Concurrency) learn(at time.Duration) {
 		c.New = l.samples.Move(c.Old, l.o.Min, l.o.Max, want, w, at)
 		l.move(c)
 	}()
-	want = l.o.Algorithm.Next(c.Old, Window(w))
+	want = l.o.Algorithm.Next(c.Old, Sample(w))
 	if e, ok := l.o.Algorithm.(interface {
 		Explain() (string, time.Duration)
 	}); ok {

@@ -29,13 +29,13 @@ func newConcurrency(t *testing.T, o adaptive.Options) *adaptive.Concurrency {
 // script is an algorithm that wants what it is told, and keeps the windows.
 type script struct {
 	mu      sync.Mutex
-	next    func(limit int, w adaptive.Window) float64
-	windows []adaptive.Window
+	next    func(limit int, w adaptive.Sample) float64
+	windows []adaptive.Sample
 	running bool
 	overlap bool
 }
 
-func (a *script) Next(limit int, w adaptive.Window) float64 {
+func (a *script) Next(limit int, w adaptive.Sample) float64 {
 	a.mu.Lock()
 	a.windows = append(a.windows, w)
 	a.overlap = a.overlap || a.running
@@ -53,7 +53,7 @@ func (a *script) Next(limit int, w adaptive.Window) float64 {
 	return next(limit, w)
 }
 
-func (a *script) take() []adaptive.Window {
+func (a *script) take() []adaptive.Sample {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.windows
@@ -63,7 +63,7 @@ func (a *script) take() []adaptive.Window {
 
 // wants returns a script that always wants the same limit.
 func wants(want float64) *script {
-	return &script{next: func(int, adaptive.Window) float64 { return want }}
+	return &script{next: func(int, adaptive.Sample) float64 { return want }}
 }
 
 // window has the limiter see n leases of so many permits, one after the other.
@@ -201,13 +201,13 @@ func TestWindows(t *testing.T) {
 			l.Refund(l.TryAcquire(1))
 			release(3 * time.Second)
 		}
-		assert.Equal(t, []adaptive.Window{{N: 20, Mean: 2 * time.Second, StdErr: 223606797, InFlight: 1}}, a.take())
+		assert.Equal(t, []adaptive.Sample{{N: 20, Mean: 2 * time.Second, StdErr: 223606797, InFlight: 1}}, a.take())
 
 		others := l.TryAcquire(5)
 		release(time.Second)
 		l.Ignore(others)
 		l.Drop(l.TryAcquire(1))
-		assert.Equal(t, []adaptive.Window{{N: 1, Dropped: 1, Mean: time.Second, InFlight: 6}}, a.take(), "a drop ends the window")
+		assert.Equal(t, []adaptive.Sample{{N: 1, Dropped: 1, Mean: time.Second, InFlight: 6}}, a.take(), "a drop ends the window")
 		assert.Equal(t, 9, l.Limit())
 		l.Drop(newConcurrency(t, adaptive.Options{}).TryAcquire(1))
 		l.Drop(core.Lease{})
@@ -235,7 +235,7 @@ func TestLeasesOfBeforeALargeChange(t *testing.T) {
 		window(l, 19, 1)
 		require.Empty(t, a.take())
 		window(l, 1, 1)
-		assert.Equal(t, []adaptive.Window{{N: 20, InFlight: 1}}, a.take())
+		assert.Equal(t, []adaptive.Sample{{N: 20, InFlight: 1}}, a.take())
 	})
 }
 
@@ -332,7 +332,7 @@ func TestDropsWhileNextRuns(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const many = 50
 			goOn, recovered := make(chan struct{}), make(chan any, 1)
-			a := &script{next: func(int, adaptive.Window) float64 {
+			a := &script{next: func(int, adaptive.Sample) float64 {
 				<-goOn
 				if panics {
 					panic("boom")
@@ -363,7 +363,7 @@ func TestDropsWhileNextRuns(t *testing.T) {
 				assert.Equal(t, 199, l.Limit())
 				assert.PanicsWithValue(t, "boom", func() { l.TryAcquire(1).Release() })
 			}
-			assert.Equal(t, []adaptive.Window{{Dropped: 1}, {Dropped: many}}, a.take())
+			assert.Equal(t, []adaptive.Sample{{Dropped: 1}, {Dropped: many}}, a.take())
 			assert.False(t, a.overlap)
 			assert.Equal(t, 200-1-many, l.Limit())
 		})
@@ -372,20 +372,20 @@ func TestDropsWhileNextRuns(t *testing.T) {
 
 // A panic goes to the caller that releases; what it held is back, and the limiter continues.
 func TestNextPanics(t *testing.T) {
-	a := &script{next: func(int, adaptive.Window) float64 { panic("boom") }}
+	a := &script{next: func(int, adaptive.Sample) float64 { panic("boom") }}
 	l := newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: a})
 	assert.PanicsWithValue(t, "boom", func() { learn(l, 4) })
 	assert.Equal(t, 10, l.Available())
 	assert.PanicsWithValue(t, "boom", func() { l.Drop(l.TryAcquire(4)) })
 	assert.Equal(t, 9, l.Limit(), "a drop shrinks the limit, whatever Next does")
-	a.next = func(int, adaptive.Window) float64 { runtime.Goexit(); return 0 }
+	a.next = func(int, adaptive.Sample) float64 { runtime.Goexit(); return 0 }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		learn(l, 1)
 	}()
 	<-done
-	a.next = func(int, adaptive.Window) float64 { return 5 }
+	a.next = func(int, adaptive.Sample) float64 { return 5 }
 	learn(l, 1)
 	assert.Equal(t, 5, l.Limit())
 }
@@ -405,7 +405,7 @@ func TestCallbacksMayUseTheLimiter(t *testing.T) {
 	var l *adaptive.Concurrency
 	depth := 0
 	a := &script{}
-	a.next = func(limit int, _ adaptive.Window) float64 {
+	a.next = func(limit int, _ adaptive.Sample) float64 {
 		depth++
 		if depth < 4 {
 			l.TryAcquire(1).Release()
@@ -499,7 +499,7 @@ func TestStressConcurrency(t *testing.T) {
 	last, broken := 20, 0
 	a := &script{}
 	n := 0
-	a.next = func(limit int, w adaptive.Window) float64 {
+	a.next = func(limit int, w adaptive.Sample) float64 {
 		n++
 		if w.InFlight > most || w.InFlight < 0 || limit < 2 || limit > most {
 			broken++
@@ -549,7 +549,7 @@ func TestLearningInAnotherBubble(t *testing.T) {
 	grows := func(t *testing.T) {
 		t.Helper()
 		before := l.Limit()
-		a.next = func(int, adaptive.Window) float64 { return float64(2 * before) }
+		a.next = func(int, adaptive.Sample) float64 { return float64(2 * before) }
 		window(l, 3*before+60, (before+1)/2) // so many although two more are held
 		require.Equal(t, 2*before, l.Limit())
 		window(l, 6*before+60, before)

@@ -14,7 +14,7 @@ func ExampleConcurrency_QueueOrder() {
 }
 
 func ExampleShed_QueueOrder() {
-	limiter := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.CPU(), Above: 0.9, QueueLimit: 50}))
+	limiter := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.CPU(), Threshold: 0.9, QueueLimit: 50}))
 	defer func() { _ = limiter.Close() }()
 	fmt.Println(limiter.QueueOrder())
 	// Output: oldest-first

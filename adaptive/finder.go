@@ -145,7 +145,7 @@ func (f *finder) rule(limit, ratio float64) (next float64, noQueue bool) {
 }
 
 // Next takes a window and returns the new limit.
-func (f *finder) Next(limit int, w Window) float64 {
+func (f *finder) Next(limit int, w Sample) float64 {
 	f.follow(limit)
 	if w.Dropped > 0 {
 		f.drop(limit, w.Dropped)

@@ -63,4 +63,4 @@ func (g Gradient) New() Algorithm {
 }
 
 // Next returns the first step of a new algorithm with these settings.
-func (g Gradient) Next(limit int, w Window) float64 { return g.New().Next(limit, w) }
+func (g Gradient) Next(limit int, w Sample) float64 { return g.New().Next(limit, w) }

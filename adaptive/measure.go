@@ -12,7 +12,7 @@ type measure struct {
 	inFlight float64 // mean
 }
 
-func measured(w Window) measure {
+func measured(w Sample) measure {
 	n, e := float64(w.N), float64(w.StdErr)
 	return measure{windows: 1, n: n, mean: float64(w.Mean), variance: n * e * e, inFlight: w.InFlight}
 }

@@ -106,22 +106,23 @@ type ShedOptions struct {
 	// Name is the limiter's name, for metadata and errors. It may be empty.
 	Name string
 
-	// Probe is the sensor. It returns a reading in the unit of Above, such as a share or a number of
+	// Probe is the sensor. It returns a reading in the unit of Threshold, such as a share or a number of
 	// seconds. Calls never overlap. It should return quickly, because a caller waits for it. It must
 	// not ask this Shed for permits, because the first reading would wait for itself. A reading of
 	// NaN changes nothing. Required; see [CPU], [SchedulerLatency] and [Heap].
 	Probe func() float64
 
-	// Above is the lowest reading at which requests are not granted. Required; it must be above 0.
-	Above float64
+	// Threshold is the reading from which requests are not granted: at it and above. Required; it
+	// must be above 0.
+	Threshold float64
 
-	// Resume is the reading below which requests are granted again. A value well below Above keeps
-	// the limiter from changing at every reading. 0 means Above, which is also the maximum.
-	Resume float64
+	// ResumeBelow is the reading below which requests are granted again. A value well below Threshold
+	// keeps the limiter from changing at every reading. 0 means Threshold, which is also the maximum.
+	ResumeBelow float64
 
-	// Every is the age at which a reading is stale. 0 means 100 ms. A shorter time keeps the latency
+	// Interval is the age at which a reading is stale. 0 means 100 ms. A shorter time keeps the latency
 	// lower, but it should be several times the CPU time of a request: see [Shed].
-	Every time.Duration
+	Interval time.Duration
 
 	// QueueLimit is the number of permits that may wait for the reading to fall. 0 means that there is
 	// no queue.
@@ -131,18 +132,18 @@ type ShedOptions struct {
 	QueueOrder core.QueueOrder
 }
 
-const defaultEvery = 100 * time.Millisecond
+const defaultInterval = 100 * time.Millisecond
 
 // setDefaults sets defaults for omitted options. It returns an error that lists all invalid options.
 func (o *ShedOptions) setDefaults() error {
 	e := optionErrors{options: "ShedOptions"}
 	e.must(o.Probe != nil, "Probe", "nil", "a function")
-	e.must(o.Above > 0, "Above", o.Above, "above 0")
-	e.must(o.Resume >= 0 && !(o.Resume > o.Above), "Resume", o.Resume, "from 0 to Above")
-	e.must(o.Every >= 0, "Every", o.Every, "at least 0")
+	e.must(o.Threshold > 0, "Threshold", o.Threshold, "above 0")
+	e.must(o.ResumeBelow >= 0 && !(o.ResumeBelow > o.Threshold), "ResumeBelow", o.ResumeBelow, "from 0 to Threshold")
+	e.must(o.Interval >= 0, "Interval", o.Interval, "at least 0")
 	e.queue(o.QueueLimit, o.QueueOrder)
-	o.Resume = cmp.Or(o.Resume, o.Above)
-	o.Every = cmp.Or(o.Every, defaultEvery)
+	o.ResumeBelow = cmp.Or(o.ResumeBelow, o.Threshold)
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	return e.err()
 }
 

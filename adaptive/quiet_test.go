@@ -68,7 +68,7 @@ func ExampleConcurrency_TryQuietly() {
 // A rejection that no caller sees is not counted.
 func ExampleShed_TryQuietly() {
 	busy := func() float64 { return 0.95 }
-	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: busy, Above: 0.9}))
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: busy, Threshold: 0.9}))
 	defer shed.Close()
 	_, ok := shed.TryQuietly(1)
 	fmt.Println(ok, shed.Statistics().Rejected)

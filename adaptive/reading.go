@@ -25,7 +25,7 @@ func (s *Shed) fresh(r *reading) bool {
 		return false
 	}
 	age := s.now() - r.at
-	return 0 <= age && age < s.o.Every
+	return 0 <= age && age < s.o.Interval
 }
 
 func (s *Shed) now() time.Duration { return time.Since(s.base) }
@@ -96,9 +96,9 @@ func (s *Shed) noteLocked(value float64) {
 	wasHigh := last != nil && last.high
 	high := wasHigh // between the thresholds, and for NaN
 	switch {
-	case value >= s.o.Above:
+	case value >= s.o.Threshold:
 		high = true
-	case value < s.o.Resume:
+	case value < s.o.ResumeBelow:
 		high = false
 	}
 	switch {
@@ -127,7 +127,7 @@ func (s *Shed) setTimerLocked() {
 		}
 		return
 	}
-	wait := s.o.Every
+	wait := s.o.Interval
 	if last := s.last.Load(); s.fresh(last) {
 		wait -= s.now() - last.at
 	}

@@ -100,7 +100,7 @@ func TestSensorsAreSafeForConcurrentUse(t *testing.T) {
 // While goroutines wait for a CPU for longer than 20 ms, one in a hundred of them, nothing is
 // admitted.
 func ExampleSchedulerLatency() {
-	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Above: 0.020}))
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Threshold: 0.020}))
 	defer shed.Close()
 	fmt.Println(shed.Statistics().Granted)
 	// Output: 0
@@ -108,7 +108,7 @@ func ExampleSchedulerLatency() {
 
 // Requests that need much memory are not admitted while little is left.
 func ExampleHeap() {
-	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.Heap(), Above: 0.85, Resume: 0.75}))
+	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.Heap(), Threshold: 0.85, ResumeBelow: 0.75}))
 	defer shed.Close()
 	fmt.Println(shed.TryAcquire(1).Acquired()) // this program has no memory limit
 	// Output: true
@@ -118,10 +118,10 @@ func ExampleNewShed() {
 	// Nothing is admitted while nine tenths of the CPUs are busy, until four fifths
 	// are.
 	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{
-		Name:   "cpu",
-		Probe:  adaptive.CPU(),
-		Above:  0.9,
-		Resume: 0.8,
+		Name:        "cpu",
+		Probe:       adaptive.CPU(),
+		Threshold:   0.9,
+		ResumeBelow: 0.8,
 	}))
 	defer shed.Close()
 	fmt.Println(shed.Statistics().Granted)

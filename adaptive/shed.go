@@ -16,9 +16,9 @@ import (
 // and its leases hold nothing. Therefore chain it with a limiter that counts permits.
 //
 // Between two readings, a Shed admits either all requests or none. If the demand is n times the capacity,
-// it admits n times Every of work between two readings, and requests wait for up to about n-1 times
-// Every: 40 ms at three times the capacity with an Every of 20 ms. When that work is done, the CPUs are
-// idle until the next reading. The longer Every is compared with the work of a request, the fewer
+// it admits n times Interval of work between two readings, and requests wait for up to about n-1 times
+// Interval: 40 ms at three times the capacity with an Interval of 20 ms. When that work is done, the CPUs
+// are idle until the next reading. The longer Interval is compared with the work of a request, the fewer
 // requests are rejected unnecessarily. If the sensor misses an overload, the Shed does not bound the work
 // in flight; that is what the other limiter of the chain is for.
 //

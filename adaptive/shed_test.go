@@ -61,8 +61,8 @@ func shedAt(t *testing.T, o adaptive.ShedOptions) (*adaptive.Shed, *gauge) {
 	t.Helper()
 	g := new(gauge)
 	o.Probe = g.read
-	if o.Above == 0 {
-		o.Above = 0.9
+	if o.Threshold == 0 {
+		o.Threshold = 0.9
 	}
 	return core.Must(adaptive.NewShed(o)), g
 }
@@ -109,7 +109,7 @@ func TestShedKeepsTheRules(t *testing.T) {
 
 func TestShedReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, g := shedAt(t, adaptive.ShedOptions{Resume: 0.5, Every: time.Second})
+		s, g := shedAt(t, adaptive.ShedOptions{ResumeBelow: 0.5, Interval: time.Second})
 		granted := func(want bool, reads int) {
 			t.Helper()
 			assert.Equal(t, want, s.TryAcquire(1).Acquired())
@@ -142,7 +142,7 @@ func TestShedReads(t *testing.T) {
 }
 
 func TestShedFirstReadingNaN(t *testing.T) {
-	s, g := shedAt(t, adaptive.ShedOptions{Every: time.Hour})
+	s, g := shedAt(t, adaptive.ShedOptions{Interval: time.Hour})
 	g.set(math.NaN())
 	assert.True(t, s.TryAcquire(1).Acquired())
 	assert.True(t, s.TryAcquire(1).Acquired())
@@ -214,7 +214,7 @@ func TestShedCloseDuringTheFirstReading(t *testing.T) {
 
 func TestShedTimerReadsWhileARequestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 10, Every: time.Second})
+		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 10, Interval: time.Second})
 		g.set(1)
 		var served atomic.Int32
 		wait := func(ctx context.Context, n int) {
@@ -266,7 +266,7 @@ func TestShedProbePanics(t *testing.T) {
 
 // A Shed of one bubble works in another, where the clock is elsewhere.
 func TestShedInAnotherBubble(t *testing.T) {
-	s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 1, Every: time.Hour})
+	s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 1, Interval: time.Hour})
 	require.True(t, s.TryAcquire(1).Acquired())
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestShedInAnotherBubble(t *testing.T) {
 }
 
 func TestShedRejections(t *testing.T) {
-	s, g := shedAt(t, adaptive.ShedOptions{Name: "cpu", Every: time.Hour})
+	s, g := shedAt(t, adaptive.ShedOptions{Name: "cpu", Interval: time.Hour})
 	g.set(1)
 	l := s.TryAcquire(3)
 	var r *core.RejectedError
@@ -299,14 +299,14 @@ func TestShedRejections(t *testing.T) {
 }
 
 func TestBadShedOptions(t *testing.T) {
-	_, err := adaptive.NewShed(adaptive.ShedOptions{Resume: -1, Every: -1, QueueLimit: -1, QueueOrder: 9})
+	_, err := adaptive.NewShed(adaptive.ShedOptions{ResumeBelow: -1, Interval: -1, QueueLimit: -1, QueueOrder: 9})
 	for _, want := range []string{
-		"adaptive: ShedOptions.Probe = nil, want a function", "ShedOptions.Above = 0, want above 0", "ShedOptions.Resume = -1",
-		"ShedOptions.Every = -1ns", "ShedOptions.QueueLimit = -1, want at least 0", "ShedOptions.QueueOrder",
+		"adaptive: ShedOptions.Probe = nil, want a function", "ShedOptions.Threshold = 0, want above 0", "ShedOptions.ResumeBelow = -1",
+		"ShedOptions.Interval = -1ns", "ShedOptions.QueueLimit = -1, want at least 0", "ShedOptions.QueueOrder",
 	} {
 		assert.ErrorContains(t, err, want)
 	}
-	for _, o := range []adaptive.ShedOptions{{Above: math.NaN()}, {Above: 1, Resume: 1.1}, {Above: 1, Resume: math.NaN()}} {
+	for _, o := range []adaptive.ShedOptions{{Threshold: math.NaN()}, {Threshold: 1, ResumeBelow: 1.1}, {Threshold: 1, ResumeBelow: math.NaN()}} {
 		o.Probe = func() float64 { return 0 }
 		_, err := adaptive.NewShed(o)
 		assert.Error(t, err)
@@ -323,7 +323,7 @@ func TestStressShed(t *testing.T) {
 	const goroutines, turns = 8, 500
 	var reads, overlaps, inProbe atomic.Int64
 	s := core.Must(adaptive.NewShed(adaptive.ShedOptions{
-		Above: 1, Every: 20 * time.Microsecond, QueueLimit: 3, QueueOrder: core.NewestFirst,
+		Threshold: 1, Interval: 20 * time.Microsecond, QueueLimit: 3, QueueOrder: core.NewestFirst,
 		Probe: func() float64 {
 			if inProbe.Add(1) > 1 {
 				overlaps.Add(1)

@@ -95,7 +95,7 @@ func TestWhoCannotTryQuietlyIsTimed(t *testing.T) {
 // shed is a limiter that reads its probe at each call.
 func shed(t *testing.T) core.Limiter {
 	t.Helper()
-	return core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: func() float64 { return 0 }, Above: 1, Every: time.Nanosecond}))
+	return core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: func() float64 { return 0 }, Threshold: 1, Interval: time.Nanosecond}))
 }
 
 // A primitive waits through the view whatever QueueLimit is, and that wait is timed.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Window is an adaptive.Window, and converts to it.
-type Window struct {
+// Sample is an adaptive.Sample, and converts to it.
+type Sample struct {
 	N, Dropped   int
 	Mean, StdErr time.Duration
 	InFlight     float64
@@ -78,8 +78,8 @@ func (s *Sampler) settle(inFlight int, old bool) {
 }
 
 // Take returns the samples so far as a window, and starts the next.
-func (s *Sampler) Take(dropped int) Window {
-	w := Window{Dropped: dropped}
+func (s *Sampler) Take(dropped int) Sample {
+	w := Sample{Dropped: dropped}
 	if !s.settled || s.n == 0 {
 		return w
 	}
@@ -95,7 +95,7 @@ func (s *Sampler) Take(dropped int) Window {
 // Move returns the limit that follows limit, from least to most, if the algorithm wants want after the
 // window w. NaN keeps the limit, and a fraction is rounded down. Each drop takes at least 1 off the
 // limit, and the limit does not grow unless half of it was in use.
-func (s *Sampler) Move(limit, least, most int, want float64, w Window, at time.Duration) int {
+func (s *Sampler) Move(limit, least, most int, want float64, w Sample, at time.Duration) int {
 	next := limit
 	switch {
 	case math.IsNaN(want):

@@ -24,7 +24,7 @@ type Config struct {
 	Service func(t time.Duration, r *rand.Rand) time.Duration // of one request, start at t
 	Rate    func(t time.Duration) float64                     // requests a second that come; nil: Clients ask
 	Clients func(t time.Duration) int                         // each asks again as soon as it is answered; nil: any number
-	Observe func(t time.Duration, s Sample, limit int)        // after each sample; may be nil
+	Observe func(t time.Duration, w Sample, limit int)        // after each sample; may be nil
 	Refused func(t time.Duration)                             // each request that is rejected; may be nil
 	Seed    uint64
 	Overdue time.Duration // a sample that took longer is a drop to the algorithm, like AIMD's Timeout; 0: none is
@@ -209,7 +209,7 @@ func (s *state) learn(e Sample, took time.Duration) {
 		return
 	}
 	w := s.sampler.Take(dropped)
-	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, s.Algorithm.Next(s.limit, adaptive.Window(w)), w, s.now)
+	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, s.Algorithm.Next(s.limit, adaptive.Sample(w)), w, s.now)
 }
 
 // Exponential returns service times of an exponential distribution.
