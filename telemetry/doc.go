@@ -8,7 +8,7 @@
 //
 // [Observe] reads a limiter's [core.Statistics] when the metrics are collected and adds nothing
 // to the cost of an acquisition. [Instrument] returns a view of the limiter that also times each
-// acquisition that goes through it. [Partitions], [HTTP], [GRPC] and [Events] are for packages
+// acquisition that goes through it. [Partitions], [HTTP], [GRPC] and [Resilience] are for packages
 // partition, httplimit, grpclimit and resilience. No metric has a series per key of a partition.
 //
 // # The metrics

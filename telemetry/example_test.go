@@ -79,9 +79,9 @@ func ExampleGRPC() {
 }
 
 // How often a strategy has rejected.
-func ExampleEvents() {
+func ExampleResilience() {
 	reader := metric.NewManualReader()
-	count := core.Must(telemetry.Events(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}))
+	count := core.Must(telemetry.Resilience(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}))
 	one := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
 	strategy := core.Must(resilience.New(resilience.Options{Name: "database", Limiter: one, OnRejected: count}))
 	for range 3 {

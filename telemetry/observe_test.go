@@ -50,7 +50,7 @@ func TestAttributesAreCopied(t *testing.T) {
 	s := newSDK()
 	s.Attributes = []attribute.KeyValue{attribute.String("zone", "b")}
 	h := core.Must(telemetry.HTTP(s.Options))
-	tell := core.Must(telemetry.Events(s.Options))
+	tell := core.Must(telemetry.Resilience(s.Options))
 	s.Attributes[0] = attribute.String("zone", "c")
 	h.Queued(t.Context(), "api", 1)
 	tell(t.Context(), &resilience.RejectedError{Strategy: "orders"})

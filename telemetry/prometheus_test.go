@@ -61,7 +61,7 @@ func exported(t *testing.T, use func(telemetry.Options)) map[string]*dto.MetricF
 // Exporters reject text that is not valid UTF-8, and a scrape fails as a whole.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	families := exported(t, func(o telemetry.Options) {
-		tell := core.Must(telemetry.Events(o))
+		tell := core.Must(telemetry.Resilience(o))
 		tell(t.Context(), &resilience.RejectedError{Strategy: "GET /\xff"})
 		_, _, err := telemetry.Instrument(o, "\xfe", concurrency(t, 1, 0))
 		require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
-// Events returns a function for [resilience.Options].OnRejected that counts rejections as
+// Resilience returns a function for [resilience.Options].OnRejected that counts rejections as
 // sluice.resilience.events, with the attribute values of Polly's metric: event.name is
 // OnRateLimiterRejected, event.severity is ERROR, and strategy.name is the strategy. One function
 // serves any number of strategies.
-func Events(o Options) (func(context.Context, *resilience.RejectedError), error) {
+func Resilience(o Options) (func(context.Context, *resilience.RejectedError), error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
-	events, err := counter(o.meter(), metrics.Events)
+	events, err := counter(o.meter(), metrics.Resilience)
 	if err != nil {
 		return nil, err
 	}

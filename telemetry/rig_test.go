@@ -33,7 +33,7 @@ func useAll(t *testing.T, o telemetry.Options) {
 
 	h := core.Must(telemetry.HTTP(o))
 	observeHTTP(h)
-	tell := core.Must(telemetry.Events(o))
+	tell := core.Must(telemetry.Resilience(o))
 	tell(t.Context(), &resilience.RejectedError{Strategy: "orders"})
 }
 

@@ -35,7 +35,7 @@
 //	RateLimiterRejectedException                           *RejectedError; errors.Is(err, core.ErrRejected)
 //	    .RetryAfter, null if it is not known               RejectedError.RetryAfter, 0 if it is not known
 //	    .TelemetrySource                                   RejectedError.Strategy
-//	event "OnRateLimiterRejected" in telemetry             telemetry.Events as OnRejected, Options.Logger
+//	event "OnRateLimiterRejected" in telemetry             telemetry.Resilience as OnRejected, Options.Logger
 //	ResilienceContext.OperationKey, pipeline names         none: use the context, and failsafe.With
 //	EnableReloads, dynamic options                         Strategy.Update
 //	OnPipelineDisposed                                     Strategy.Close

@@ -91,7 +91,7 @@ func newDatabase(o telemetry.Options) (*resilience.Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := telemetry.Events(o)
+	events, err := telemetry.Resilience(o)
 	if err != nil {
 		return nil, err
 	}

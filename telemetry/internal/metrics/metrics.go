@@ -74,8 +74,8 @@ func OfPartitions(c partition.Counts) []int64 {
 // below the largest int64.
 func total(n uint64) int64 { return int64(min(n, 1<<62)) }
 
-// Events counts the events of resilience strategies.
-var Events = Metric{"sluice.resilience.events", "{event}", "Events of resilience strategies.", true}
+// Resilience counts the events of resilience strategies.
+var Resilience = Metric{"sluice.resilience.events", "{event}", "Events of resilience strategies.", true}
 
 // Server is what the observer of a server's requests reports.
 type Server struct{ Active, Queued, InQueue, Held, Requests Metric }
