@@ -88,7 +88,7 @@ func TestRefundAndSettle(t *testing.T) {
 	bubble(t, "the cost is known in the end", func(t *testing.T) {
 		b := bucket(t, 1, 10)
 		l := limits(t, one(grpclimit.Policy{
-			Limiter: grpclimit.Shared(b), Permits: func(*grpclimit.Call) int { return 5 },
+			Limiter: grpclimit.Shared(b), Cost: func(*grpclimit.Call) int { return 5 },
 			Settle: func(c *grpclimit.Call, _ error) int { return int(c.Message.(*pb.SimpleRequest).GetResponseSize()) },
 		}))
 		c := serve(t, new(service), l.ServerOptions())
@@ -152,7 +152,7 @@ func TestFailuresAndRejectionsOfAPolicy(t *testing.T) {
 // An Update is for the calls that come after it, and one that is refused changes nothing.
 func TestOnRejectedAndUpdate(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 1 }})
+		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Cost: func(*grpclimit.Call) int { return 1 }})
 		var answer error
 		var seen *grpclimit.Rejection
 		o.OnRejected = func(_ context.Context, rejection *grpclimit.Rejection) error { seen = rejection; return answer }

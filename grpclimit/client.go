@@ -27,9 +27,9 @@ type ClientOptions struct {
 	// call has ended. nil means no limit.
 	Limiter Limiter
 
-	// Permits returns the cost of a call in permits. If it is nil, each call costs 1. If it returns
+	// Cost returns the cost of a call in permits. If it is nil, each call costs 1. If it returns
 	// 0 or less, the call is not limited.
-	Permits func(*Call) int
+	Cost func(*Call) int
 
 	// HonorRetryAfter delays the calls of a method, without holding permits, for as long as the
 	// server's last rejection asked, in the status's RetryInfo or the trailer grpc-retry-pushback-ms.
@@ -162,7 +162,7 @@ type attempt struct {
 // start waits until the call may be sent.
 func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*attempt, error) {
 	a := &attempt{client: c, call: call, key: keyOf(cc, call.FullMethod)}
-	if lease, err := policy.Start(ctx, &a.Attempt, call, c.options.Limiter, c.options.Permits, c.held, a.key); err != nil {
+	if lease, err := policy.Start(ctx, &a.Attempt, call, c.options.Limiter, c.options.Cost, c.held, a.key); err != nil {
 		return nil, rejected(ctx, lease, err)
 	}
 	return a, nil

@@ -32,7 +32,7 @@ func TestClientWaitsForItsLimiter(t *testing.T) {
 		b := bucket(t, 1, 1)
 		cl := client(t, grpclimit.ClientOptions{
 			Limiter: grpclimit.Shared(b),
-			Permits: func(c *grpclimit.Call) int {
+			Cost: func(c *grpclimit.Call) int {
 				if c.FullMethod == "/grpc.testing.TestService/EmptyCall" {
 					return 0
 				}
@@ -240,7 +240,7 @@ func TestRetriesOfTheServiceConfig(t *testing.T) {
 	})
 	bubble(t, "gives up where waiting cannot help", func(t *testing.T) {
 		b, asked := bucket(t, 1, 1), 0
-		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b), Permits: func(*grpclimit.Call) int { asked++; return 2 }}))
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b), Cost: func(*grpclimit.Call) int { asked++; return 2 }}))
 		c := serve(t, new(service), l.ServerOptions(), grpc.WithDefaultServiceConfig(config))
 		ask(t, c, codes.ResourceExhausted)
 		require.Equal(t, 1, asked)

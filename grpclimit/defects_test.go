@@ -54,7 +54,7 @@ func TestAHandlerThatReturnsBeforeItsReceiver(t *testing.T) {
 func TestAClientsRejectionInsideAHandler(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		outer := bucket(t, 1, 5)
-		inner := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 2 }})
+		inner := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Cost: func(*grpclimit.Call) int { return 2 }})
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
 		backend := serve(t, new(service), nil, inner.DialOptions()...)
 		c := serve(t, &service{unary: func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
@@ -91,7 +91,7 @@ func TestAnInterceptorInsideRejects(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		outer := bucket(t, 1, 5)
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
-		inside := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(concurrency(t, 1, 0)), Permits: func(*grpclimit.Call) int { return 2 }}))
+		inside := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(concurrency(t, 1, 0)), Cost: func(*grpclimit.Call) int { return 2 }}))
 		c := serve(t, &service{duplex: drain}, append(l.ServerOptions(), inside.ServerOptions()...))
 		ask(t, c, codes.Unavailable)
 		s := duplex(t, c)

@@ -31,9 +31,9 @@ type Policy struct {
 	// returned or panicked. It is required unless a limiter of messages is set.
 	Limiter Limiter
 
-	// Permits returns the cost of a call in permits. If it is nil, each call costs 1. If it returns
+	// Cost returns the cost of a call in permits. If it is nil, each call costs 1. If it returns
 	// 0 or less, the policy does not apply to the call.
-	Permits func(*Call) int
+	Cost func(*Call) int
 
 	// MaxWait is how long a call may wait in the limiter's queue. 0 means that calls do not wait. A
 	// negative value lets a call wait until its client gives up. A waiting call holds the permits
@@ -98,8 +98,8 @@ type Options struct {
 	OnRejected func(context.Context, *Rejection) error
 
 	// Observer, unless it is nil, is notified of every decision about a call, but not about messages.
-	// A rejection's result is [httplimit.GlobalLimiter] if the policy applies to all methods, and
-	// [httplimit.EndpointLimiter] otherwise.
+	// A rejection's result is [httplimit.RejectedByGlobal] if the policy applies to all methods, and
+	// [httplimit.RejectedByPolicy] otherwise.
 	Observer httplimit.Observer
 
 	// Logger gets a message if a limiter fails, or if a policy in shadow would have rejected a call,
@@ -135,7 +135,7 @@ func (p *ownPolicy) checked(field string, errs *policy.Errors) policy.Policy[*Ca
 	}
 	limited := false
 	o := p.options
-	p.seesCalls = p.Permits != nil || p.Flow != nil || p.Refund != nil || p.Settle != nil || o.Skip != nil || o.OnRejected != nil
+	p.seesCalls = p.Cost != nil || p.Flow != nil || p.Refund != nil || p.Settle != nil || o.Skip != nil || o.OnRejected != nil
 	for _, l := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
 		*l = policy.Present(*l)
 		limited = limited || *l != nil
@@ -148,12 +148,12 @@ func (p *ownPolicy) checked(field string, errs *policy.Errors) policy.Policy[*Ca
 		errs.Addf("%s.Code = %d, want 0 to %d", field, p.Code, codes.Unauthenticated)
 	}
 	next := policy.Policy[*Call, *ownPolicy]{
-		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
-		Rejected: policy.GlobalLimiter, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
+		Name: p.Name, Limiter: p.Limiter, Cost: p.Cost, MaxWait: p.MaxWait, Flow: p.Flow,
+		Rejected: policy.RejectedByGlobal, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
 	}
 	if !p.matches(all) {
 		next.Applies = func(c *Call) bool { return p.matches(c.FullMethod) }
-		next.Rejected = policy.EndpointLimiter
+		next.Rejected = policy.RejectedByPolicy
 	}
 	return next
 }

@@ -41,7 +41,7 @@ func TestRejection(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			limiter := c.limiter(t)
 			limiter.TryAcquire(1)
-			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(limiter), Permits: func(*grpclimit.Call) int { return c.permits }}))
+			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(limiter), Cost: func(*grpclimit.Call) int { return c.permits }}))
 			var trailer metadata.MD
 			_, err := serve(t, new(service), l.ServerOptions()).UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
 			code(t, c.want, err)

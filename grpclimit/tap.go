@@ -15,11 +15,11 @@ import (
 //
 // Tap decides before the server starts a goroutine for the call, on the goroutine that reads the
 // connection. It never waits, and leaves policies with a MaxWait to the interceptors. The functions that
-// it calls (a Limiter, Permits, Skip, OnRejected) must not block or panic, because they would block the
+// it calls (a Limiter, Cost, Skip, OnRejected) must not block or panic, because they would block the
 // whole connection or terminate the process. They see no Message.
 //
 // With the interceptors of the same Limits, a policy that has decided in Tap does not decide again; the
-// interceptors call Refund and Settle. A policy whose Permits were 0 in Tap decides again, and Skip is
+// interceptors call Refund and Settle. A policy whose Cost was 0 in Tap decides again, and Skip is
 // called again. Without interceptors, leases are released when the call has ended, so concurrency
 // limiters work too. A rejection by Tap has no trailer: clients get RetryAfter only from RetryInfo.
 func (l *Limits) Tap() tap.ServerInHandle {

@@ -67,7 +67,7 @@ func TestQuotaFieldsOfARejectionCountRefunds(t *testing.T) {
 			for _, h := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
 				l := limits(t, httplimit.Options{Headers: h, Policies: []httplimit.Policy{
 					{Name: "first", Limiter: all(c.first)},
-					{Name: "second", Limiter: all(perMinute(t, 3)), Permits: func(*http.Request) int { return 4 }},
+					{Name: "second", Limiter: all(perMinute(t, 3)), Cost: func(*http.Request) int { return 4 }},
 				}})
 				w := get(l.Policy("first", "second")(ok), "/")
 				require.Equal(t, http.StatusTooManyRequests, w.Code)

@@ -76,7 +76,7 @@ func ExamplePolicy_settle() {
 	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
 		Name:    "rows",
 		Limiter: httplimit.Shared(window),
-		Permits: func(*http.Request) int { return 50 }, // an estimate
+		Cost:    func(*http.Request) int { return 50 }, // an estimate
 		Settle: func(_ *http.Request, _ int, h http.Header) int {
 			rows, err := strconv.Atoi(h.Get("X-Rows"))
 			if err != nil {

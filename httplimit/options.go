@@ -32,9 +32,9 @@ type Policy struct {
 	// set. Use [Shared] for a core.Limiter: one limit for all requests.
 	Limiter Limiter
 
-	// Permits returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
+	// Cost returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
 	// less, this policy limits neither the request nor its bytes.
-	Permits func(*http.Request) int
+	Cost func(*http.Request) int
 
 	// MaxWait is how long a request may wait in the limiter's queue. 0 means that requests do not
 	// wait. A negative value lets a request wait until its client disconnects. Do not put a
@@ -133,11 +133,11 @@ func (o Options) checked() (policy.Options[*http.Request, *ownPolicy], error) {
 		if p.Name == "" {
 			p.Name = "global"
 		}
-		global := (&ownPolicy{p, &o}).checked("Global", policy.GlobalLimiter, &errs)
+		global := (&ownPolicy{p, &o}).checked("Global", policy.RejectedByGlobal, &errs)
 		next.Global = &global
 	}
 	for i, p := range o.Policies {
-		next.Policies = append(next.Policies, (&ownPolicy{p, &o}).checked(fmt.Sprintf("Policies[%d]", i), policy.EndpointLimiter, &errs))
+		next.Policies = append(next.Policies, (&ownPolicy{p, &o}).checked(fmt.Sprintf("Policies[%d]", i), policy.RejectedByPolicy, &errs))
 	}
 	if int(o.Headers) >= len(headersNames) {
 		errs.Addf("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
@@ -156,7 +156,7 @@ func (p *ownPolicy) checked(field string, rejected policy.Result, errs *policy.E
 		errs.Addf("%s.Status = %d, want 400 to 599, or 0 for 429", field, p.Status)
 	}
 	return policy.Policy[*http.Request, *ownPolicy]{
-		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
+		Name: p.Name, Limiter: p.Limiter, Cost: p.Cost, MaxWait: p.MaxWait, Flow: p.Flow,
 		Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
 	}
 }
@@ -166,12 +166,12 @@ type Result uint8
 
 // The results.
 const (
-	Acquired        = Result(policy.Acquired)        // the request may proceed
-	GlobalLimiter   = Result(policy.GlobalLimiter)   // the global policy rejected it
-	EndpointLimiter = Result(policy.EndpointLimiter) // a named policy rejected it
-	RequestCanceled = Result(policy.RequestCanceled) // the client disconnected while the request waited
-	Failed          = Result(policy.Failed)          // the limiter failed, whether the request passed or not
-	Shadowed        = Result(policy.Shadowed)        // a policy in shadow would have rejected it
+	Acquired         = Result(policy.Acquired)         // the request may proceed
+	RejectedByGlobal = Result(policy.RejectedByGlobal) // the global policy rejected it
+	RejectedByPolicy = Result(policy.RejectedByPolicy) // a named policy rejected it
+	RequestCanceled  = Result(policy.RequestCanceled)  // the client disconnected while the request waited
+	Failed           = Result(policy.Failed)           // the limiter failed, whether the request passed or not
+	Shadowed         = Result(policy.Shadowed)         // a policy in shadow would have rejected it
 )
 
 // String returns "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or

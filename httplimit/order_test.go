@@ -87,7 +87,7 @@ func TestLeaseFrom(t *testing.T) {
 	l := limits(t, httplimit.Options{
 		Global: &httplimit.Policy{Limiter: all(outer)},
 		Policies: []httplimit.Policy{
-			{Name: "o", Limiter: all(one), Permits: func(*http.Request) int { return 3 }},
+			{Name: "o", Limiter: all(one), Cost: func(*http.Request) int { return 3 }},
 			{Name: "w", Limiter: all(two), Refund: func(*http.Request, int) bool {
 				j.write("refund?")
 				return true
@@ -117,7 +117,7 @@ func TestLeaseFrom(t *testing.T) {
 func TestUserCodeThatPanicsCostsNoLease(t *testing.T) {
 	boom := func() { panic("boom") }
 	for name, p := range map[string]httplimit.Policy{
-		"Permits": {Limiter: all(core.Unlimited()), Permits: func(*http.Request) int { boom(); return 1 }},
+		"Permits": {Limiter: all(core.Unlimited()), Cost: func(*http.Request) int { boom(); return 1 }},
 		"Limiter": {Limiter: panicking{"boom"}},
 		"OnRejected": {Limiter: refuser(core.Lease{}), OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {
 			boom()
@@ -192,7 +192,7 @@ func TestPermits(t *testing.T) {
 	j := new(journal)
 	h := limits(t, httplimit.Options{Global: &httplimit.Policy{
 		Limiter: all(noting{"global", j, false}),
-		Permits: func(r *http.Request) int { return len(r.URL.Path) - 2 },
+		Cost:    func(r *http.Request) int { return len(r.URL.Path) - 2 },
 		Upload:  refuser(core.Fail(errBroken)), Download: refuser(core.Fail(errBroken)),
 		Refund: func(*http.Request, int) bool { j.write("refund?"); return false },
 	}}).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -54,7 +54,7 @@ func TestSettle(t *testing.T) {
 			}{window, slots} {
 				asked = l
 				lim := limits(t, httplimit.Options{Global: &httplimit.Policy{
-					Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: settle, Shadow: c.shadow,
+					Limiter: all(l), Cost: func(*http.Request) int { return 5 }, Settle: settle, Shadow: c.shadow,
 					Refund: func(_ *http.Request, status int) bool {
 						j.write("refund? %d", status)
 						return c.refund

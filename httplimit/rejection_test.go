@@ -57,7 +57,7 @@ func TestRejection(t *testing.T) {
 		{"only the error knows", failing(refuser(core.Fail(fmt.Errorf("x: %w", &core.RejectedError{RetryAfter: time.Minute})))), nil, 429, tooMany, after("60"), ""},
 		{
 			"more than the limit",
-			httplimit.Policy{Limiter: all(perMinute(t, 2)), Permits: func(*http.Request) int { return 3 }},
+			httplimit.Policy{Limiter: all(perMinute(t, 2)), Cost: func(*http.Request) int { return 3 }},
 			nil, 429, tooMany,
 			http.Header{"X-Ratelimit-Limit": {"2"}, "X-Ratelimit-Remaining": {"2"}, "X-Ratelimit-Reset": {"0"}},
 			"",

@@ -168,7 +168,7 @@ func TestResponseWriterIsNotWrappedForNothing(t *testing.T) {
 		"another's":       {Global: &httplimit.Policy{Limiter: free}, Policies: []httplimit.Policy{{Name: "d", Download: free, Refund: func(*http.Request, int) bool { return true }}}},
 		"upload":          {Global: &httplimit.Policy{Limiter: free, Upload: free}},
 		"shadow":          {Global: &httplimit.Policy{Limiter: refuser(core.Lease{}), Shadow: true, Download: free, Upload: free, Settle: func(*http.Request, int, http.Header) int { panic("there is nothing to settle") }}},
-		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Permits: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
+		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Cost: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
 		"none":            {Headers: httplimit.Draft11},
 	} {
 		t.Run(name, func(t *testing.T) {

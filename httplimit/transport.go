@@ -29,9 +29,9 @@ type TransportOptions struct {
 	// core.Limiter.
 	Limiter Limiter
 
-	// Permits returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
+	// Cost returns the cost of a request. If it is nil, each request costs 1. If it returns 0 or
 	// less, the request does not need a permit of Limiter; Upload and Download still apply.
-	Permits func(*http.Request) int
+	Cost func(*http.Request) int
 
 	// Settle is called when the response's body has ended or is closed, so it can read trailers. It
 	// returns the request's actual cost in permits; the difference is refunded or charged as a
@@ -164,7 +164,7 @@ func (t *Transport) send(original, r *http.Request, held *backoff.Keys[struct{}]
 	if t.o.HonorRetryAfter {
 		key = t.o.Key(r)
 	}
-	_, err := policy.Start(r.Context(), &a.Attempt, r, t.o.Limiter, t.o.Permits, held, key)
+	_, err := policy.Start(r.Context(), &a.Attempt, r, t.o.Limiter, t.o.Cost, held, key)
 	if err != nil {
 		closeBody(r.Body)
 		var tooLong *backoff.HeldError[struct{}]

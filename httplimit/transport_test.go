@@ -294,7 +294,7 @@ func TestTransportSettle(t *testing.T) {
 	for cost, left := range map[int]int{2: 8, 12: 0, -1: 5} {
 		l := perMinute(t, 10)
 		response, err := transport(t, httplimit.TransportOptions{
-			Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: func(*http.Response) int { return cost },
+			Limiter: all(l), Cost: func(*http.Request) int { return 5 }, Settle: func(*http.Response) int { return cost },
 			Base: answers(func() *http.Response { return answer(200, "abc") }),
 		}).Get("http://x")
 		require.NoError(t, err)

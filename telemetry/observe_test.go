@@ -155,8 +155,8 @@ func observeHTTP(o httplimit.Observer) {
 	o.Active(ctx, "api", 1)
 	o.Active(ctx, "api", -1)
 	o.Released(ctx, "api", 1500*time.Millisecond)
-	o.Decided(ctx, "api", httplimit.EndpointLimiter, 0)
-	for _, r := range []httplimit.Result{httplimit.GlobalLimiter, httplimit.RequestCanceled, httplimit.Failed, 9} {
+	o.Decided(ctx, "api", httplimit.RejectedByPolicy, 0)
+	for _, r := range []httplimit.Result{httplimit.RejectedByGlobal, httplimit.RequestCanceled, httplimit.Failed, 9} {
 		o.Decided(ctx, "all", r, 0)
 	}
 }

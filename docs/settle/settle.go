@@ -19,7 +19,7 @@ func TokensPerMinute(estimate func(*http.Request) int, accounts httplimit.Limite
 	return httplimit.Policy{
 		Name:    "tokens",
 		Limiter: accounts,
-		Permits: estimate,
+		Cost:    estimate,
 		Settle: func(_ *http.Request, _ int, h http.Header) int {
 			used, err := strconv.Atoi(h.Get("X-Tokens-Used"))
 			if err != nil {

@@ -14,8 +14,8 @@ import (
 // decide adds a decision of p, unless p does not apply. It adds it even if a function of the user's panics.
 func (a *Admission[R, O]) decide(ctx context.Context, r R, p *Policy[R, O], mode Mode) *Rejection[R, O] {
 	permits := 1
-	if p.Permits != nil {
-		permits = p.Permits(r)
+	if p.Cost != nil {
+		permits = p.Cost(r)
 	}
 	if permits <= 0 {
 		return nil

@@ -11,12 +11,12 @@ type Result uint8
 
 // The results.
 const (
-	Acquired        Result = iota // the request may proceed
-	GlobalLimiter                 // the global policy rejected it
-	EndpointLimiter               // a named policy rejected it
-	RequestCanceled               // the client disconnected while the request waited
-	Failed                        // the limiter failed, whether the request passed or not
-	Shadowed                      // a policy in shadow would have rejected it
+	Acquired         Result = iota // the request may proceed
+	RejectedByGlobal               // the global policy rejected it
+	RejectedByPolicy               // a named policy rejected it
+	RequestCanceled                // the client disconnected while the request waited
+	Failed                         // the limiter failed, whether the request passed or not
+	Shadowed                       // a policy in shadow would have rejected it
 )
 
 var resultNames = [...]string{"acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed", "shadowed"}

@@ -28,7 +28,7 @@ type (
 )
 
 func newPolicy(l core.Limiter) *thePolicy {
-	return &thePolicy{Name: "p", Limiter: partition.Shared[string](l), Rejected: policy.EndpointLimiter}
+	return &thePolicy{Name: "p", Limiter: partition.Shared[string](l), Rejected: policy.RejectedByPolicy}
 }
 
 // under returns an admission under policies.
@@ -85,17 +85,17 @@ func TestAdmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t)
 		p := newPolicy(l)
-		p.Permits = func(r string) int { return len(r) }
+		p.Cost = func(r string) int { return len(r) }
 		a := under(t, theOptions{}, p)
 		admits(t, a, "four")
 		require.Len(t, a.Decisions, 1)
 		again := &theAdmission{Snapshot: a.Snapshot}
-		rejection := rejects(t, again, "two", policy.EndpointLimiter)
+		rejection := rejects(t, again, "two", policy.RejectedByPolicy)
 		require.ErrorIs(t, rejection.Err, core.ErrRejected)
 		require.Equal(t, 2*time.Second, rejection.RetryAfter)
 		require.Len(t, rejection.Decisions, 1)
 		require.Empty(t, again.Decisions)
-		rejection = rejects(t, again, "sixsix", policy.EndpointLimiter)
+		rejection = rejects(t, again, "sixsix", policy.RejectedByPolicy)
 		require.Zero(t, rejection.RetryAfter)
 		admits(t, again, "") // the policy does not apply
 		require.Empty(t, again.Decisions)
@@ -114,7 +114,7 @@ func TestPolicies(t *testing.T) {
 	admits(t, one, "b") // both have decided
 	require.Equal(t, 1, first.Available())
 	two := &theAdmission{Snapshot: one.Snapshot}
-	require.Equal(t, "b", rejects(t, two, "b", policy.EndpointLimiter).Policy.Name)
+	require.Equal(t, "b", rejects(t, two, "b", policy.RejectedByPolicy).Policy.Name)
 	require.Equal(t, 1, first.Available())
 	admits(t, two, "other")
 	require.Zero(t, first.Available())
@@ -204,14 +204,14 @@ func TestMaxWait(t *testing.T) {
 		want                     policy.Result
 		took                     time.Duration
 	}{
-		"no request waits":      {0, 0, 0, false, true, policy.EndpointLimiter, 0},
-		"without wait":          {time.Hour, 0, 0, false, false, policy.EndpointLimiter, 0},
-		"over":                  {time.Second, time.Minute, 0, false, true, policy.EndpointLimiter, time.Second},
+		"no request waits":      {0, 0, 0, false, true, policy.RejectedByPolicy, 0},
+		"without wait":          {time.Hour, 0, 0, false, false, policy.RejectedByPolicy, 0},
+		"over":                  {time.Second, time.Minute, 0, false, true, policy.RejectedByPolicy, time.Second},
 		"granted":               {time.Second, 0, 999 * time.Millisecond, false, true, policy.Acquired, 999 * time.Millisecond},
 		"no bound":              {-1, 0, time.Hour, false, true, policy.Acquired, time.Hour},
-		"a deadline":            {-1, time.Second, 0, false, true, policy.EndpointLimiter, time.Second},
+		"a deadline":            {-1, time.Second, 0, false, true, policy.RejectedByPolicy, time.Second},
 		"a client's deadline":   {-1, time.Second, 0, true, true, policy.RequestCanceled, time.Second},
-		"MaxWait before it":     {time.Second, time.Minute, 0, true, true, policy.EndpointLimiter, time.Second},
+		"MaxWait before it":     {time.Second, time.Minute, 0, true, true, policy.RejectedByPolicy, time.Second},
 		"the deadline is first": {time.Minute, time.Second, 0, true, true, policy.RequestCanceled, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -287,14 +287,14 @@ func TestCarelessLimiters(t *testing.T) {
 		want    policy.Result
 		wantErr error
 	}{
-		"no lease and no error": {func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }, policy.EndpointLimiter, core.ErrRejected},
+		"no lease and no error": {func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }, policy.RejectedByPolicy, core.ErrRejected},
 		"a lease and an error":  {func(context.Context, int) (core.Lease, error) { return core.Grant(1, func() { released++ }), odd }, policy.Failed, odd},
 		"two errors":            {func(context.Context, int) (core.Lease, error) { return core.Reject(), odd }, policy.Failed, odd},
 		"a context's error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, context.DeadlineExceeded }, policy.Failed, context.DeadlineExceeded},
 		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Fail(odd).With(later), odd }, policy.Failed, odd},
 		"more than the limit": {func(context.Context, int) (core.Lease, error) {
 			return core.Fail(core.ErrPermitsExceedLimit).With(later), core.ErrPermitsExceedLimit
-		}, policy.EndpointLimiter, core.ErrPermitsExceedLimit},
+		}, policy.RejectedByPolicy, core.ErrPermitsExceedLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy(test.answer)
@@ -376,7 +376,7 @@ func TestEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &counted{TokenBucket: bucket(t)}
 				p := newPolicy(l)
-				p.Permits = func(string) int { return 2 }
+				p.Cost = func(string) int { return 2 }
 				adm := under(t, theOptions{}, p)
 				admits(t, adm, "r")
 				adm.End(func(any) (bool, int) { return test.refund, test.cost })
@@ -391,7 +391,7 @@ func TestEnd(t *testing.T) {
 func TestLease(t *testing.T) {
 	first, second := concurrency(t, 5), concurrency(t, 5)
 	a, b := newPolicy(core.WithReason(first, "")), newPolicy(second)
-	b.Name, b.Permits = "b", func(string) int { return 3 }
+	b.Name, b.Cost = "b", func(string) int { return 3 }
 	j := new(journal)
 	adm := under(t, theOptions{Observer: j}, a, b)
 	admits(t, adm, "")

@@ -132,7 +132,7 @@ func TestHTTP(t *testing.T) {
 	ctx := t.Context()
 	h.Queued(ctx, "api", 1)
 	h.Decided(ctx, "api", httplimit.Acquired, 250*time.Millisecond)
-	h.Decided(ctx, "api", httplimit.EndpointLimiter, 0)
+	h.Decided(ctx, "api", httplimit.RejectedByPolicy, 0)
 	h.Active(ctx, "api", 1)
 	h.Active(ctx, "\xff", 1)
 	h.Released(ctx, "api", 1500*time.Millisecond)

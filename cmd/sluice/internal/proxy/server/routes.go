@@ -59,7 +59,7 @@ func (p *Proxy) policy(l *limits.Policy) httplimit.Policy {
 		h.Limiter = requests.Limiter()
 	}
 	if l.Cost != 1 {
-		h.Permits = func(*http.Request) int { return l.Cost }
+		h.Cost = func(*http.Request) int { return l.Cost }
 	}
 	if l.Failures {
 		h.Refund = refundsSuccess
