@@ -63,7 +63,7 @@ func newLimits(times int) (*limits, error) {
 		}, {
 			Name:    "tokens",
 			Limiter: tokens,
-			Cost: func(r *http.Request) int { return callOf(r).estimate },
+			Cost:    func(r *http.Request) int { return callOf(r).estimate },
 			Settle: func(_ *http.Request, _ int, h http.Header) int {
 				used, err := strconv.Atoi(h.Get(usedField))
 				if err != nil {
