@@ -191,7 +191,7 @@ var webSocketOptions = map[string]func(*httplimit.Options){
 	},
 	"logger":    func(o *httplimit.Options) { o.Logger = slog.New(slog.DiscardHandler) },
 	"observer":  func(o *httplimit.Options) { o.Observer = ignore{} },
-	"permits":   func(o *httplimit.Options) { o.Global.Permits = func(*http.Request) int { return 1 } },
+	"permits":   func(o *httplimit.Options) { o.Global.Cost = func(*http.Request) int { return 1 } },
 	"max-wait":  func(o *httplimit.Options) { o.Global.MaxWait = time.Millisecond },
 	"fail-open": func(o *httplimit.Options) { o.Global.FailOpen = true },
 	"shadow":    func(o *httplimit.Options) { o.Global.Shadow = true },
