@@ -79,11 +79,18 @@ func (c *Call) addPayment(payments []payment, by *policy.Policy[*Call, *ownPolic
 	return append(payments, p)
 }
 
-// pay takes the permits of a message that was received, or that is to be sent.
+// pay takes the permits of a message that was received, or that is to be sent. If one policy rejects it, or pay panics,
+// the permits that the message took of the others are refunded.
 func (m *messages) pay(d direction, msg any) error {
 	if m == nil {
 		return nil
 	}
+	paid := false
+	defer func() {
+		if !paid {
+			m.endAll(m.payments[d], func(p *payment, lease core.Lease) { backdoor.Refund(p.each, lease) })
+		}
+	}()
 	for i := range m.payments[d] {
 		p := &m.payments[d][i]
 		if lease, err := m.take(p, msg); err != nil {
@@ -92,6 +99,7 @@ func (m *messages) pay(d direction, msg any) error {
 			}
 		}
 	}
+	paid = true
 	return nil
 }
 
@@ -170,20 +178,26 @@ func (m *messages) end() {
 	m.release(out)
 }
 
-// release releases the leases of the latest message in that direction, last first, even if a Release panics.
-func (m *messages) release(d direction) { m.releaseAll(m.payments[d]) }
+// release releases the leases of the latest message in that direction.
+func (m *messages) release(d direction) {
+	m.endAll(m.payments[d], func(_ *payment, lease core.Lease) { lease.Release() })
+}
 
-func (m *messages) releaseAll(payments []payment) {
+// endAll ends the leases of the payments, last first, all of them even if a function panics.
+func (m *messages) endAll(payments []payment, end func(*payment, core.Lease)) {
 	n := len(payments)
 	if n == 0 {
 		return
 	}
-	defer m.releaseAll(payments[:n-1])
+	defer m.endAll(payments[:n-1], end)
+	p := &payments[n-1]
 	m.mu.Lock()
-	lease := payments[n-1].lease
-	payments[n-1].lease = core.Lease{}
+	lease := p.lease
+	p.lease = core.Lease{}
 	m.mu.Unlock()
-	lease.Release()
+	if lease.Acquired() {
+		end(p, lease)
+	}
 }
 
 // size returns the encoded size of a message, in bytes.

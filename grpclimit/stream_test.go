@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -107,6 +108,45 @@ func TestSend(t *testing.T) {
 		require.InDelta(t, 2.1, time.Since(start).Seconds(), 0.02)
 		require.ErrorIs(t, received(s), io.EOF)
 	})
+}
+
+// A message that one policy rejects refunds what it took of the others, also if the handler goes on.
+func TestARejectedMessageHoldsNothing(t *testing.T) {
+	for name, policies := range map[string]func(each, bytes grpclimit.Limiter) []grpclimit.Policy{
+		"one policy": func(each, bytes grpclimit.Limiter) []grpclimit.Policy {
+			return []grpclimit.Policy{{Name: "p", Send: each, SendBytes: bytes, Receive: each, ReceiveBytes: bytes}}
+		},
+		"a later policy": func(each, bytes grpclimit.Limiter) []grpclimit.Policy {
+			return []grpclimit.Policy{{Name: "p", Send: each, Receive: each}, {Name: "q", SendBytes: bytes, ReceiveBytes: bytes}}
+		},
+	} {
+		for kind, each := range map[string]core.Limiter{"at once": concurrency(t, 10, 0), "an hour": bucket(t, 1, 10)} {
+			bubble(t, name+", "+kind, func(t *testing.T) {
+				full := concurrency(t, 1, 0)
+				defer full.TryAcquire(1).Release()
+				l := limits(t, grpclimit.Options{Policies: policies(grpclimit.Shared(each), grpclimit.Shared(full))})
+				left := []int{}
+				c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+					for range 5 {
+						assert.Error(t, s.Send(payload100()))
+						left = append(left, each.Available())
+					}
+					_, err := s.Recv()
+					assert.Error(t, err)
+					left = append(left, each.Available())
+					return nil
+				}}, l.ServerOptions())
+				s := duplex(t, c)
+				require.NoError(t, s.Send(payload(100)))
+				_ = received(s)
+				require.Equal(t, []int{10, 10, 10, 10, 10, 10}, left)
+			})
+		}
+	}
+}
+
+func payload100() *pb.StreamingOutputCallResponse {
+	return &pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 100)}}
 }
 
 // slow is a limiter that grants a permit only once it may continue.
