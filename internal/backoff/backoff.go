@@ -30,20 +30,23 @@ type held[V any] struct {
 
 const minSweepAt = 64
 
-// Hold puts the key on hold for d from now. It replaces an earlier Hold of the key; if d is 0 or less, it ends the
-// hold.
+// Hold puts the key on hold for d from now, unless an earlier Hold lasts as long: the response that asks for less was
+// under way when the server asked for more.
 func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
+	if d <= 0 {
+		return
+	}
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if old := k.keys[key]; old != nil {
+		if !now.Add(d).After(old.until) {
+			return
+		}
 		if old.moved != nil {
 			close(old.moved)
 		}
 		delete(k.keys, key)
-	}
-	if d <= 0 {
-		return
 	}
 	if len(k.keys) >= max(k.sweepAt, minSweepAt) {
 		for name, old := range k.keys {

@@ -60,11 +60,12 @@ func TestHold(t *testing.T) {
 		held(t, &k, "a", time.Millisecond, "busy")
 		k.Hold("a", time.Minute, "very busy") // in place of the first
 		held(t, &k, "a", time.Minute, "very busy")
-		k.Hold("a", time.Second, "busy") // a shorter one too
-		held(t, &k, "a", time.Second, "busy")
-		time.Sleep(time.Second)
+		for _, shorter := range []time.Duration{time.Second, 0, -1, time.Minute} { // do not end it
+			k.Hold("a", shorter, "busy")
+			held(t, &k, "a", time.Minute, "very busy")
+		}
+		time.Sleep(time.Minute)
 		held(t, &k, "a", 0, "")
-		k.Hold("a", time.Hour, "closed")
 		k.Hold("a", 0, "")
 		held(t, &k, "a", 0, "")
 		k.Hold("b", -1, "")
@@ -92,8 +93,8 @@ func TestAcquire(t *testing.T) {
 	}{
 		"to its end":    {nil, time.Second, time.Second},
 		"moved later":   {func(k *keys) { k.Hold("a", time.Minute, "busy") }, time.Minute + time.Second/2, time.Minute},
-		"moved earlier": {func(k *keys) { k.Hold("a", time.Millisecond, "busy") }, time.Second/2 + time.Millisecond, time.Millisecond},
-		"ended":         {func(k *keys) { k.Hold("a", 0, "") }, time.Second / 2, 0},
+		"a shorter one": {func(k *keys) { k.Hold("a", time.Millisecond, "busy") }, time.Second, time.Second},
+		"one of 0":      {func(k *keys) { k.Hold("a", 0, "") }, time.Second, time.Second},
 		"another key":   {func(k *keys) { k.Hold("b", time.Hour, "busy") }, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
