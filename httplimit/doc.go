@@ -33,9 +33,10 @@
 //
 // If a policy rejects the request, the wrapper refunds all its permits and responds with 429 Too Many
 // Requests, or with Policy.Status. The response has a Retry-After header if the time is known. If
-// wrappers are nested and the response of an outer one is that rejection, it refunds its permits too.
-// It keeps them if its handler calls a limited handler for a part of its work and serves the request
-// without that part.
+// wrappers are nested, those around the one that rejected refund their permits too, whatever handlers are
+// in between. There is one exception: a wrapper that sees the status of the response, because it uses
+// Headers, Refund, Settle, Upload or Download, keeps its permits if the status is below 400, for example
+// because a handler in between has served an older page instead.
 //
 // If a limiter fails, for example because it is closed or its Redis server is unreachable, the response
 // is 503, unless Policy.FailOpen lets the request pass.
@@ -74,7 +75,7 @@
 // current options, and Admit is the only way to a lease. A wrapper admits the request, responds to a
 // rejection or calls the next handler, and ends what it took in one deferred function. Its admission is
 // also the context of the next handler's request, and is allocated together with the copy of the
-// request. A wrapper that rejects marks the admission around it, which then refunds its permits. The
+// request. A wrapper that rejects tells only the admission around it, which then refunds its permits. The
 // multipart form is copied back, because net/http must find it in the request that it created.
 // internal/backoff remembers which keys a server has asked to wait.
 package httplimit

@@ -25,13 +25,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	adm := &admission{original: r}
 	adm.policies.Snapshot = s
-	var wrapped *response                  // nil if the next handler gets w itself
-	defer func() { adm.end(w, wrapped) }() //nolint:contextcheck // adm is made of r's
+	var wrapped *response               // nil if the next handler gets w itself
+	defer func() { adm.end(wrapped) }() //nolint:contextcheck // adm is made of r's
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
-		adm.rejected.Store(&noResponse) // in case respond panics
-		if newRejection(rejected).respond(w, r) {
-			adm.rejected.Store(markOf(w.Header()))
-		}
+		newRejection(rejected).respond(w, r)
 		return
 	}
 	if wrapped = adm.enter(w); wrapped != nil { //nolint:contextcheck // as above
@@ -53,9 +50,7 @@ type admission struct {
 	original *http.Request // as the wrapper was given it
 	policies policy.Admission[*http.Request, *ownPolicy]
 	stage    stage
-	// rejected is the mark of the response, once this wrapper or an inner one has rejected the request. An inner one
-	// may set it on another goroutine.
-	rejected atomic.Pointer[string]
+	rejected atomic.Bool  // whether a wrapper inside has rejected the request, maybe on another goroutine
 	request  http.Request // as the next handler gets it
 }
 
@@ -67,19 +62,6 @@ const (
 	serving               // it runs, or has panicked
 	served                // it has returned
 )
-
-// noResponse is the mark of a rejection without a response, because the client has disconnected.
-var noResponse string
-
-// markOf returns the mark of a response's header: the address of a value that a rejection sets. Copies of the header,
-// such as http.TimeoutHandler's, share the value, so the mark shows whether a response is the rejection, whatever
-// handlers are between the wrapper that rejected the request and the one that compares.
-func markOf(h http.Header) *string {
-	if v := h["Cache-Control"]; len(v) > 0 {
-		return &v[0]
-	}
-	return nil
-}
 
 type admissionKey struct{}
 
@@ -144,22 +126,18 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 	return wrapped
 }
 
-// end returns the permits that the wrapper holds, also if the next handler or a function of the user's has panicked. w
-// is the wrapper's writer, and wrapped is the one that enter returned.
-func (adm *admission) end(w http.ResponseWriter, wrapped *response) {
+// end returns the permits that the wrapper holds, also if the next handler or a function of the user's has panicked.
+// wrapped is the writer that enter returned.
+func (adm *admission) end(wrapped *response) {
 	if adm.stage != deciding && adm.original.Pattern != adm.request.Pattern {
 		adm.original.Pattern = adm.request.Pattern // an inner mux has matched it; outer middleware reports it
 	}
 	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it created
 	}
-	mark := adm.rejected.Load()
-	if mark == nil && adm.stage == deciding { // a function of the user's has panicked
-		mark = &noResponse
-	}
-	if adm.stage == deciding || mark != nil && (mark == &noResponse || mark == markOf(w.Header())) {
+	if adm.stage == deciding || adm.rejected.Load() && !wrapped.succeeded() {
 		if outer := admissionFrom(adm.original.Context()); outer != nil {
-			outer.rejected.Store(mark)
+			outer.rejected.Store(true)
 		}
 		adm.policies.Undo()
 		return

@@ -2,61 +2,104 @@ package httplimit_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// A rejection inside refunds the policies of the wrappers around if it is the response, and not if the handler has served
-// the request without the part that was rejected.
-func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
+// instead is a handler's writer that sends an older page in place of a rejection.
+type instead struct {
+	http.ResponseWriter
+
+	older bool
+}
+
+func (w *instead) WriteHeader(status int) {
+	if w.older = status == http.StatusTooManyRequests; w.older {
+		status = http.StatusOK
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *instead) Write(p []byte) (int, error) {
+	if w.older {
+		p = []byte("older")
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// A rejection inside refunds the policies of the wrappers around it, whatever handlers are in between. A wrapper that sees
+// that its handler has served the request nevertheless keeps its permits.
+func TestRejectionInsideRefundsWrappersAround(t *testing.T) {
 	full := perMinute(t, 1)
 	full.TryAcquire(1)
 	outer := perMinute(t, 10)
-	newLimits := func() *httplimit.Limits {
+	newLimits := func(h httplimit.Headers) *httplimit.Limits {
 		return limits(t, httplimit.Options{
+			Headers:  h,
 			Global:   &httplimit.Policy{Limiter: all(outer)},
 			Policies: []httplimit.Policy{{Name: "part", Limiter: all(full)}, {Name: "free", Limiter: all(core.Unlimited())}},
 		})
 	}
-	l, other := newLimits(), newLimits()
+	other := newLimits(httplimit.RetryAfterOnly)
+	const none, rejected, served = 10, http.StatusTooManyRequests, http.StatusOK
 	for name, c := range map[string]struct {
-		handle func(inner http.Handler, w http.ResponseWriter, r *http.Request)
-		status int
-		left   int
+		handle     func(inner http.Handler, w http.ResponseWriter, r *http.Request)
+		status     int
+		left, seen int // permits that are left, without and with Headers
 	}{
-		"the response": {http.Handler.ServeHTTP, http.StatusTooManyRequests, 10},
+		"the response": {http.Handler.ServeHTTP, rejected, none, none},
 		"the response of a TimeoutHandler": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
 			http.TimeoutHandler(inner, time.Minute, "late").ServeHTTP(w, r)
-		}, http.StatusTooManyRequests, 10},
+		}, rejected, none, none},
+		"a response that is recorded and replayed": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+			record := httptest.NewRecorder()
+			inner.ServeHTTP(record, r)
+			for name, values := range record.Header() {
+				for _, value := range values {
+					w.Header().Add(name, value)
+				}
+			}
+			w.WriteHeader(record.Code)
+			_, _ = io.Copy(w, record.Body)
+		}, rejected, none, none},
+		"a page of its own with the status": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+			record := httptest.NewRecorder()
+			inner.ServeHTTP(record, r)
+			http.Error(w, "come back later", record.Code)
+		}, rejected, none, none},
 		"the response of other limits, and a later call that was granted": {func(_ http.Handler, w http.ResponseWriter, r *http.Request) {
 			http.StripPrefix("/", other.Policy("part")(ok)).ServeHTTP(w, r)
 			other.Policy("free")(nothing).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, nil)))
-		}, http.StatusTooManyRequests, 10},
-		"an optional part": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
-			part := httptest.NewRecorder()
-			inner.ServeHTTP(part, r)
-			assert.Equal(t, http.StatusTooManyRequests, part.Code)
-			w.WriteHeader(http.StatusOK)
-		}, http.StatusOK, 9},
-		"an optional part, and a header of its own": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+		}, rejected, none, none},
+		"an older page": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
+			inner.ServeHTTP(&instead{ResponseWriter: w}, r)
+		}, served, none, 9},
+		"a page without the part": {func(inner http.Handler, w http.ResponseWriter, r *http.Request) {
 			inner.ServeHTTP(httptest.NewRecorder(), r)
-			w.Header().Set("Cache-Control", "no-store")
-		}, http.StatusOK, 9},
+			w.WriteHeader(served)
+		}, served, none, 9},
 	} {
-		t.Run(name, func(t *testing.T) {
-			outer.Reset()
-			inner := l.Policy("part")(http.NotFoundHandler())
-			w := get(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handle(inner, w, r) })), "/")
-			require.Equal(t, c.status, w.Code)
-			require.Equal(t, c.left, outer.Available())
-		})
+		for _, headers := range []httplimit.Headers{httplimit.RetryAfterOnly, httplimit.XRateLimit} {
+			t.Run(name+", "+headers.String(), func(t *testing.T) {
+				outer.Reset()
+				l := newLimits(headers)
+				inner := l.Policy("part")(http.NotFoundHandler())
+				w := get(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handle(inner, w, r) })), "/")
+				require.Equal(t, c.status, w.Code)
+				if headers == httplimit.RetryAfterOnly {
+					require.Equal(t, c.left, outer.Available())
+				} else {
+					require.Equal(t, c.seen, outer.Available())
+				}
+			})
+		}
 	}
 }

@@ -53,16 +53,16 @@ func newRejection(rejected *policy.Rejection[*http.Request, *ownPolicy]) *Reject
 	}
 }
 
-// respond writes the response: it calls OnRejected if there is one, and writes the standard response if that wrote
-// nothing. It reports whether it has written one: it does not if the client has disconnected.
-func (rej *Rejection) respond(w http.ResponseWriter, r *http.Request) bool {
+// respond writes the response, unless the client has disconnected: it calls OnRejected if there is one, and writes the
+// standard response if that wrote nothing.
+func (rej *Rejection) respond(w http.ResponseWriter, r *http.Request) {
 	if rej.rejected.Result == policy.RequestCanceled {
 		if underServer(r.Context()) {
 			// If a handler writes nothing, the server sends a 200. The client may still read it: it may have
 			// closed only its sending side, or the server may be shutting down.
 			panic(http.ErrAbortHandler)
 		}
-		return false
+		return
 	}
 	reject := rej.rejected.Policy.Own.OnRejected
 	if reject == nil {
@@ -76,11 +76,10 @@ func (rej *Rejection) respond(w http.ResponseWriter, r *http.Request) bool {
 		watched := &response{ResponseWriter: w, body: w, quota: rej.quota}
 		reject(watched.writer(), r, rej)
 		if watched.started() {
-			return true
+			return
 		}
 	}
 	rej.ServeHTTP(w, r)
-	return true
 }
 
 // announce sets the headers of the response.
