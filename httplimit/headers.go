@@ -23,7 +23,8 @@ const (
 
 	// XRateLimit sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which is in
 	// seconds from now. These headers are not standardized, but they are the most common ones. They
-	// describe the policy with the fewest remaining permits.
+	// describe one policy: the quota with the fewest remaining permits, or, if no policy limits a rate,
+	// the concurrency limit with the fewest.
 	XRateLimit
 
 	// Draft11 sends RateLimit-Policy and RateLimit for all policies that have decided, in the syntax
@@ -33,6 +34,9 @@ const (
 	// After a grant, t is the time until the whole quota is available again. After a rejection, it is
 	// the same as Retry-After, which can be much sooner, because some permits come back before the
 	// others. The draft does not allow a Retry-After that is earlier than t.
+	//
+	// On a rejection, neither kind of header counts the permits that other policies of the same handler
+	// had granted, because they are refunded.
 	Draft11
 )
 
@@ -119,8 +123,10 @@ type decision = policy.Decision[*http.Request, *ownPolicy]
 
 // usage is the state of a limiter, as its lease reports it.
 type usage struct {
-	lease            core.Lease
 	limit, remaining int
+	rejects          bool
+
+	window, reset, retry time.Duration // below 0 if unknown; retry is for the draft's t
 }
 
 // usageOf returns the usage of d's limiter. If the request was rejected, its permits have already been refunded.
@@ -128,47 +134,78 @@ func usageOf(d *decision, rejected bool) (n usage, ok bool) {
 	if d.Policy.Shadow || d.Limiter == nil {
 		return n, false
 	}
-	n.lease = d.Lease
-	if rejected && d.Lease.Acquired() || errors.Is(d.Lease.Err(), core.ErrPermitsExceedLimit) {
-		n.lease = d.Limiter.TryAcquire(0) // the lease does not report what remains now
-		defer n.lease.Release()
-	}
-	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
+	n.rejects = !d.Lease.Acquired()
+	n.limit, ok = core.PermitLimit.From(d.Lease)
+	if !ok {
 		return n, false
 	}
-	n.remaining, ok = core.Remaining.From(n.lease)
+	n.remaining, ok = core.Remaining.From(d.Lease)
+	n.window, n.reset = durationOf(core.Window, d.Lease), durationOf(core.ResetAfter, d.Lease)
+	n.retry = durationOf(core.RetryAfter, d.Lease)
+	exceeds := errors.Is(d.Lease.Err(), core.ErrPermitsExceedLimit)
+	switch {
+	case exceeds: // the limiter has only looked at its limit
+		n.remaining, ok = d.Limiter.Available(), true
+	case rejected && d.Lease.Acquired():
+		n.remaining += min(d.Lease.Permits(), n.limit-n.remaining)
+	}
+	if n.remaining >= n.limit && (exceeds && n.window >= 0 || n.reset > 0) {
+		n.reset = 0
+	}
+	if d.Lease.Acquired() || exceeds {
+		n.retry = n.reset
+	}
 	n.remaining = max(n.remaining, 0)
 	return n, ok
 }
 
-// xRateLimit describes the policy with the fewest remaining permits. If there are several, it describes the one that
-// rejected the request, or the first.
+func durationOf(key core.MetadataKey[time.Duration], l core.Lease) time.Duration {
+	if d, ok := key.From(l); ok {
+		return max(d, 0)
+	}
+	return -1
+}
+
+// isQuota reports whether the limiter limits a rate.
+func (n usage) isQuota() bool { return n.window >= 0 || n.reset >= 0 }
+
+// before reports whether the headers for one policy describe n instead of m: a quota before a concurrency limit, and of
+// two quotas the one with fewer remaining permits, or the one that rejects.
+func (n usage) before(m usage) bool {
+	if n.isQuota() != m.isQuota() {
+		return n.isQuota()
+	}
+	return n.remaining < m.remaining || n.remaining == m.remaining && n.rejects && !m.rejects
+}
+
+// xRateLimit describes one policy, which may be that of an outer wrapper.
 func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
-	var least usage
-	found := false
-	outside, err := strconv.Atoi(h.Get(fieldRemaining))
+	shown, found := outerUsage(h)
+	here := false // whether a policy of this wrapper is shown
 	for i := range decisions {
-		n, ok := usageOf(&decisions[i], rejected)
-		if !ok {
-			continue
-		}
-		rejects := !decisions[i].Lease.Acquired()
-		if err == nil && (outside < n.remaining || outside == n.remaining && !rejects) {
-			continue
-		}
-		if !found || n.remaining < least.remaining || n.remaining == least.remaining && rejects {
-			least, found = n, true
+		if n, ok := usageOf(&decisions[i], rejected); ok && (!found || n.before(shown)) {
+			shown, found, here = n, true, true
 		}
 	}
-	if !found {
+	if !here {
 		return nil
 	}
 	delete(h, fieldReset) // an outer wrapper's
-	q := quota{{fieldLimit, strconv.Itoa(least.limit)}, {fieldRemaining, strconv.Itoa(least.remaining)}}
-	if reset, ok := core.ResetAfter.From(least.lease); ok {
-		q = append(q, field{fieldReset, strconv.FormatInt(secondsUp(reset), 10)})
+	q := quota{{fieldLimit, strconv.Itoa(shown.limit)}, {fieldRemaining, strconv.Itoa(shown.remaining)}}
+	if shown.reset >= 0 {
+		q = append(q, field{fieldReset, strconv.FormatInt(secondsUp(shown.reset), 10)})
 	}
 	return q
+}
+
+// outerUsage returns the usage that the headers already describe. It has a reset if it is that of a quota.
+func outerUsage(h http.Header) (n usage, found bool) {
+	remaining, err := strconv.Atoi(h.Get(fieldRemaining))
+	n = usage{remaining: remaining, window: -1, reset: -1}
+	if h[fieldReset] != nil {
+		n.reset = 0
+	}
+	return n, err == nil
 }
 
 // draft11 describes all policies in two lists of structured fields (RFC 9651), which are strings with parameters. Names
@@ -183,17 +220,13 @@ func draft11(h http.Header, decisions []decision, rejected bool) quota {
 		}
 		name := `"` + d.Policy.Name + `"`
 		unit := `;qu="concurrent-requests"`
-		if window, ok := core.Window.From(n.lease); ok {
-			unit = ";w=" + integer(max(secondsUp(window), 1)) // rounding down would announce a higher rate
+		if n.window >= 0 {
+			unit = ";w=" + integer(max(secondsUp(n.window), 1)) // rounding down would announce a higher rate
 		}
 		policies = append(policies, name+";q="+integer(int64(n.limit))+unit)
 		limit := name + ";r=" + integer(int64(n.remaining))
-		until, ok := core.ResetAfter.From(n.lease)
-		if !n.lease.Acquired() {
-			until, ok = core.RetryAfter.From(n.lease)
-		}
-		if ok {
-			limit += ";t=" + integer(secondsUp(until))
+		if n.retry >= 0 {
+			limit += ";t=" + integer(secondsUp(n.retry))
 		}
 		limits = append(limits, limit)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,16 +80,34 @@ func TestHeaders(t *testing.T) {
 			`"p0";q=10;qu="concurrent-requests", "p2";q=7;w=3600`, `"p0";r=5, "p2";r=4;t=3600`,
 		},
 		{
-			"refused",
+			"rejected",
 			[]httplimit.Limiter{leasing(true, limit(10), left(0)), leasing(false, limit(7), left(0), retry(1), reset(time.Hour), window(time.Hour))},
 			[3]string{"7", "0", "3600"},
-			`"p0";q=10;qu="concurrent-requests", "p1";q=7;w=3600`, `"p0";r=0, "p1";r=0;t=1`,
+			`"p0";q=10;qu="concurrent-requests", "p1";q=7;w=3600`, `"p0";r=1, "p1";r=0;t=1`,
 		},
 		{
-			"the least has no reset",
+			"a quota before a concurrency limit",
 			[]httplimit.Limiter{leasing(true, limit(10), left(5), reset(time.Second), window(time.Minute)), leasing(true, limit(7), left(4))},
-			[3]string{"7", "4", ""},
+			[3]string{"10", "5", "1"},
 			`"p0";q=10;w=60, "p1";q=7;qu="concurrent-requests"`, `"p0";r=5;t=1, "p1";r=4`,
+		},
+		{
+			"a quota after a concurrency limit",
+			[]httplimit.Limiter{leasing(true, limit(7), left(4)), leasing(true, limit(10), left(5), reset(time.Second), window(time.Minute))},
+			[3]string{"10", "5", "1"},
+			`"p0";q=7;qu="concurrent-requests", "p1";q=10;w=60`, `"p0";r=4, "p1";r=5;t=1`,
+		},
+		{
+			"a concurrency limit that rejects, beside a quota",
+			[]httplimit.Limiter{leasing(true, limit(10), left(5), reset(time.Second), window(time.Minute)), leasing(false, limit(7), left(0))},
+			[3]string{"10", "6", "1"},
+			`"p0";q=10;w=60, "p1";q=7;qu="concurrent-requests"`, `"p0";r=6;t=1, "p1";r=0`,
+		},
+		{
+			"rejected, and all is back",
+			[]httplimit.Limiter{leasing(true, limit(10), left(9), reset(time.Second), window(time.Minute)), leasing(false, limit(7), left(0))},
+			[3]string{"10", "10", "0"},
+			`"p0";q=10;w=60, "p1";q=7;qu="concurrent-requests"`, `"p0";r=10;t=0, "p1";r=0`,
 		},
 		{
 			"large",
@@ -127,6 +146,9 @@ func TestHeaders(t *testing.T) {
 				}
 				inside := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { check(w.Header()) }))
 				check(get(l.Policy(names...)(inside), "/").Header())
+				if strings.Contains(c.name, "reject") {
+					continue // the wrappers around it have set their headers before
+				}
 				nested := inside
 				for i := range names {
 					nested = l.Policy(names[len(names)-1-i])(nested)
@@ -134,6 +156,27 @@ func TestHeaders(t *testing.T) {
 				check(get(nested, "/").Header())
 			}
 		})
+	}
+}
+
+// Headers ask no limiter: a rejected request counts once, as what it was.
+func TestHeadersCountNothing(t *testing.T) {
+	for _, h := range []httplimit.Headers{httplimit.RetryAfterOnly, httplimit.XRateLimit, httplimit.Draft11} {
+		first, full, small := perMinute(t, 10), perMinute(t, 1), perMinute(t, 2)
+		full.TryAcquire(1)
+		l := limits(t, httplimit.Options{Headers: h, Policies: []httplimit.Policy{
+			{Name: "first", Limiter: all(first)}, {Name: "full", Limiter: all(full)},
+			{Name: "small", Limiter: all(small), Cost: func(*http.Request) int { return 3 }},
+		}})
+		require.Equal(t, http.StatusTooManyRequests, get(l.Policy("first", "full")(ok), "/").Code)
+		require.Equal(t, uint64(1), first.Statistics().Granted, h)
+		require.Equal(t, 10, first.Available())
+		w := get(l.Policy("small")(ok), "/")
+		require.Zero(t, small.Statistics().Granted, h)
+		if h == httplimit.XRateLimit {
+			require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
+			require.Equal(t, "2", w.Header().Get("X-RateLimit-Remaining"))
+		}
 	}
 }
 
