@@ -98,7 +98,7 @@ func ExampleLease_Err() {
 	// core: 4 permits are more than the limit of 3
 	// core: negative permits
 	// <nil>
-	// core: rejected: blocked
+	// core: rejected: permits exhausted
 }
 
 func ExampleLease_Metadata() {
@@ -658,5 +658,5 @@ func ExampleSwitch() {
 func ExampleBlocked() {
 	maintenance := core.Blocked()
 	fmt.Println(maintenance.TryAcquire(1).Err())
-	// Output: core: rejected: permits exhausted
+	// Output: core: rejected: blocked
 }
