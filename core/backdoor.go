@@ -6,16 +6,20 @@ import (
 
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // The functions of core that are for packages of this module only; see package backdoor.
 var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	Permits: func(limiter any) (backdoor.Permits, bool) {
+		if u, ok := limiter.(*unlimited); ok {
+			return (*unmetered)(u), true
+		}
 		l, ok := exactly(limiter)
 		return (*plain)(l), ok
 	},
 	Lease: func(p backdoor.Permits, n int) Lease {
-		return p.(*plain).lease(n)
+		return p.(interface{ lease(n int) Lease }).lease(n)
 	},
 	Watch: func(limiter any, hook backdoor.Hook) (backdoor.Watched[Lease], bool) {
 		l, ok := exactly(limiter)
@@ -101,16 +105,21 @@ func (p *plain) TryTake(n int) bool {
 	return ok
 }
 
-// Take takes n permits, waiting for them whatever QueueLimit is.
-func (p *plain) Take(ctx context.Context, n int) error {
-	if ctx.Err() == nil && p.TryTake(n) {
-		return nil
+// Try takes n permits if they are available, and counts a rejection.
+func (p *plain) Try(n int) error {
+	l := p.TryAcquire(n)
+	p.strip(l)
+	return l.Err()
+}
+
+// Take takes n permits, waiting for them whatever QueueLimit is. The wait ends with s too.
+func (p *plain) Take(ctx context.Context, s *wait.Source, n int) error {
+	l, err := p.acquireUnder(ctx, n, s, beyond)
+	if err != nil {
+		return s.Explain(ctx, err)
 	}
-	l, err := p.acquireUnder(ctx, n, nil, beyond)
-	if err == nil {
-		p.strip(l)
-	}
-	return err
+	p.strip(l)
+	return nil
 }
 
 // strip ends a lease that no caller has, and keeps its permits.
@@ -145,6 +154,41 @@ func (p *plain) lease(n int) Lease {
 	p.mu.Unlock()
 	return l
 }
+
+// Calm is described at [backdoor.Permits].
+func (p *plain) Calm() uint32 { return p.calm.Load() }
+
+// Reused counts grants of permits that a caller kept.
+func (p *plain) Reused(n int) { p.woken.Add(uint64(n)) }
+
+// unmetered is an unlimited whose grants are taken without a lease.
+type unmetered unlimited
+
+func (f *unmetered) TryTake(n int) bool { return f.Try(n) == nil }
+
+func (f *unmetered) Try(int) error {
+	if f.closed.Load() {
+		return ErrClosed
+	}
+	f.granted.Add(1)
+	return nil
+}
+
+// Take does not wait.
+func (f *unmetered) Take(ctx context.Context, s *wait.Source, n int) error {
+	if err := s.Ended(ctx); err != nil {
+		return err
+	}
+	return f.Try(n)
+}
+
+func (f *unmetered) Give(int) {}
+
+func (f *unmetered) Calm() uint32 { return 0 }
+
+func (f *unmetered) Reused(n int) { f.granted.Add(uint64(n)) }
+
+func (f *unmetered) lease(n int) Lease { return newLease(&free, granted, n, unknown, unknown, 0) }
 
 // watcher is a concurrency limiter that calls a hook when its leases end.
 type watcher ConcurrencyLimiter

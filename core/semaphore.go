@@ -32,11 +32,13 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	if limiter == nil { // the zero value
 		limiter = new(plain)
 	}
-	err := limiter.Take(ctx, n)
-	if err == nil {
-		s.held.Add(int64(n))
+	if ctx.Err() != nil || !limiter.TryTake(n) {
+		if err := limiter.Take(ctx, nil, n); err != nil {
+			return err
+		}
 	}
-	return err
+	s.held.Add(int64(n))
+	return nil
 }
 
 // TryAcquire takes n permits if they are available now, and reports whether it did. It does not wait.

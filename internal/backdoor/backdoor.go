@@ -10,8 +10,8 @@
 //
 // A lease exists so that any copy may be released any number of times. A package that itself
 // returns each grant exactly once does not need one. [Ways.Permits] takes and returns
-// plain permits of a *core.ConcurrencyLimiter. It accepts exactly that type:
-// a type that embeds it may override its methods, which must then be called.
+// plain permits of a *core.ConcurrencyLimiter, and those of core.Unlimited. It accepts exactly these types:
+// a type that embeds one may override its methods, which must then be called.
 //
 //	permits, ok := ways.Permits(limiter) // once, when the limiter is given
 //	if ok && permits.TryTake(1) {        // per item
@@ -92,6 +92,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Permits are the plain permits of one concurrency limiter. It is safe for concurrent use.
@@ -100,13 +101,29 @@ type Permits interface {
 	// for them. It counts as a grant; if it fails it leaves no trace. It calls no user's code.
 	TryTake(n int) bool
 
+	// Try is TryTake that counts a rejection, and returns the error of TryAcquire. It calls no user's code.
+	Try(n int) error
+
 	// Take waits for n permits as [Ways.AcquireWaiting] does, whatever the limiter's QueueLimit is. It returns
-	// the same errors and counts in the same way.
-	Take(ctx context.Context, n int) error
+	// the same errors and counts in the same way, but does not try quietly first. The wait ends with s too,
+	// which may be nil; the error is then the source's cause.
+	Take(ctx context.Context, s *wait.Source, n int) error
 
 	// Give returns n permits that were taken here. The caller must not give permits back
 	// twice.
 	Give(n int)
+
+	// Calm returns a number for as long as no request waits, the limiter is open and its options are the same; the
+	// number is another after each Update. It returns 0 if a request waits or the limiter is closed or has no
+	// use for Calm. It takes no lock.
+	//
+	// A caller that has the permits of one task, and has the same number still, may keep them for another task
+	// instead of returning and taking them: it takes nothing from anybody. It calls Reused, so that Granted counts
+	// the task, and returns the permits from time to time all the same, for the requests that do not wait.
+	Calm() uint32
+
+	// Reused counts n grants more.
+	Reused(n int)
 }
 
 // Waiter is a limiter outside core that asks other limiters and passes the request of
@@ -224,7 +241,7 @@ type Parts[L any] interface {
 // Ways are the functions of core that this package passes on; L is core.Lease.
 type Ways[L any] struct {
 	// Permits returns the plain permits of a limiter; false unless the limiter is exactly a
-	// *core.ConcurrencyLimiter made by its constructor.
+	// *core.ConcurrencyLimiter or a core.Unlimited, made by its constructor.
 	Permits func(limiter any) (Permits, bool)
 
 	// Lease makes a lease of n permits that were taken from p with TryTake or Take. From then

@@ -38,7 +38,7 @@ func TestOnlyTheVeryType(t *testing.T) {
 	require.NoError(t, err)
 	for name, other := range map[string]any{
 		"embedding": embedding{l}, "pointer to embedding": &embedding{l}, "view": core.WithReason(l, "full"),
-		"chain": chain, "bucket": bucket, "unlimited": core.Unlimited(), "zero": new(core.ConcurrencyLimiter),
+		"chain": chain, "bucket": bucket, "blocked": core.Blocked(), "zero": new(core.ConcurrencyLimiter),
 		"nil pointer": (*core.ConcurrencyLimiter)(nil), "nil": nil,
 		"zero bucket": new(core.TokenBucket), "nil bucket": (*core.TokenBucket)(nil), "nil fixed": (*core.FixedWindow)(nil),
 		"nil sliding": (*core.SlidingWindow)(nil),

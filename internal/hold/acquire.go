@@ -14,72 +14,55 @@ import (
 // ctx or s has ended by the time that permits are granted, they are refunded. The lease is acquired if and
 // only if the error is nil, whatever the limiter returned.
 func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return tryFirst(ctx, s, l, n, Wait)
+	return acquire(ctx, s, l, n, false)
 }
 
 // AcquireWaiting is Acquire that waits whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting].
 func AcquireWaiting(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return tryFirst(ctx, s, l, n, WaitBeyond)
+	return acquire(ctx, s, l, n, true)
 }
 
-func tryFirst(ctx context.Context, s *wait.Source, l core.Limiter, n int,
-	slow func(context.Context, *wait.Source, core.Limiter, int) (core.Lease, error),
-) (core.Lease, error) {
+func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (core.Lease, error) {
 	if err := s.Ended(ctx); err != nil {
 		return core.Fail(err), err
 	}
 	if lease, ok := core.TryQuietly(l, n); ok {
 		return lease, nil
 	}
-	return slow(ctx, s, l, n)
+	return Wait(ctx, s, l, n, beyond)
 }
 
-// Wait is Acquire, and WaitBeyond is AcquireWaiting, for a caller that has tried already: they do not try
+// Wait is Acquire, or AcquireWaiting if beyond is set, for a caller that has tried already: it does not try
 // quietly first.
-func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return acquire(ctx, s, l, func(ctx context.Context) (core.Lease, error) { return l.Acquire(ctx, n) })
-}
-
-// WaitBeyond is described at [Wait].
-func WaitBeyond(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return acquire(ctx, s, l, func(ctx context.Context) (core.Lease, error) { return ways.AcquireWaiting(ctx, l, n) })
-}
-
-func acquire(ctx context.Context, s *wait.Source, l core.Limiter,
-	ask func(context.Context) (core.Lease, error),
-) (core.Lease, error) {
-	lease, err := await(ctx, s, func(ctx context.Context) (core.Lease, error) {
-		lease, err := ask(ctx)
-		return backdoor.Checked(l, lease, err)
-	}, func(lease core.Lease) { backdoor.Refund(l, lease) })
-	if err != nil && !backdoor.Same(lease.Err(), err) {
-		return core.Fail(err), err
-	}
-	return lease, err
-}
-
-// await asks for a grant with a context that ends with s too. It gives the grant back if ctx or s has ended by
-// then, or if ctx panics.
-func await[G any](ctx context.Context, s *wait.Source, ask func(context.Context) (G, error), giveBack func(G)) (G, error) {
+func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (lease core.Lease, err error) {
 	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
 	if s != nil {
 		call := s.Begin(ctx)
 		defer call.End()
 		asked = call
 	}
-	grant, err := ask(asked)
-	if err != nil {
-		return grant, s.Explain(ctx, err)
+	if beyond {
+		lease, err = ways.AcquireWaiting(asked, l, n)
+	} else {
+		lease, err = l.Acquire(asked, n)
 	}
-	kept := false
-	defer func() {
+	if lease, err = backdoor.Checked(l, lease, err); err != nil {
+		if err = s.Explain(ctx, err); !backdoor.Same(lease.Err(), err) {
+			lease = core.Fail(err)
+		}
+		return lease, err
+	}
+	granted, kept := lease, false
+	defer func() { // deferred, because ctx may panic
 		if !kept {
-			giveBack(grant)
+			granted.Refund()
 		}
 	}()
-	err = s.Ended(ctx)
-	kept = err == nil
-	return grant, err
+	if err = s.Ended(ctx); err != nil {
+		return core.Fail(err), err
+	}
+	kept = true
+	return lease, nil
 }
 
 // ErrClosed returns the error ErrClosed of a package: its message is "name: closed", and it matches

@@ -13,6 +13,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -66,6 +67,22 @@ func (l *Limiter) TryQuietly(n int) (Hold, bool) {
 	return Hold{Lease: lease}, ok
 }
 
+// Exceeds returns the error of a request for n permits that can never be granted, because n is more than the
+// limit; nil otherwise. It calls the limiter, which may be a user's.
+func (l *Limiter) Exceeds(n int) error {
+	if n <= Limit(l.Limiter) {
+		return nil
+	}
+	h, err := l.Try(n)
+	if err == nil { // the limit was raised just now
+		l.Refund(h)
+	}
+	if errors.Is(err, core.ErrRejected) {
+		return nil
+	}
+	return err
+}
+
 // Try takes n permits if they are available. The limiter counts a rejection, and the error gives its
 // reason.
 func (l *Limiter) Try(n int) (Hold, error) {
@@ -73,20 +90,15 @@ func (l *Limiter) Try(n int) (Hold, error) {
 		lease := l.Limiter.TryAcquire(n)
 		return Hold{Lease: lease}, lease.Err()
 	}
-	for !l.plain.TryTake(n) {
-		// TryAcquire counts the rejection and gives the reason. If it grants a lease instead, permits
-		// have just come back, and the loop takes them without a lease.
-		lease := l.Limiter.TryAcquire(n)
-		if !lease.Acquired() {
-			return Hold{}, lease.Err()
-		}
-		lease.Release()
+	if err := l.plain.Try(n); err != nil {
+		return Hold{}, err
 	}
 	return Hold{Permits: n}, nil
 }
 
 // Take takes n permits, and waits for them whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting]. The wait
-// ends with ctx and with s, as in [Acquire].
+// ends with ctx and with s, as in [Acquire]. It does not try for plain permits first: the caller has called
+// [Limiter.TryPlain].
 func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error) {
 	if !l.Plain(n) {
 		lease, err := AcquireWaiting(ctx, s, l.Limiter, n)
@@ -95,21 +107,10 @@ func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error)
 	if err := s.Ended(ctx); err != nil {
 		return Hold{}, err
 	}
-	if l.plain.TryTake(n) {
-		return Hold{Permits: n}, nil
-	}
-	return l.takeSlow(ctx, s, n)
-}
-
-// takeSlow waits for plain permits.
-func (l *Limiter) takeSlow(ctx context.Context, s *wait.Source, n int) (Hold, error) {
-	h, err := await(ctx, s, func(ctx context.Context) (Hold, error) {
-		return Hold{Permits: n}, l.plain.Take(ctx, n)
-	}, l.Release)
-	if err != nil {
+	if err := l.plain.Take(ctx, s, n); err != nil {
 		return Hold{}, err
 	}
-	return h, nil
+	return Hold{Permits: n}, nil
 }
 
 // Release returns a grant that was used.
@@ -125,8 +126,8 @@ func (l *Limiter) Release(h Hold) {
 func (l *Limiter) Refund(h Hold) {
 	if h.Permits > 0 {
 		l.plain.Give(h.Permits)
-	} else if h.Lease.Acquired() {
-		backdoor.Refund(l.Limiter, h.Lease)
+	} else {
+		h.Lease.Refund()
 	}
 }
 

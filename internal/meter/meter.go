@@ -133,10 +133,7 @@ func (m *Meter) extend(want int) int {
 }
 
 func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, error) {
-	if m.bounded {
-		return hold.Wait(ctx, s, m.limiter, n)
-	}
-	return hold.WaitBeyond(ctx, s, m.limiter, n)
+	return hold.Wait(ctx, s, m.limiter, n, !m.bounded)
 }
 
 // More is Take that never waits: it returns 0 if the permits are not available. The limiter does
