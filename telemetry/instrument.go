@@ -49,7 +49,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if backdoor.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease, nil), base: time.Now(), fair: hold.FairShare(l)}
+	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease, nil), base: time.Now()}
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +81,6 @@ type instrumented struct {
 	base   time.Time     // what instants are measured from
 	atOnce time.Duration // an Acquire that was not granted quietly and takes less has not waited
 
-	fair      func() bool // whether l's order is core.FairShare; nil: it never is
 	waitedFor func(result string, priority int) metric.RecordOption
 
 	stopped                     atomic.Bool
@@ -187,7 +186,7 @@ func (i *instrumented) waited(ctx context.Context, granted bool) []metric.Record
 	if granted {
 		outcome, with = "granted", i.granted
 	}
-	if i.fair == nil || !i.fair() {
+	if hold.Order(i.l) != core.FairShare {
 		return with
 	}
 	f, _ := core.FlowFromContext(ctx)

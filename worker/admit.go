@@ -10,7 +10,7 @@ func (p *Pool) freeLocked() bool { return p.maxWorkers == 0 || p.slots < p.maxWo
 
 // firstLocked reports whether a slot is free and no other task is ahead of a new one.
 func (p *Pool) firstLocked() bool {
-	return p.leader == nil && p.queue.len() == 0 && p.blocked.Empty() && p.freeLocked()
+	return p.leader == nil && p.queue.Len() == 0 && p.blocked.Empty() && p.freeLocked()
 }
 
 // roomLocked reports whether there is room in the queue. The leader's task counts as queued.
@@ -28,10 +28,10 @@ func (p *Pool) advanceLocked() {
 		if p.leader != nil || !p.freeLocked() {
 			return
 		}
-		j := p.queue.pop()
-		if j == nil {
+		if p.queue.Len() == 0 {
 			return
 		}
+		j := p.popLocked()
 		caller := j.caller
 		j.caller = nil
 		if caller != nil && !caller.Decide(wait.Granted) {
@@ -61,10 +61,30 @@ func (p *Pool) fillLocked() {
 		if w == nil {
 			return
 		}
-		p.queue.push(w.Value, w.Value.order)
+		p.acceptLocked(w.Value)
 		w.Value = nil
 		w.Wake()
 	}
+}
+
+// acceptLocked queues a job in a pool with a queue.
+func (p *Pool) acceptLocked(j *job) {
+	p.queue.Push(&j.place, j.permits, j.rank)
+	if j.group != nil {
+		j.group.queued.Push(&j.inGroup)
+	}
+}
+
+// popLocked takes the next job out of the queue, which is not empty.
+func (p *Pool) popLocked() *job {
+	j := p.queue.Pop().Value
+	j.inGroup.Remove()
+	return j
+}
+
+func (j *job) leaveQueue() {
+	j.place.Remove()
+	j.inGroup.Remove()
 }
 
 // startLocked hands a job that has a slot and a lease to the workers.
@@ -79,7 +99,7 @@ func (p *Pool) startLocked(j *job, h hold.Hold) {
 func (p *Pool) takeBack(c *call) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.job.section == nil {
+	if !c.job.place.Queued() {
 		return false
 	}
 	p.dropLocked(&c.job)
@@ -101,7 +121,7 @@ func (p *Pool) takeBackAll(g *Group) (n int) {
 }
 
 func (p *Pool) dropLocked(j *job) {
-	p.queue.remove(j)
+	j.leaveQueue()
 	p.recycleLocked(j)
 	p.done++
 	p.failed++

@@ -18,11 +18,11 @@ var errNilFunc = errors.New("worker: the function is nil")
 // is done before Do has the result, the result is discarded, even if f has succeeded.
 func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error)) (T, error) {
 	var none, result T
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
 	if f == nil {
 		return none, errNilFunc
+	}
+	if err := ctx.Err(); err != nil {
+		return none, err
 	}
 	own := p.life.Begin(ctx)
 	defer own.End() // f has returned, or its context is done

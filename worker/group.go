@@ -39,7 +39,7 @@ const groupOver = math.MinInt64
 
 // Group returns an empty group whose tasks' context is derived from ctx.
 func (p *Pool) Group(ctx context.Context) *Group {
-	return &Group{pool: p, ctx: p.life.Begin(ctx)}
+	return &Group{pool: p, ctx: p.life.New(ctx)}
 }
 
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in the
@@ -64,9 +64,15 @@ func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 // GoN is like Go, for a task whose lease has the given number of permits. Invalid numbers are
 // errors of the group, the same as the errors of [Pool.SubmitN].
 func (g *Group) GoN(permits int, t Task) (taken bool) {
-	if g.tasks.Add(1) < 0 {
+	if g.pool == nil { // the zero Group
+		return false
+	}
+	switch tasks := g.tasks.Add(1); {
+	case tasks < 0:
 		g.tasks.Add(-1)
 		return false // and Wait has returned, so the group's error stays as it is
+	case tasks == 1:
+		g.join()
 	}
 	var err error
 	defer func() { // deferred, because the limiter may panic
@@ -92,12 +98,24 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task
 // from running, the error is that context's own, unchanged.
 func (g *Group) Wait() error {
+	if g.pool == nil { // the zero Group
+		return ErrClosed
+	}
 	if over, err := g.wait(g.ctx.Done()); over {
 		return err
 	}
 	g.finish(g.pool.takeBackAll(g), reasonToEnd(g.ctx))
 	_, err := g.wait(nil)
 	return err
+}
+
+// join makes Close end the group's context. It is called when the group has its first task, also after it had none.
+func (g *Group) join() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tasks.Load() > 0 {
+		_ = g.ctx.Join() // if the pool is closed, it does not accept the task
+	}
 }
 
 // wait waits until the group has no tasks, and ends it. It reports false if done ends the wait.
@@ -136,6 +154,9 @@ func (g *Group) finish(n int, err error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.tasks.Load() == 0 {
+		g.ctx.Leave() // a group that is not waited for is not kept alive by its pool
+	}
 	for w := g.waits.Decide(wait.Granted); w != nil; w = g.waits.Decide(wait.Granted) {
 		w.Wake() // it looks again: Go may have taken another task since
 	}

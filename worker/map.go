@@ -5,9 +5,11 @@ import (
 	"errors"
 	"iter"
 	"runtime"
+	"sync"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -54,22 +56,20 @@ func Map[In, Out any](
 	return func(yield func(Out, error) bool) {
 		var none Out
 		switch err := ctx.Err(); {
-		case err != nil:
-			yield(none, err)
-			return
 		case in == nil || f == nil:
 			yield(none, errNilFunc)
+			return
+		case err != nil:
+			yield(none, err)
 			return
 		case p.zero():
 			yield(none, ErrClosed)
 			return
 		}
-		pending := make(chan *result[Out], p.ahead()) // before the contexts start, because the limiter may panic
 		m := &mapping[In, Out]{
 			p: p, ctx: p.life.Begin(ctx), open: p.closing.Begin(ctx), f: f,
-			pending: pending,
-			inside:  make(chan struct{}, 1),
-			quiet:   make(chan struct{}),
+			inside: make(chan struct{}, 1),
+			quiet:  make(chan struct{}),
 		}
 		defer m.end()
 		go m.read(in)
@@ -77,12 +77,13 @@ func Map[In, Out any](
 	}
 }
 
-// ahead returns how many inputs Map takes ahead of its consumer.
+// ahead returns how many inputs Map takes ahead of its consumer. The limiter is asked each time, because it may
+// change or be exchanged while Map runs.
 func (p *Pool) ahead() int {
 	workers := p.maxWorkers
 	if workers == 0 {
-		workers = hold.Limit(p.limiter.Limiter)
-		if r, ok := p.limiter.Limiter.(core.Replenisher); ok && r.ReplenishmentPeriod() > 0 {
+		workers = hold.Limit(p.limiter.Limiter) // before Replenishes: it makes the limiter of a key that has none
+		if hold.Replenishes(p.limiter.Limiter) {
 			workers = rateAhead
 		}
 	}
@@ -91,11 +92,16 @@ func (p *Pool) ahead() int {
 
 // mapping is one range over the sequence of a Map.
 type mapping[In, Out any] struct {
-	p       *Pool
-	ctx     *wait.Call // f's; ends with the loop
-	open    *wait.Call // ends when the pool is closed
-	f       func(context.Context, In) (Out, error)
-	pending chan *result[Out] // the results to come, in order; closed after the last
+	p    *Pool
+	ctx  *wait.Call // f's; ends with the loop
+	open *wait.Call // ends when the pool is closed
+	f    func(context.Context, In) (Out, error)
+
+	mu      sync.Mutex              // guards the fields below
+	pending ring.Ring[*result[Out]] // the results to come, in order
+	all     bool                    // pending has the last
+	room    wait.List[struct{}]     // the reader, while pending is full
+	more    wait.List[struct{}]     // the consumer, while pending is empty
 
 	// The reader is the goroutine that runs in. inside holds an element while the reader runs
 	// Map's code rather than in's, and permanently after the loop has ended. quiet is closed
@@ -127,7 +133,10 @@ func (m *mapping[In, Out]) read(in iter.Seq[In]) {
 		if m.panicked = recover(); m.panicked != nil {
 			m.exited = false
 		}
-		close(m.pending)
+		m.mu.Lock()
+		m.all = true
+		m.more.Signal()
+		m.mu.Unlock()
 		close(m.quiet)
 	}()
 	in(func(v In) bool {
@@ -149,9 +158,7 @@ func (m *mapping[In, Out]) read(in iter.Seq[In]) {
 // another input can follow.
 func (m *mapping[In, Out]) submit(v In) (more bool) {
 	r := &result[Out]{call: call{done: make(chan struct{})}}
-	select {
-	case m.pending <- r:
-	case <-m.ctx.Done():
+	if !m.push(r) {
 		return false
 	}
 	task := func(ctx context.Context) (err error) {
@@ -177,22 +184,54 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 	return true
 }
 
+// push appends a result to pending. It waits until Map may read ahead that far, and reports false if the loop ends
+// first.
+func (m *mapping[In, Out]) push(r *result[Out]) bool {
+	for {
+		ahead := m.p.ahead() // without the mutex, because the limiter may be a user's
+		m.mu.Lock()
+		if m.pending.Len() < ahead {
+			m.pending.Push(r)
+			m.more.Signal()
+			m.mu.Unlock()
+			return true
+		}
+		outcome := m.room.Await(&m.mu, m.ctx.Done())
+		m.mu.Unlock()
+		if outcome == wait.Cancelled {
+			return false
+		}
+	}
+}
+
+// pop returns the next result, and waits for it; nil if there are no more. If the pool is closed while it waits, ended is
+// true: pending results, and the end of in, come before ErrClosed.
+func (m *mapping[In, Out]) pop() (r *result[Out], ended bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.pending.Len() == 0 && !m.all {
+		if ended {
+			return nil, true
+		}
+		ended = m.more.Await(&m.mu, m.open.Done()) == wait.Cancelled
+	}
+	if m.pending.Len() == 0 {
+		return nil, false
+	}
+	m.room.Signal()
+	return m.pending.Pop(), false
+}
+
 // yield yields the results in order.
 func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 	var none Out
 	for {
-		var more bool
-		select {
-		case m.current, more = <-m.pending:
-		case <-m.open.Done():
-			select { // pending results, and the end of in, come before ErrClosed
-			case m.current, more = <-m.pending:
-			default:
-				yield(none, m.open.Ended())
-				return
-			}
+		var ended bool
+		if m.current, ended = m.pop(); ended {
+			yield(none, m.open.Ended())
+			return
 		}
-		if !more {
+		if m.current == nil {
 			break
 		}
 		select {
@@ -235,16 +274,8 @@ func (m *mapping[In, Out]) end() {
 	if m.current != nil {
 		m.await(m.current)
 	}
-	for {
-		select {
-		case r, ok := <-m.pending:
-			if !ok {
-				return
-			}
-			m.await(r)
-		default:
-			return
-		}
+	for m.pending.Len() > 0 { // the reader adds no more
+		m.await(m.pending.Pop())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -28,7 +27,6 @@ import (
 // pool deadlocks.
 type Pool struct {
 	limiter    hold.Limiter
-	order      func() core.QueueOrder // of the limiter; nil: OldestFirst
 	onPanic    func(any, []byte)
 	maxWorkers int // Options.Workers; 0: no maximum
 	queueLimit int // Options.Queue
@@ -48,7 +46,7 @@ type Pool struct {
 	// queue holds the jobs that wait for their leases: the accepted ones or, in a pool without a
 	// queue, those of the blocked calls. advanceLocked moves them to ready, from where workers
 	// take them.
-	queue queue
+	queue hold.Queue[*job]
 	ready ring.Ring[*job]
 
 	// leader is the job for whose lease the limiter is being asked: by a worker or, in a pool without
@@ -65,8 +63,9 @@ type Pool struct {
 	workers  int  // goroutines
 	running  int  // tasks that have a lease
 
-	// blocked holds the calls that wait for room in the queue or, in a pool without a queue, for
-	// the start of their tasks. The value of a waiter is its job, or nil once the task is accepted.
+	// blocked holds the calls that wait for room in the queue. In a pool without a queue it is empty: the calls
+	// wait for the start of their tasks, each in the place of its job in queue. The value of a waiter is its job,
+	// or nil once the task is accepted.
 	blocked wait.List[*job]
 
 	idle wait.List[idleCall] // the Wait and Close calls that wait until the pool is idle
@@ -81,7 +80,7 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		limiter: hold.Of(o.Limiter), order: hold.Order(o.Limiter), onPanic: o.OnPanic, maxWorkers: o.Workers, queueLimit: o.Queue,
+		limiter: hold.Of(o.Limiter), onPanic: o.OnPanic, maxWorkers: o.Workers, queueLimit: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
 	p.newWorker = p.work
@@ -150,7 +149,10 @@ func (p *Pool) Close(ctx context.Context) error {
 	for w := p.blocked.Decide(wait.Ended); w != nil; w = p.blocked.Decide(wait.Ended) {
 		w.Wake()
 	}
-	for p.queueLimit == 0 && p.queue.pop() != nil { // a job of a call that is blocked
+	for p.queueLimit == 0 && p.queue.Len() > 0 {
+		if caller := p.popLocked().caller; caller.Decide(wait.Ended) {
+			caller.Wake()
+		}
 	}
 	p.mu.Unlock()
 	p.closing.End(ErrClosed)
@@ -168,7 +170,8 @@ func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
 	running, queued = p.countLocked()
 	var owners []owner
-	for j := p.queue.pop(); j != nil; j = p.queue.pop() {
+	for p.queue.Len() > 0 {
+		j := p.popLocked()
 		p.done++
 		p.failed++
 		if j.submitted() {
@@ -191,9 +194,9 @@ func (p *Pool) countLocked() (running, queued int) {
 	case p.queueLimit == 0: // the jobs in the queue are not accepted
 		return p.running, 0
 	case p.leader != nil:
-		return p.running, p.queue.len() + 1
+		return p.running, p.queue.Len() + 1
 	}
-	return p.running, p.queue.len()
+	return p.running, p.queue.Len()
 }
 
 // idleCall is a Wait or Close call that waits until the pool is idle: it has no task and no worker.

@@ -76,7 +76,7 @@ func TestSubmitTellsWhatTheLimiterSays(t *testing.T) {
 		rejected(t, p, "permits exhausted")
 		submit := later(func() error { return p.Submit(t.Context(), nothing) })
 		waiting(t, submit)
-		rejected(t, p, "permits exhausted")
+		rejected(t, p, "all workers busy")
 		g.open()
 		require.NoError(t, returned(t, submit), "it waits, whatever QueueLimit is")
 		require.NoError(t, p.Wait(t.Context()))

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
@@ -64,15 +63,11 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 		if p.closing.Cause() != nil {
 			return ErrClosed
 		}
-		if err := p.exceeds(e.permits); err != nil {
+		if err := p.limiter.Exceeds(e.permits); err != nil {
 			return err
 		}
 	}
-	if p.order != nil { // without the mutex, because the limiter may be a user's
-		if e.order = p.order(); e.order == core.FairShare {
-			e.flow, _ = core.FlowFromContext(ctx)
-		}
-	}
+	e.rank = hold.RankOf(ctx, p.limiter.Limiter) // without the mutex, because the limiter may be a user's
 	var done <-chan struct{}
 	if waits {
 		done = ctx.Done() // without the mutex, because ctx may be user code
@@ -85,21 +80,6 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 	}
 	if asking != nil {
 		return p.start(ctx, asking, waits)
-	}
-	return err
-}
-
-// exceeds returns the error of a task of n permits that could never get its lease.
-func (p *Pool) exceeds(n int) error {
-	if n <= hold.Limit(p.limiter.Limiter) {
-		return nil
-	}
-	h, err := p.limiter.Try(n)
-	if err == nil { // the limit was raised just now
-		p.limiter.Refund(h)
-	}
-	if errors.Is(err, core.ErrRejected) {
-		return nil
 	}
 	return err
 }
@@ -117,7 +97,7 @@ func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *
 		p.slots++
 		p.startLocked(p.jobLocked(e), hold.Hold{Permits: e.permits})
 	case p.roomLocked():
-		p.queue.push(p.jobLocked(e), e.order)
+		p.acceptLocked(p.jobLocked(e))
 		p.advanceLocked()
 	case waits && p.queueLimit == 0 && p.firstLocked():
 		p.slots++
@@ -125,15 +105,15 @@ func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *
 		return p.leader, nil, nil
 	case waits:
 		j := p.jobLocked(e)
-		blocked = p.blocked.Push(done, j)
-		if p.queueLimit == 0 {
-			j.caller = blocked
-			p.queue.push(j, e.order)
+		if p.queueLimit > 0 {
+			return nil, p.blocked.Push(done, j), nil
 		}
-		return nil, blocked, nil
+		j.caller = p.blocked.New(done, j)
+		p.queue.Push(&j.place, j.permits, j.rank)
+		return nil, j.caller, nil
 	case p.queueLimit > 0:
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
-	case !p.freeLocked():
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
+	case !p.firstLocked():
 		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: hold.ReasonBusy}
 	default:
 		p.slots++
@@ -163,9 +143,7 @@ func (p *Pool) await(ctx context.Context, blocked *wait.Waiter[*job]) (*job, err
 func (p *Pool) withdraw(j *job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if j.section != nil {
-		p.queue.remove(j)
-	}
+	j.leaveQueue()
 	p.recycleLocked(j)
 }
 

@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/list"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -19,9 +17,8 @@ type Task func(ctx context.Context) error
 type entry struct {
 	task    Task
 	permits int
-	order   core.QueueOrder // of the limiter, when the task was given
-	flow    core.Flow       // of the caller's context, if order is FairShare
-	ctx     *wait.Call      // the task's context; ends with the caller's, and when Close cancels
+	rank    hold.Rank  // among the tasks that wait
+	ctx     *wait.Call // the task's context; ends with the caller's, and when Close cancels
 
 	owner
 }
@@ -40,9 +37,7 @@ type job struct {
 	hold   hold.Hold          // its lease, once it has that
 	caller *wait.Waiter[*job] // the call that waits for the start of the task, in a pool without a queue
 
-	section *section         // of the queue that it is in; nil: in none
-	byAge   list.Node[*job]  // in the section
-	byFlow  *fair.Item[*job] // in the section, instead of byAge if its order is FairShare
+	place   hold.Place[*job] // in Pool.queue
 	inGroup list.Node[*job]  // in Group.queued
 }
 
@@ -58,7 +53,7 @@ func (p *Pool) jobLocked(e *entry) *job {
 	default:
 		j = new(job)
 	}
-	j.entry, j.byAge.Value, j.inGroup.Value = *e, j, j
+	j.entry, j.place.Value, j.inGroup.Value = *e, j, j
 	return j
 }
 

@@ -64,8 +64,8 @@ func (p *Pool) do(w *worker) {
 // lead waits for the lease of the leader's task.
 func (p *Pool) lead(w *worker) error {
 	ctx := context.Context(w.ctx)
-	if w.order == core.FairShare {
-		ctx = core.WithFlow(ctx, w.flow)
+	if w.rank.Flow != nil {
+		ctx = core.WithFlow(ctx, *w.rank.Flow)
 	}
 	h, err := p.limiter.Take(ctx, nil, w.permits)
 	if err != nil {
@@ -102,12 +102,8 @@ func (p *Pool) endSlow(w *worker) {
 	if w.err != nil && w.group != nil {
 		w.group.fail(w.err) // before the permits are free, so that no other task of the group starts
 	}
-	switch {
-	case w.hold.Permits > 0:
-	case w.ran:
-		p.limiter.Release(w.hold)
-	default:
-		p.limiter.Refund(w.hold)
+	if w.hold.Permits == 0 {
+		p.giveBack(w)
 	}
 	if w.panicked == nil || p.onPanic == nil {
 		return
@@ -118,6 +114,20 @@ func (p *Pool) endSlow(w *worker) {
 	p.spawnLocked()
 	p.mu.Unlock()
 	p.callOnPanic(w.panicked)
+}
+
+// giveBack returns the task's lease. The limiter may panic.
+func (p *Pool) giveBack(w *worker) {
+	defer func() {
+		if v := recover(); v != nil && w.err == nil {
+			w.err = caught(v, "limiter")
+		}
+	}()
+	if w.ran {
+		p.limiter.Release(w.hold)
+	} else {
+		p.limiter.Refund(w.hold)
+	}
 }
 
 // fail makes a recovered value the task's error.

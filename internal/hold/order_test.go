@@ -8,13 +8,14 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/partition"
 )
 
 type ordered struct{ core.Limiter }
 
 func (ordered) QueueOrder() core.QueueOrder { return core.FairShare }
 
-func TestFairShare(t *testing.T) {
+func TestOrder(t *testing.T) {
 	o := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
 	l := core.Must(core.NewConcurrencyLimiter(o))
 	b := core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 1, QueueOrder: core.FairShare}
@@ -28,15 +29,31 @@ func TestFairShare(t *testing.T) {
 		"chain":   core.Must(core.Chain(l, core.Unlimited(), core.Must(core.NewTokenBucket(b)))),
 		"other":   ordered{core.Unlimited()},
 	} {
-		require.True(t, hold.FairShare(fair)(), name)
+		require.Equal(t, core.FairShare, hold.Order(fair), name)
 	}
-	require.Nil(t, hold.FairShare(core.Unlimited()))
-	require.Nil(t, hold.FairShare(core.Must(core.Chain(core.Unlimited()))))
-	of := hold.FairShare(core.Must(core.Chain(l)))
-	require.False(t, of())
+	require.Equal(t, core.OldestFirst, hold.Order(core.Unlimited()))
+	require.Equal(t, core.OldestFirst, hold.Order(core.Must(core.Chain(core.Unlimited()))))
+	chain := core.Must(core.Chain(l))
+	require.Equal(t, core.OldestFirst, hold.Order(chain))
 	o.QueueOrder = core.FairShare
 	require.NoError(t, l.Update(o))
-	require.True(t, of())
+	require.Equal(t, core.FairShare, hold.Order(chain))
+}
+
+// The order of what a Switch and a key have now counts.
+func TestOrderOfWhatIsExchanged(t *testing.T) {
+	oldest, newest := concurrency(t, 1, 0), core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		PermitLimit: 1, QueueOrder: core.NewestFirst,
+	}))
+	s := core.NewSwitch(core.WithReason(oldest, "busy"))
+	require.Equal(t, core.OldestFirst, hold.Order(core.Must(core.Chain(s))))
+	s.Set(newest)
+	require.Equal(t, core.NewestFirst, hold.Order(core.Must(core.Chain(s))))
+	keyed := core.Must(partition.ByKey(func(string) (core.Limiter, error) { return newest, nil }))
+	key := partition.For(keyed, "a")
+	require.Equal(t, core.OldestFirst, hold.Order(key), "it is not live")
+	key.TryAcquire(1).Release()
+	require.Equal(t, core.NewestFirst, hold.Order(key))
 }
 
 func TestLimit(t *testing.T) {

@@ -28,6 +28,9 @@ func (l *List[T]) Last() *Node[T] { return l.last }
 // Next returns the node after n; nil if there is none.
 func (n *Node[T]) Next() *Node[T] { return n.next }
 
+// Linked reports whether the node is in a list.
+func (n *Node[T]) Linked() bool { return n.list != nil }
+
 // Push appends a node that is in no list.
 func (l *List[T]) Push(n *Node[T]) {
 	n.list, n.prev = l, l.last

@@ -66,13 +66,20 @@ func (l *List[T]) Empty() bool { return l.waiters.Len() == 0 }
 
 // Push appends a waiter that is canceled when done is closed; done may be nil.
 func (l *List[T]) Push(done <-chan struct{}, value T) *Waiter[T] {
+	w := l.New(done, value)
+	l.waiters.Push(&w.node)
+	return w
+}
+
+// New returns a waiter as Push does, but does not append it: for a caller that keeps an order of its own, and
+// decides waiters with [Waiter.Decide].
+func (l *List[T]) New(done <-chan struct{}, value T) *Waiter[T] {
 	w := l.spare.Swap(nil)
 	if w == nil {
 		w = &Waiter[T]{list: l, ready: make(chan struct{}, 1)}
 		w.node.Value = w
 	}
 	w.Value, w.done, w.outcome = value, done, undecided
-	l.waiters.Push(&w.node)
 	return w
 }
 

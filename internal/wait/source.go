@@ -37,31 +37,48 @@ type Call struct {
 // Begin returns the context of a call whose caller's context is parent. [Call.End] must follow. If the
 // source has ended, the context is done.
 func (s *Source) Begin(parent context.Context) *Call {
-	ctx, cancel := context.WithCancelCause(parent)
-	c := &Call{Context: ctx, parent: parent, source: s, cancel: cancel}
-	c.node.Value = c
-	if s == nil {
-		return c
-	}
-	s.mu.Lock()
-	cause := s.cause
-	if cause == nil {
-		s.calls.Push(&c.node)
-	}
-	s.mu.Unlock()
-	if cause != nil {
-		cancel(cause)
+	c := s.New(parent)
+	if cause := c.Join(); cause != nil {
+		c.cancel(cause)
 	}
 	return c
 }
 
-// End frees the resources of the context. It is called when the call returns, and may be called again.
-func (c *Call) End() {
+// New is Begin of a call that has not joined its source.
+func (s *Source) New(parent context.Context) *Call {
+	ctx, cancel := context.WithCancelCause(parent)
+	c := &Call{Context: ctx, parent: parent, source: s, cancel: cancel}
+	c.node.Value = c
+	return c
+}
+
+// Join makes the source end the call, which it keeps alive until [Call.Leave] or [Call.End]. If the source has ended
+// already, Join returns its cause and leaves the context as it is. A call that has joined may join again.
+func (c *Call) Join() error {
+	s := c.source
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil && !c.node.Linked() {
+		s.calls.Push(&c.node)
+	}
+	return s.cause
+}
+
+// Leave undoes Join.
+func (c *Call) Leave() {
 	if s := c.source; s != nil {
 		s.mu.Lock()
 		c.node.Remove()
 		s.mu.Unlock()
 	}
+}
+
+// End frees the resources of the context. It is called when the call returns, and may be called again.
+func (c *Call) End() {
+	c.Leave()
 	c.cancel(nil)
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/suggest"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 

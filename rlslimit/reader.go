@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
 // reader reads the mappings of a file, and collects the keys that have no effect.

@@ -1,0 +1,126 @@
+package hold
+
+import (
+	"context"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/list"
+)
+
+// Queue holds values in a limiter's order, which is given at each push. If the order has changed, values that come
+// later are in the new order, behind those that are there. The zero Queue is empty. It is not safe for concurrent use.
+type Queue[V any] struct {
+	sections []*section[V] // the values that came while the order was the same; the first is served first
+	n        int
+}
+
+// Place is the place of a Value in a Queue. It is in one queue at most; the zero Place is in none.
+type Place[V any] struct {
+	Value V
+
+	section *section[V]
+	byAge   list.Node[*Place[V]]
+	byFlow  *fair.Item[*Place[V]] // instead, if the order is FairShare
+}
+
+// Rank is where a value stands in a Queue.
+type Rank struct {
+	Mode core.QueueOrder
+	Flow *core.Flow // if Mode is FairShare
+}
+
+// RankOf returns the rank of a request of ctx among those of l. It calls user code.
+func RankOf(ctx context.Context, l core.Limiter) Rank {
+	r := Rank{Mode: Order(l)}
+	if r.Mode == core.FairShare {
+		f, _ := core.FlowFromContext(ctx)
+		r.Flow = &f
+	}
+	return r
+}
+
+type section[V any] struct {
+	queue  *Queue[V]
+	mode   core.QueueOrder
+	byAge  list.List[*Place[V]]
+	byFlow fair.Queue[*Place[V]]
+}
+
+// Len returns the number of values.
+func (q *Queue[V]) Len() int { return q.n }
+
+// Push adds p, which is in no queue. n is what the flow is charged; 0 counts as 1.
+func (q *Queue[V]) Push(p *Place[V], n int, o Rank) {
+	q.n++
+	s := q.lastSection(o.Mode)
+	p.section = s
+	if o.Mode != core.FairShare {
+		p.byAge.Value = p
+		s.byAge.Push(&p.byAge)
+		return
+	}
+	p.byFlow = &fair.Item[*Place[V]]{N: max(n, 1), Value: p}
+	s.byFlow.Push(p.byFlow, fair.Flow(*o.Flow))
+}
+
+func (q *Queue[V]) lastSection(mode core.QueueOrder) *section[V] {
+	if last := len(q.sections) - 1; last >= 0 {
+		s := q.sections[last]
+		if s.len() == 0 {
+			s.mode = mode
+		}
+		if s.mode == mode {
+			return s
+		}
+	}
+	s := &section[V]{queue: q, mode: mode}
+	q.sections = append(q.sections, s)
+	return s
+}
+
+// Pop removes and returns the value that is to be served next; nil if there is none.
+func (q *Queue[V]) Pop() *Place[V] {
+	if q.n == 0 {
+		return nil
+	}
+	for q.sections[0].len() == 0 {
+		q.sections = q.sections[1:]
+	}
+	p := q.sections[0].next()
+	p.Remove()
+	return p
+}
+
+// Remove takes p out of its queue; it does nothing if p is in none. No flow is charged.
+func (p *Place[V]) Remove() {
+	s := p.section
+	if s == nil {
+		return
+	}
+	s.queue.n--
+	if p.byFlow != nil {
+		s.byFlow.Remove(p.byFlow) // no effect after Take
+	}
+	p.byAge.Remove()
+	p.section, p.byFlow = nil, nil
+}
+
+// Queued reports whether p is in a queue.
+func (p *Place[V]) Queued() bool { return p.section != nil }
+
+func (s *section[V]) len() int { return s.byAge.Len() + s.byFlow.Len() }
+
+// next returns the place to be served next, and charges its flow.
+func (s *section[V]) next() *Place[V] {
+	switch s.mode {
+	case core.FairShare:
+		it := s.byFlow.Next()
+		s.byFlow.Take(it)
+		return it.Value
+	case core.NewestFirst:
+		return s.byAge.Last().Value
+	default:
+		return s.byAge.First().Value
+	}
+}

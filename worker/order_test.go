@@ -1,0 +1,231 @@
+package worker_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/worker"
+)
+
+// withOrder returns a limiter of one permit with that order.
+func withOrder(o core.QueueOrder) *core.ConcurrencyLimiter {
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: o}))
+}
+
+// Tasks that come after a change of the limiter's order start in the new order behind those that wait, however often it
+// changes, and whatever the pool reaches the limiter through.
+func TestOrderThatChanges(t *testing.T) {
+	for name, through := range map[string]func(l core.Limiter) core.Limiter{
+		"limiter": func(l core.Limiter) core.Limiter { return l },
+		"switch":  func(l core.Limiter) core.Limiter { return core.NewSwitch(core.WithReason(l, "busy")) },
+		"chain":   func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Unlimited(), l)) },
+		"key": func(l core.Limiter) core.Limiter {
+			keyed := core.Must(partition.ByKey(func(string) (core.Limiter, error) { return l, nil }))
+			key := partition.For(keyed, "a")
+			key.TryAcquire(1).Release() // it is live
+			return key
+		},
+	} {
+		for _, queue := range []int{0, 20} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := withOrder(core.OldestFirst)
+					p := newPool(t, worker.Options{Limiter: through(l), Queue: queue})
+					got := ""
+					submit := func(names string) {
+						for _, name := range names {
+							go func() {
+								_ = p.Submit(t.Context(), func(context.Context) error {
+									time.Sleep(time.Millisecond)
+									got += string(name)
+									return nil
+								})
+							}()
+							synctest.Wait()
+						}
+					}
+					order := func(o core.QueueOrder) {
+						require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: o}))
+					}
+					submit("012")
+					order(core.NewestFirst)
+					submit("ab")
+					order(core.OldestFirst)
+					submit("cd")
+					time.Sleep(time.Second)
+					require.NoError(t, p.Close(t.Context()))
+					require.Equal(t, "012bacd", got)
+				})
+			})
+		}
+	}
+}
+
+// A pool whose limiter is another now has the order of that one.
+func TestOrderOfASwitch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := core.NewSwitch(concurrency(t, 1))
+		p := newPool(t, worker.Options{Limiter: s, Queue: 20})
+		s.Set(withOrder(core.NewestFirst))
+		var got []int
+		for i := range 5 {
+			submits(t, p, func(context.Context) error {
+				time.Sleep(time.Millisecond)
+				got = append(got, i)
+				return nil
+			})
+			synctest.Wait()
+		}
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, []int{0, 1, 4, 3, 2}, got, "0 runs, and the limiter is being asked for 1")
+	})
+}
+
+// TrySubmit does not overtake a Submit that waits, even while permits are on their way to it.
+func TestTrySubmitOvertakesNobody(t *testing.T) {
+	for range 100 {
+		l := impatient(t, 2)
+		p := newPool(t, worker.Options{Limiter: l})
+		held := l.TryAcquire(2)
+		end := make(chan struct{})
+		started := make(chan string, 3)
+		task := func(name string) worker.Task {
+			return func(context.Context) error { started <- name; <-end; return nil }
+		}
+		first := later(func() error { return p.Submit(t.Context(), task("first")) })
+		for l.Statistics().Queued == 0 {
+			runtime.Gosched()
+		}
+		second := later(func() error { return p.Submit(t.Context(), task("second")) })
+		for range 100 {
+			runtime.Gosched()
+		}
+		held.Release()
+		tried := p.TrySubmit(task("tried"))
+		for range 2 {
+			if name := <-started; tried == nil {
+				require.NotEqual(t, "tried", name)
+			}
+		}
+		close(end)
+		require.NoError(t, <-first)
+		require.NoError(t, <-second)
+		require.NoError(t, p.Close(t.Context()))
+	}
+}
+
+// Map reads ahead as far as the limiter of the moment suggests, whatever Map reaches it through.
+func TestMapLooksAtTheCurrentLimiter(t *testing.T) {
+	rate := func() core.Limiter { return core.Must(core.NewTokenBucket(core.PerSecond(1000, 1))) }
+	for name, l := range map[string]core.Limiter{
+		"bucket": rate(),
+		"view":   core.WithReason(rate(), "later"),
+		"switch": core.NewSwitch(rate()),
+		"key": partition.For(core.Must(partition.ByKey(func(string) (core.Limiter, error) {
+			return rate(), nil
+		})), "a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t, worker.Options{Limiter: l})
+				start := time.Now()
+				for _, err := range worker.Map(t.Context(), p, upTo(200), func(_ context.Context, i int) (int, error) {
+					time.Sleep(100 * time.Millisecond)
+					return i, nil
+				}) {
+					require.NoError(t, err)
+				}
+				require.Less(t, time.Since(start), time.Second, "the rate decides, not the burst")
+			})
+		})
+	}
+	t.Run("exchanged", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := core.NewSwitch(concurrency(t, 1))
+			p := newPool(t, worker.Options{Limiter: s})
+			start := time.Now()
+			for i, err := range worker.Map(t.Context(), p, upTo(200), func(_ context.Context, i int) (int, error) {
+				time.Sleep(100 * time.Millisecond)
+				return i, nil
+			}) {
+				require.NoError(t, err)
+				if i == 0 {
+					s.Set(concurrency(t, 100))
+				}
+			}
+			require.Less(t, time.Since(start), time.Second)
+		})
+	})
+}
+
+// releases is a user's limiter whose leases panic when they are released.
+type releases struct{ core.Limiter }
+
+func (r releases) TryAcquire(int) core.Lease { return core.Grant(1, func() { panic("odd") }) }
+
+func (r releases) Acquire(context.Context, int) (core.Lease, error) { return r.TryAcquire(1), nil }
+
+// A panic of a release is the error of the task, and the worker goes on.
+func TestReleaseThatPanics(t *testing.T) {
+	for _, queue := range []int{0, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, worker.Options{Limiter: releases{core.Unlimited()}, Queue: queue})
+			submits(t, p, nothing, nothing)
+			var panicked *worker.PanicError
+			require.ErrorAs(t, p.Wait(t.Context()), &panicked)
+			require.Equal(t, "odd", panicked.Value)
+			require.Equal(t, worker.Statistics{Done: 2, Failed: 2}, p.Statistics())
+		})
+	}
+}
+
+// A group is not kept alive by its pool once its tasks have ended, even if nobody waits for it.
+func TestAGroupThatIsNotWaitedForIsNotKept(t *testing.T) {
+	p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+	collected := make(chan struct{})
+	func() {
+		type key struct{}
+		value := new([1024]int)
+		runtime.SetFinalizer(value, func(*[1024]int) { close(collected) })
+		g := p.Group(context.WithValue(context.Background(), key{}, value))
+		require.True(t, g.Go(nothing))
+		require.NoError(t, p.Wait(t.Context()))
+	}()
+	for {
+		runtime.GC()
+		select {
+		case <-collected:
+			require.NoError(t, p.Close(t.Context()))
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// A group that had no task for a while still ends with its pool.
+func TestAGroupThatPausesEndsWithItsPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+		g := p.Group(t.Context())
+		require.True(t, g.Go(nothing))
+		synctest.Wait()
+		require.True(t, g.Go(hears))
+		closesNow(t, p)
+		require.ErrorIs(t, g.Wait(), worker.ErrClosed)
+		require.False(t, g.Go(nothing))
+	})
+}
+
+func TestTheZeroGroupIsClosed(t *testing.T) {
+	var g worker.Group
+	require.False(t, g.Go(nothing))
+	require.False(t, g.GoN(2, nothing))
+	require.ErrorIs(t, g.Wait(), core.ErrClosed)
+}
