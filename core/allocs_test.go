@@ -28,6 +28,8 @@ func plenty(tb testing.TB) map[string]core.Limiter {
 	l["chain"] = chain(tb, concurrency(tb, limit, 0), l["bucket"], l["sliding"])
 	l["chain of chains"] = chain(tb, chain(tb, concurrency(tb, limit, 0)), chain(tb, l["fixed"], l["bucket"]))
 	l["reasoned"] = core.WithReason(concurrency(tb, limit, 0), "full")
+	l["switch"] = core.NewSwitch(concurrency(tb, limit, 0))
+	l["switch of a chain"] = core.NewSwitch(core.WithReason(chain(tb, concurrency(tb, limit, 0), core.NewSwitch(l["bucket"])), "full"))
 	return l
 }
 

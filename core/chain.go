@@ -173,12 +173,12 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q 
 	if e := engineOf(l); e != nil {
 		return e.acquireUnder(ctx, permits, &c.source, q)
 	}
-	call, under := begin(ctx, &c.source)
+	call := c.source.Begin(ctx)
 	defer call.End()
 	if q == beyond {
-		return acquireWaiting(under, l, permits)
+		return acquireWaiting(call, l, permits)
 	}
-	k, err := l.Acquire(under, permits)
+	k, err := l.Acquire(call, permits)
 	return checkedAnswer(l, k, err)
 }
 

@@ -647,11 +647,17 @@ func ExampleSwitch() {
 	limit.Set(limiter) // also for requests that wait
 	fmt.Println(limit.TryAcquire(30).Err())
 
+	if err := limit.Apply(core.PerSecond(200, 40)); err != nil { // updates that limiter
+		panic(err)
+	}
+	fmt.Println(limit.Statistics().Limit)
+
 	limit.Set(core.Blocked())
 	fmt.Println(limit.TryAcquire(1).Err())
 	// Output:
 	// true
 	// core: 30 permits are more than the limit of 20
+	// 40
 	// core: rejected: blocked
 }
 

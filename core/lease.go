@@ -241,7 +241,7 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 		}
 		if x := l.extra(); x != nil {
 			for _, m := range x.meta {
-				if m.name != hiddenName && !yield(m.name, m.value) {
+				if !yield(m.name, m.value) {
 					return
 				}
 			}

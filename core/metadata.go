@@ -51,9 +51,6 @@ var builtinNames = [...]string{
 	ResetAfter.name, Window.name, Delay.name,
 }
 
-// hiddenName is the name of metadata that Lease.Metadata does not yield.
-const hiddenName = "\x00"
-
 // NewMetadataKey returns the key with that name. Names are case-sensitive; those of the
 // built-in keys are in upper case.
 func NewMetadataKey[T any](name string) MetadataKey[T] { return MetadataKey[T]{name} }

@@ -24,8 +24,6 @@ type everything interface {
 	core.Limiter
 	core.Reporter
 	core.Idler
-	core.Refunder
-	core.Settler
 	io.Closer
 }
 

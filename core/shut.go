@@ -58,16 +58,12 @@ func (s *shut) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if s.reason == barred {
 		return acquireNow(ctx, s, permits)
 	}
-	return s.wait(ctx, permits)
-}
-
-// wait waits until ctx is done or the limiter is closed.
-func (s *shut) wait(ctx context.Context, permits int) (Lease, error) {
 	if permits < 0 {
 		return Lease{bits: uint64(negative)}, ErrNegativePermits
 	}
 	s.queue(permits)
 	defer s.queue(-permits)
+	wait.Waits(ctx)
 	call := s.closing.Begin(ctx)
 	defer call.End()
 	<-call.Done()

@@ -32,9 +32,9 @@ func switchQueue(t *testing.T, s *core.Switch, first, n int) chan int {
 	return granted
 }
 
-func TestSwitchBlocked(t *testing.T) {
+func TestSwitchPaused(t *testing.T) {
 	testkit.Bubble(t, "", func(t *testing.T) {
-		s := core.NewSwitch(core.Blocked())
+		s := core.NewSwitch(core.Paused())
 		l := s.TryAcquire(math.MaxInt)
 		require.ErrorIs(t, l.Err(), core.ErrRejected)
 		require.NotErrorIs(t, l.Err(), core.ErrPermitsExceedLimit)
@@ -47,17 +47,18 @@ func TestSwitchBlocked(t *testing.T) {
 		granted := switchQueue(t, s, 0, 3)
 		require.Equal(t, core.Statistics{Queued: 3, Rejected: 1}, s.Statistics())
 		s.Set(concurrency(t, 1, 0))
-		require.Equal(t, 0, <-granted)
+		<-granted
+		synctest.Wait()
 		require.Equal(t, 2, s.Statistics().Queued, "above QueueLimit")
 		_, err = s.Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, core.ErrRejected, "QueueLimit is 0")
 		s.Set(nil)
-		require.Equal(t, 1, <-granted)
-		require.Equal(t, 2, <-granted)
+		<-granted
+		<-granted
 		require.Equal(t, core.Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: 3, Rejected: 2}, s.Statistics())
 	})
 	testkit.Bubble(t, "the sum of what waits does not overflow", func(t *testing.T) {
-		s := core.NewSwitch(core.Blocked())
+		s := core.NewSwitch(core.Paused())
 		for range 3 {
 			go func() { _, _ = s.Acquire(t.Context(), math.MaxInt) }()
 		}
@@ -69,8 +70,8 @@ func TestSwitchBlocked(t *testing.T) {
 	})
 }
 
-// A Blocked from outside a bubble does not stop the bubble's clock, and one from a bubble works outside.
-func TestBlockedOfAnotherBubble(t *testing.T) {
+// A Paused from outside a bubble does not stop the bubble's clock, and one from a bubble works outside.
+func TestPausedOfAnotherBubble(t *testing.T) {
 	use := func(t *testing.T, s *core.Switch) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -78,17 +79,18 @@ func TestBlockedOfAnotherBubble(t *testing.T) {
 		_, err := s.Acquire(ctx, 1)
 		require.Equal(t, context.DeadlineExceeded, err)
 	}
-	s := core.NewSwitch(core.Blocked())
+	s := core.NewSwitch(core.Paused())
 	testkit.Bubble(t, "", func(t *testing.T) { use(t, s) })
-	testkit.Bubble(t, "", func(*testing.T) { s = core.NewSwitch(core.Blocked()) })
+	testkit.Bubble(t, "", func(*testing.T) { s = core.NewSwitch(core.Paused()) })
 	use(t, s)
 	require.NoError(t, s.Close())
 }
 
-// Waiters that move keep their order, however deep the limiter is in which they wait, and come before all others.
+// Waiters move, however deep the limiter is in which they wait, and wait in the new one whatever its QueueLimit is.
 func TestSwitchMovesItsWaiters(t *testing.T) {
 	for name, over := range map[string]func(core.Limiter) core.Limiter{
 		"itself":          func(l core.Limiter) core.Limiter { return l },
+		"bare":            func(l core.Limiter) core.Limiter { return bareLimiter{l} },
 		"switch":          func(l core.Limiter) core.Limiter { return core.NewSwitch(core.NewSwitch(l)) },
 		"chain of a view": func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.WithReason(l, "slow"))) },
 		"chain of a chain": func(l core.Limiter) core.Limiter {
@@ -99,26 +101,31 @@ func TestSwitchMovesItsWaiters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range testkit.Rounds(100) {
+			for i := range 2 {
 				testkit.Bubble(t, "", func(t *testing.T) {
 					old := concurrency(t, 1, 100)
-					s := core.NewSwitch(old)
+					wrap := [2]func(core.Limiter) core.Limiter{over, over}
+					wrap[i] = func(l core.Limiter) core.Limiter { return l }
+					if name == "bare" { // limiters of somebody else are asked by their Acquire, with their QueueLimit
+						wrap = [2]func(core.Limiter) core.Limiter{over, wrap[i]}
+					}
+					s := core.NewSwitch(wrap[0](old))
 					held := takes(t, s, 1)
 					granted := switchQueue(t, s, 0, 8)
-					require.Equal(t, 8, s.Statistics().Queued)
-					l := everySecond(t, 1)
+					require.Equal(t, 8, old.Statistics().Queued)
+					l := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 					takes(t, l, 1)
-					s.Set(over(l))
+					s.Set(wrap[1](l))
+					synctest.Wait()
 					require.Zero(t, old.Statistics().Queued)
-					require.Equal(t, 8, l.Statistics().Queued, "Set returns once they have been asked")
+					require.Equal(t, 8, l.Statistics().Queued)
 					require.False(t, s.TryAcquire(1).Acquired(), "the moved come first")
-					late := switchQueue(t, s, 8, 1)
-					for i := range 8 {
-						time.Sleep(time.Second)
-						require.Equal(t, i, <-granted)
+					start, seen := time.Now(), map[int]bool{}
+					for range 8 {
+						seen[<-granted] = true
 					}
-					time.Sleep(time.Second)
-					require.Equal(t, 8, <-late)
+					require.Equal(t, 8*time.Second, time.Since(start))
+					require.Len(t, seen, 8)
 					held.Release()
 					counts(t, old, 1, 1, 0, 1, 0) // nothing was granted twice
 				})
@@ -174,7 +181,7 @@ func TestSwitchLeases(t *testing.T) {
 // Waiters that moved are granted as soon as permits are there, and end with their contexts.
 func TestSwitchCancelAndClose(t *testing.T) {
 	testkit.Bubble(t, "", func(t *testing.T) {
-		s := core.NewSwitch(core.Blocked())
+		s := core.NewSwitch(core.Paused())
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 3)
 		for range 2 {
@@ -184,6 +191,7 @@ func TestSwitchCancelAndClose(t *testing.T) {
 		l := concurrency(t, 1, 0)
 		held := l.TryAcquire(1)
 		s.Set(l)
+		synctest.Wait()
 		require.Equal(t, 2, l.Statistics().Queued)
 		cancel()
 		require.Equal(t, context.Canceled, <-failed)
@@ -286,7 +294,7 @@ func TestSwitchStress(t *testing.T) {
 			case <-time.After(50 * time.Microsecond):
 				switch l := all[i%len(all)]; i % 5 {
 				case 3:
-					s.Set(core.Blocked())
+					s.Set(core.Paused())
 				case 4:
 					s.Set(core.WithReason(l, "busy"))
 				default:
@@ -327,34 +335,227 @@ func TestSwitchReserves(t *testing.T) {
 	})
 }
 
-// gated is a limiter of another package whose Acquire waits for a gate, and not for its context.
-type gated struct {
+// asking is a limiter of another package, whose Acquire is a function.
+type asking struct {
 	core.Limiter
-	gate chan struct{}
+	acquire func(ctx context.Context, n int) (core.Lease, error)
 }
 
-func (g gated) Acquire(ctx context.Context, n int) (core.Lease, error) {
-	<-g.gate
-	return g.Limiter.Acquire(ctx, n)
+func (a *asking) Acquire(ctx context.Context, n int) (core.Lease, error) { return a.acquire(ctx, n) }
+
+// A limiter whose store has failed puts another in its own place.
+func TestSetFromAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *core.Switch
+		fallback := concurrency(t, 1, 0)
+		s = core.NewSwitch(&asking{core.Paused(), func(context.Context, int) (core.Lease, error) {
+			s.Set(fallback)
+			return core.Fail(core.ErrClosed), core.ErrClosed
+		}})
+		acquires(t, s, 1).granted(t)
+		acquires(t, s, 1).rejected(t, core.ReasonQueueLimit, 0)
+	})
 }
 
-func (g gated) TryQuietly(n int) (core.Lease, bool) { return core.TryQuietly(g.Limiter, n) }
+// Set does not wait, neither for the requests that move nor for another Set, and nobody waits for a request that its
+// limiter does not give back.
+func TestSetDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		forever := func() core.Limiter {
+			return &asking{core.Paused(), func(context.Context, int) (core.Lease, error) {
+				<-stuck
+				return core.Lease{}, nil
+			}}
+		}
+		s := core.NewSwitch(forever())
+		lost := []*acquire{queues(t, s, 1), queues(t, s, 1)}
+		s.Set(forever())
+		s.Set(forever())
+		lost = append(lost, queues(t, s, 1))
+		s.Set(core.Unlimited())
+		acquires(t, s, 1).granted(t)
+		takes(t, s, 1)
+		close(stuck)
+		for _, a := range lost {
+			a.granted(t)
+		}
+		require.Equal(t, uint64(5), s.Statistics().Granted)
+	})
+}
 
-// A new request does not overtake those that were moved and have not been asked yet.
-func TestSwitchServesTheMovedFirst(t *testing.T) {
-	testkit.Bubble(t, "", func(t *testing.T) {
-		s := core.NewSwitch(core.Blocked())
-		granted := switchQueue(t, s, 0, 2)
-		next := gated{concurrency(t, 5, 0), make(chan struct{})}
-		go s.Set(next)
+// After a Set under load a limiter that does not look at its context is asked by all callers at once, as before.
+func TestThroughputAfterSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func() core.Limiter {
+			return &asking{core.Paused(), func(_ context.Context, n int) (core.Lease, error) {
+				time.Sleep(10 * time.Millisecond)
+				return core.Grant(n, nil), nil
+			}}
+		}
+		s := core.NewSwitch(slow())
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var callers sync.WaitGroup
+		for range 50 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = s.Acquire(ctx, 1)
+				}
+			})
+		}
+		for range 2 {
+			time.Sleep(500 * time.Millisecond)
+			before := s.Statistics().Granted
+			time.Sleep(500 * time.Millisecond)
+			require.InDelta(t, 2500, s.Statistics().Granted-before, 100)
+			s.Set(slow())
+		}
+		callers.Wait()
+	})
+}
+
+// A request that was not waiting in a queue when the limiter was exchanged is bounded by the new one's QueueLimit.
+func TestARequestThatHasNotWaitedIsBounded(t *testing.T) {
+	for name, acquire := range map[string]func(context.Context, int) (core.Lease, error){
+		"looks at ctx": func(ctx context.Context, _ int) (core.Lease, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			return core.Reject(), core.Reject().Err()
+		},
+		"gives up with ctx": func(ctx context.Context, _ int) (core.Lease, error) {
+			<-ctx.Done()
+			return core.Fail(ctx.Err()), ctx.Err()
+		},
+		"is granted late": func(context.Context, int) (core.Lease, error) {
+			time.Sleep(time.Second)
+			return core.Grant(1, nil), nil
+		},
+		"is closed": func(context.Context, int) (core.Lease, error) {
+			time.Sleep(time.Second)
+			return core.Fail(core.ErrClosed), core.ErrClosed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := core.NewSwitch(&asking{core.Paused(), acquire})
+				a := queues(t, s, 1)
+				full := concurrency(t, 1, 0)
+				takes(t, full, 1)
+				s.Set(full)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.True(t, a.done.Load(), "it waits")
+				require.ErrorIs(t, a.err, core.ErrRejected)
+			})
+		})
+	}
+}
+
+// A TryAcquire may take what a request that moves needs. That one waits then, whatever the QueueLimit is.
+func TestTryAcquireBesideTheMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := core.NewSwitch(core.Paused())
+		a, b := queues(t, s, 1), queues(t, s, 1)
+		s.Set(concurrency(t, 2, 0))
+		took := s.TryAcquire(1)
 		synctest.Wait()
-		_, ok := core.TryQuietly(s, 1)
-		require.False(t, ok)
-		late := switchQueue(t, s, 2, 1)
-		require.Empty(t, late)
-		close(next.gate)
-		require.Equal(t, []int{0, 1, 2}, []int{<-granted, <-granted, <-late})
-		_, ok = core.TryQuietly(s, 1)
-		require.True(t, ok)
+		took.Release()
+		a.granted(t)
+		b.granted(t)
+	})
+}
+
+// Close is of the Switch, whatever the limiter below does with it.
+func TestCloseOfASwitchOverWhatCannotBeClosed(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"no closer": bareLimiter{core.Unlimited()}, "shadow": core.Shadow(core.Unlimited()), "unlimited": core.Unlimited(),
+		"switch": core.NewSwitch(bareLimiter{core.Unlimited()}), "paused": core.Paused(), "waits": bareLimiter{core.Paused()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := core.NewSwitch(l)
+				var a *acquire
+				if s.Available() == 0 {
+					a = queues(t, s, 1)
+				}
+				require.NoError(t, s.Close())
+				if a != nil {
+					a.fails(t, core.ErrClosed)
+				}
+				refused(t, s, 1, core.ErrClosed)
+				refused(t, s, -1, core.ErrNegativePermits)
+				acquires(t, s, 1).fails(t, core.ErrClosed)
+				lease, ok := s.TryQuietly(0)
+				require.False(t, ok)
+				require.Equal(t, core.ErrClosed, lease.Err())
+				require.Equal(t, core.ErrClosed, s.Reserve(1).Err())
+				require.Equal(t, core.ErrClosed, s.Apply(core.Every(time.Second, 1)))
+				require.NoError(t, s.Close())
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				_, err := s.Acquire(ctx, 1)
+				require.Equal(t, context.Canceled, err)
+			})
+		})
+	}
+}
+
+// A lease is settled by the limiter that granted it, also a former Unlimited.
+func TestSwitchSettlesForAFormerUnlimited(t *testing.T) {
+	s := core.NewSwitch(nil)
+	lease := takes(t, s, 2)
+	s.Set(core.Blocked())
+	require.Equal(t, 7, lease.Settle(7).Permits())
+}
+
+func TestSwitchOfABlockedRejects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for reason, l := range map[string]core.Limiter{
+			"blocked": core.Blocked(), "maintenance": core.WithReason(core.Blocked(), "maintenance"),
+		} {
+			s := core.NewSwitch(core.Paused())
+			moved := queues(t, s, 1)
+			s.Set(l)
+			moved.rejected(t, reason, 0)
+			acquires(t, s, 1).rejected(t, reason, 0)
+			_, err := ways.AcquireWaiting(t.Context(), s, 1)
+			rejection(t, err, reason, 0)
+			require.Equal(t, uint64(3), s.Statistics().Rejected)
+		}
+		s := core.NewSwitch(core.WithReason(core.Paused(), "night"))
+		a := queues(t, s, 1)
+		rejection(t, s.TryAcquire(1).Err(), "night", 0)
+		s.Set(core.Unlimited())
+		a.granted(t)
+	})
+}
+
+// A nil limiter, also one in an interface, is no limit.
+func TestSwitchOfNil(t *testing.T) {
+	var none *core.TokenBucket
+	for _, l := range []core.Limiter{nil, none} {
+		takes(t, core.NewSwitch(l), 1)
+		s := core.NewSwitch(core.Blocked())
+		s.Set(l)
+		takes(t, s, 1)
+	}
+}
+
+// A grant that comes while the limiter is exchanged is undone, and the request asks the new limiter.
+func TestAGrantOfAFormerLimiterDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, next := bucket(t, core.Every(time.Hour, 5)), bucket(t, core.Every(time.Hour, 5))
+		var s *core.Switch
+		s = core.NewSwitch(&stranger{Limiter: old, try: func(n int) core.Lease {
+			lease := old.TryAcquire(n)
+			s.Set(next)
+			return lease
+		}})
+		takes(t, s, 2)
+		require.Equal(t, []int{5, 3}, []int{old.Available(), next.Available()})
+		counts(t, s, 5, 3, 0, 1, 0)
 	})
 }

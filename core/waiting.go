@@ -155,6 +155,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 			e.abandon(w)
 		}
 	}()
+	wait.Waits(ctx)
 	if s != nil {
 		call := s.Begin(ctx)
 		defer call.End()

@@ -27,7 +27,7 @@ func TestSet(t *testing.T) {
 		require.NoError(t, parse(t, text).Set(s, "api"), text)
 		require.Same(t, in, s.Limiter(), text)
 	}
-	s.Refund(lease)
+	lease.Refund()
 	require.Equal(t, 2, b.Available(), "the lease is the bucket's")
 
 	in := s.Limiter()

@@ -35,4 +35,4 @@ func (b *Bandwidth) Limit(bytes int) error {
 func (b *Bandwidth) Off() { b.limit.Set(core.Unlimited()) }
 
 // Pause stops all connections, without closing them, until the next call of Limit or Off.
-func (b *Bandwidth) Pause() { b.limit.Set(core.Blocked()) }
+func (b *Bandwidth) Pause() { b.limit.Set(core.Paused()) }

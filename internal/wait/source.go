@@ -8,6 +8,7 @@ package wait
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -155,8 +156,10 @@ func (s *Source) end(cause error) (calls []*Call, ok bool) {
 	return calls, true
 }
 
+// cancel ends the calls. The runtime runs the goroutine that was woken last first, so that is the one that has
+// waited longest.
 func cancel(calls []*Call, cause error) {
-	for _, c := range calls {
+	for _, c := range slices.Backward(calls) {
 		c.cancel(cause) // calls the stop function of a caller's own context
 	}
 }

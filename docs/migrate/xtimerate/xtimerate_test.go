@@ -184,7 +184,7 @@ func TestLaterCanceledInTheMiddle(t *testing.T) {
 	})
 }
 
-// Limits of Inf and 0 are a Switch over Unlimited and Blocked. Only with the Switch do calls that wait follow.
+// Limits of Inf and 0 are a Switch over Unlimited and Paused. Only with the Switch do calls that wait follow.
 func TestInfAndZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket, err := after.NewLimiter()
@@ -194,7 +194,7 @@ func TestInfAndZero(t *testing.T) {
 		defer cancel()
 
 		was.SetLimit(0)
-		is.Set(core.Blocked())
+		is.Set(core.Paused())
 		require.True(t, was.AllowN(time.Now(), 5), "the tokens in the bucket can be taken")
 		require.False(t, is.TryAcquire(1).Acquired())
 		require.Error(t, before.Wait(ctx, was), "no token would come before the deadline")
