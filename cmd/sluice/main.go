@@ -2,7 +2,7 @@
 //
 // # Inside
 //
-// internal/command has the commands, and internal/generate writes man pages and completions. The
+// internal/program has the commands, and internal/generate writes man pages and completions. The
 // program must not import text/template or html/template: they call methods by name, so the linker
 // would keep every method, 12 MB of them; gRPC does, unless it is built with -tags grpcnotrace, as
 // releases are. Each command is a package whose comment says how it works.
@@ -16,7 +16,8 @@ import (
 	"os"
 	_ "time/tzdata" // limits of the calendar name time zones
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/command"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/program"
 )
 
-func main() { os.Exit(command.Execute(os.Args[1:])) }
+func main() { os.Exit(cli.Execute(program.New(), os.Args[1:])) }

@@ -1,4 +1,5 @@
-// Package cli has what the commands share: how errors become exit statuses, kinds of flags, and what is shown on a terminal.
+// Package cli is the program sluice without its commands, and what they share: how errors become exit statuses, kinds of flags,
+// and what is shown on a terminal.
 package cli
 
 import (
@@ -11,13 +12,10 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
 )
 
 // Exit statuses.
@@ -102,26 +100,6 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// Duration is a flag: as [time.ParseDuration] has it, or a plain number of seconds.
-type Duration time.Duration
-
-func (d *Duration) String() string {
-	if *d == 0 {
-		return ""
-	}
-	return time.Duration(*d).String()
-}
-
-// Type returns what the help shows in place of a value.
-func (*Duration) Type() string { return "TIME" }
-
-// Set reads a value of the flag.
-func (d *Duration) Set(text string) error {
-	v, err := duration.Parse(text)
-	*d = Duration(v)
-	return err
-}
-
 // NotEmpty returns an error if a flag has an empty value. Otherwise a shell variable that is not set would mean, for example, that
 // there is no limit. Only the name that throttle shows may be empty.
 func NotEmpty(flags *pflag.FlagSet) (err error) {
@@ -156,4 +134,14 @@ func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 		return io.NopCloser(stdin), nil
 	}
 	return os.Open(name)
+}
+
+// CheckStdout returns an error if stdout cannot be written. hint says what to do. On Unix, Go's runtime opens /dev/null in place of a
+// stdout that is closed, as a program does that discards our output, so a closed stdout is found only where no /dev/null took its place.
+func CheckStdout(hint string) error {
+	_, err := os.Stdout.Write(nil)
+	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EPIPE) {
+		return nil // the first write says so
+	}
+	return errors.New("stdout is closed; " + hint)
 }

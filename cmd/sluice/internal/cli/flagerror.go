@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/suggest"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -21,7 +20,7 @@ func FlagError(flags *pflag.FlagSet, err error) error {
 				known = append(known, dashed(f.Name))
 			}
 		})
-		return Usage("unknown flag: %s%s", dashed(name), suggest.Names(name, known))
+		return Usage("unknown flag: %s%s", dashed(name), DidYouMean(name, known))
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return Usage("%s requires a value", dashed(missing.GetSpecifiedName()))

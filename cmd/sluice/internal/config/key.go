@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
@@ -117,7 +117,7 @@ func (p KeyPart) value(text string) (string, error) {
 		}
 		return Client(n), nil
 	case KeyHost:
-		host, ok := hostname.Of(text)
+		host, ok := cli.HostOf(text)
 		if !ok {
 			return "", fmt.Errorf("%q is not a host", text)
 		}

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/suggest"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -34,7 +33,7 @@ func readOptions(n yamlconf.Node, what string, at map[string]yamlconf.Place, opt
 	values := make(map[string]yamlconf.Node)
 	for _, p := range n.Pairs(what) {
 		if !slices.Contains(keys, p.Key) {
-			p.At.Fault("%s has no %q%s", what, p.Key, suggest.Names(p.Key, keys))
+			p.At.Fault("%s has no %q%s", what, p.Key, cli.DidYouMean(p.Key, keys))
 			continue
 		}
 		values[p.Key] = p.Value
@@ -236,7 +235,7 @@ func boolean(to *bool) reader {
 func timeout(to *time.Duration) reader {
 	return func(n yamlconf.Node, key string) {
 		text, ok := n.Text(key)
-		v, err := duration.Parse(text)
+		v, err := cli.ParseDuration(text)
 		switch {
 		case ok && err != nil:
 			n.Fault("%s: %v", key, err)

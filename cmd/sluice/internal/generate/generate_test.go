@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/command"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/program"
 )
 
 // TestManPages: each page says what sluice help says of the command and of each of its flags, in the same words.
@@ -35,7 +35,7 @@ func TestManPages(t *testing.T) {
 			holdAgainst(t, plain(string(text)), helpOf(t, c))
 		})
 	}
-	visit(command.New())
+	visit(program.New())
 	page, err := os.ReadFile(filepath.Join(dir, "sluice-proxy.yaml.5"))
 	require.NoError(t, err)
 	assert.Contains(t, string(page), `.TH "SLUICE-PROXY.YAML" "5" "Nov 2023" "sluice 0.1.0" "File Formats"`)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/command"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/program"
 )
 
 func main() {
@@ -37,10 +37,10 @@ func run(args []string) error {
 	if err := os.MkdirAll(args[0], 0o750); err != nil {
 		return err
 	}
-	if err := completions(command.New(), args[0]); err != nil {
+	if err := completions(program.New(), args[0]); err != nil {
 		return err
 	}
-	return manPages(command.New(), args[0], args[1], time.Unix(seconds, 0).UTC())
+	return manPages(program.New(), args[0], args[1], time.Unix(seconds, 0).UTC())
 }
 
 // completions writes a file for each shell, with the name that the shell looks for.

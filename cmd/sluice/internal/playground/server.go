@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/play"
 )
 
@@ -71,7 +71,7 @@ func guarded(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
-		if !hostname.IsLocal(r.Host) {
+		if !cli.IsLocalHost(r.Host) {
 			http.Error(w, "Host is not an address or localhost", http.StatusForbidden)
 			return
 		}

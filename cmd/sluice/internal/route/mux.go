@@ -15,7 +15,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // Route is the requests that a pattern of [http.ServeMux] matches.
@@ -75,7 +75,7 @@ func New(routes []Route) (*Mux, []error) {
 // Has reports whether a route has the pattern, written as [Pattern] returns it.
 func (m *Mux) Has(pattern string) bool { return m.patterns[pattern] }
 
-// Pattern returns a pattern as [Match] has it, with its host as hostname.Of returns it. It returns an error for a malformed
+// Pattern returns a pattern as [Match] has it, with its host as cli.HostOf returns it. It returns an error for a malformed
 // pattern, and for some that a ServeMux accepts although no request can match them.
 func Pattern(pattern string) (string, error) {
 	slash := strings.IndexByte(pattern, '/')
@@ -84,7 +84,7 @@ func Pattern(pattern string) (string, error) {
 	}
 	start := strings.LastIndexAny(pattern[:slash], " \t") + 1
 	method, name, escaped := strings.TrimSpace(pattern[:start]), pattern[start:slash], pattern[slash:]
-	host, ok := hostname.Of(name)
+	host, ok := cli.HostOf(name)
 	clean := path.Clean(escaped)
 	switch {
 	case method == http.MethodConnect:
@@ -156,7 +156,7 @@ func patternError(pattern, text string) error {
 // redirect), or if the request can be read in different ways that lead to different routes, or differ in a segment of the
 // route (the response is 400). Only Method, Host, URL and the headers that replace a method are looked at.
 func (m *Mux) Match(r *http.Request) Match {
-	host, ok := hostname.Of(r.Host)
+	host, ok := cli.HostOf(r.Host)
 	served := r.URL.EscapedPath()
 	switch {
 	case r.Method == http.MethodConnect: // no server for the paths of a backend

@@ -3,7 +3,7 @@ package service
 import (
 	"net/http"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // Guard rejects requests that a page in a browser may have sent, and passes the others to next. A page can reach a server under a
@@ -24,7 +24,7 @@ func Guard(own string, next http.HandlerFunc) http.HandlerFunc {
 
 // isOurs reports whether a Host means this server, whatever DNS says: it is an address, localhost, or the host of own.
 func isOurs(host, own string) bool {
-	name, ok := hostname.Of(host)
-	ours, _ := hostname.Of(own)
-	return hostname.IsLocal(host) || ok && name == ours && ours != ""
+	name, ok := cli.HostOf(host)
+	ours, _ := cli.HostOf(own)
+	return cli.IsLocalHost(host) || ok && name == ours && ours != ""
 }

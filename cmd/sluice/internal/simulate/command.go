@@ -79,6 +79,9 @@ The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as in t
 the key client is the client as logged; the key "key" is the field key of --fields.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := cli.CheckStdout("open /dev/null for writing, as > does, to discard the report"); err != nil {
+				return err
+			}
 			r, err := f.simulate(args, os.Stdin)
 			if err != nil {
 				return err

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/internal/clientip"
 )
@@ -64,7 +64,7 @@ func (k *Keys) value(r *http.Request, p config.KeyPart) (v string, ok bool) {
 	case config.KeyIP:
 		return config.Client(k.client(r)), true
 	case config.KeyHost:
-		host, ok := hostname.Of(r.Host)
+		host, ok := cli.HostOf(r.Host)
 		if !ok {
 			host = ""
 		}

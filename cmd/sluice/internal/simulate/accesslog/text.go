@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // A line of text is read by its words: a text in quotes or in brackets is one word. The formats know their places from the
@@ -255,7 +255,7 @@ func Address(text string) netip.Addr {
 
 // isHost reports whether a word can be the name of a virtual host: with a port, or with a dot unless it is alone before the client.
 func isHost(w []byte, alone bool) bool {
-	_, ok := hostname.Of(string(w))
+	_, ok := cli.HostOf(string(w))
 	return ok && known(w) != nil && (alone || bytes.ContainsAny(w, ".:")) && w[len(w)-1] != ':'
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -44,7 +44,7 @@ func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	if err != nil || l.Kind != spec.TokenBucket {
 		return a, fmt.Errorf("%q: %q is not a rate such as 100/s", text, parts[0])
 	}
-	d, err := duration.Parse(parts[1])
+	d, err := cli.ParseDuration(parts[1])
 	if err != nil || d == 0 {
 		return a, fmt.Errorf("%q: %q is not a duration such as 10m", text, parts[1])
 	}
@@ -64,7 +64,7 @@ func (a Arrivals) Taking(text string) (Arrivals, error) {
 		return a, nil
 	}
 	mean, random := strings.CutPrefix(text, "exponential:")
-	d, err := duration.Parse(mean)
+	d, err := cli.ParseDuration(mean)
 	if err != nil {
 		return a, fmt.Errorf("%q is not a duration such as 450ms or exponential:450ms", text)
 	}

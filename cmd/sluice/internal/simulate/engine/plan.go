@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
@@ -111,7 +111,7 @@ func hostOf(r *accesslog.Record) []byte {
 	if r.Host == nil {
 		return nil
 	}
-	host, ok := hostname.Of(string(r.Host))
+	host, ok := cli.HostOf(string(r.Host))
 	if !ok {
 		return []byte{} // one key for all values that are not hosts, as in the proxy
 	}

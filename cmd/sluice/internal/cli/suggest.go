@@ -1,14 +1,13 @@
-// Package suggest finds the name that was probably meant by one that does not exist.
-package suggest
+package cli
 
 import "strings"
 
 // sharedLetters is how many letters at its start a name has in common with one that was probably meant to be it.
 const sharedLetters = 4
 
-// Names returns "; did you mean NAME or NAME?" with the known names that start as the unknown one does, or "" if there are none.
+// DidYouMean returns "; did you mean NAME or NAME?" with the known names that start as the unknown one does, or "" if there are none.
 // An underscore in the unknown name counts as a dash. Dashes at the start of the known names do not count.
-func Names(unknown string, known []string) string {
+func DidYouMean(unknown string, known []string) string {
 	if len(unknown) < sharedLetters {
 		return ""
 	}

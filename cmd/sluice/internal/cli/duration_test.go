@@ -1,4 +1,4 @@
-package duration_test
+package cli_test
 
 import (
 	"testing"
@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-func TestParse(t *testing.T) {
+func TestParseDuration(t *testing.T) {
 	for _, test := range []struct {
 		text  string
 		want  time.Duration
@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		{"-2", 0, `"-2" is negative`},
 		{"soon", 0, `"soon" is not a duration such as 250ms, 1h30m, or a number of seconds`},
 	} {
-		d, err := duration.Parse(test.text)
+		d, err := cli.ParseDuration(test.text)
 		assert.Equal(t, test.want, d, test.text)
 		if test.wrong == "" {
 			assert.NoError(t, err)

@@ -1,5 +1,4 @@
-// Package hostname reads the Host of requests.
-package hostname
+package cli
 
 import (
 	"net/netip"
@@ -8,9 +7,9 @@ import (
 
 const maxHost = 253 // of DNS
 
-// Of returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
+// HostOf returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
 // reports false for what is no host.
-func Of(host string) (string, bool) {
+func HostOf(host string) (string, bool) {
 	name, port := host, ""
 	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
 		name, port = host[:colon], host[colon+1:]
@@ -27,10 +26,10 @@ func Of(host string) (string, bool) {
 		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".") && !strings.HasPrefix(name, ".")
 }
 
-// IsLocal reports whether a request's host is an address or localhost: such a host leads to the same server, whatever answers
+// IsLocalHost reports whether a request's host is an address or localhost: such a host leads to the same server, whatever answers
 // for names. A page in a browser that reaches a server under a name of its own (DNS rebinding) sends that name.
-func IsLocal(host string) bool {
-	name, ok := Of(host)
+func IsLocalHost(host string) bool {
+	name, ok := HostOf(host)
 	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
 	return ok && (err == nil || name == "localhost")
 }

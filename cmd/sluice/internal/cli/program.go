@@ -1,5 +1,4 @@
-// Package command is the program sluice: its commands, their help, and how errors become exit statuses.
-package command
+package cli
 
 import (
 	"fmt"
@@ -8,20 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/playground"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/run"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/serve"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/throttle"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/wait"
 )
 
-// Execute runs the program and returns its exit status.
-func Execute(args []string) int {
-	root := New()
+// Execute runs the program of [New] and returns its exit status.
+func Execute(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	out := new(output)
 	root.SetOut(out)
@@ -36,7 +25,7 @@ func Execute(args []string) int {
 	if ran != nil && ran.HasParent() && ran.Name() != "help" {
 		name = strings.TrimPrefix(ran.CommandPath(), "sluice ")
 	}
-	return cli.Report(os.Stderr, name, err)
+	return Report(os.Stderr, name, err)
 }
 
 // output is stdout. It keeps the error of a write, because help ignores it.
@@ -51,7 +40,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // New returns the program as a command, with its commands below it.
-func New() *cobra.Command {
+func New(commands ...*cobra.Command) *cobra.Command {
 	var printVersion bool
 	var root *cobra.Command
 	root = &cobra.Command{
@@ -72,7 +61,7 @@ of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 			}
 			return nil
 		},
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return cli.NotEmpty(c.Flags()) },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return NotEmpty(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
 			if printVersion {
 				return writeVersion(c)
@@ -82,27 +71,27 @@ of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 					c.PrintErrf("  %-12s%s\n", below.Name(), below.Short)
 				}
 			}
-			return cli.Usage("no command")
+			return Usage("no command")
 		},
 	}
 	root.SuggestionsMinimumDistance = 2
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "print the version")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c.Flags(), err) })
-	root.AddCommand(playground.New(), proxy.New(), run.New(), serve.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return FlagError(c.Flags(), err) })
+	root.AddCommand(append(commands, versionCommand())...)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				if len(args) == 0 {
-					return cli.Usage("no shell; use bash, zsh, fish or powershell")
+					return Usage("no shell; use bash, zsh, fish or powershell")
 				}
-				return cli.Usage("unknown shell %q; use bash, zsh, fish or powershell", args[0])
+				return Usage("unknown shell %q; use bash, zsh, fish or powershell", args[0])
 			}
 			c.Args = cobra.ArbitraryArgs
 			for _, shell := range c.Commands() {
-				shell.Args = cli.NoArguments
+				shell.Args = NoArguments
 			}
 		}
 	}
@@ -112,15 +101,15 @@ of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 // unknown is the error for a command that does not exist. It suggests similar names.
 func unknown(root *cobra.Command, name string) error {
 	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return cli.Usage("unknown command %q; did you mean %s?", name, strings.Join(near, " or "))
+		return Usage("unknown command %q; did you mean %s?", name, strings.Join(near, " or "))
 	}
-	return cli.Usage("unknown command %q", name)
+	return Usage("unknown command %q", name)
 }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", DisableFlagsInUseLine: true,
-		Args: cli.NoArguments,
+		Args: NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return writeVersion(c) },
 	}
 }
