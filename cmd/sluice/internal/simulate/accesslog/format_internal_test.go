@@ -130,6 +130,10 @@ func TestJSONLines(t *testing.T) {
 		{`{"time":1,"StartUTC":"2025-06-01T12:00:00.5Z","Duration":30000000}`, "", at, 30e6, "", true},
 		{`{"ts":1748779200.5,"request":{"duration":7},"duration":0.25,"status":200}`, "", at, 250e6, "", true},
 		{`{"ts":1748779200.5,"duration":null,"key":"-"}`, "", at, 0, "", true},
+		{`{"time":12,"timestamp":"2025-06-01T12:00:00.5Z","path":"/"}`, "", at, 0, "", true}, // a duration
+		{`{"timestamp":1748779200.5,"time":"0.012","path":"/"}`, "", at, 0, "", true},
+		{`{"time":12,"ts":13,"path":"/"}`, "", 12e9, 0, "", true},
+		{`{"time":12,"timestamp":"2025-06-01T12:00:00.5Z","path":"/"}`, "time=time", 12e9, 0, "", true},
 		{`{"time":"soon"}`, "", 0, 0, "", false},
 		{`{"other":1}`, "", 0, 0, "", false},
 		{`{"time":1,"duration":-1}`, "", 1e9, 0, "", true},
@@ -181,6 +185,20 @@ func TestLines(t *testing.T) {
 			read++
 		}
 		assert.Equal(t, test.read, read, "%q", test.lines)
+	}
+}
+
+// TestEarly: a log without a time that could be one has a note, unless the user has named the field.
+func TestEarly(t *testing.T) {
+	for fields, want := range map[string][]string{
+		"":          {"times before 1973: 2 of 2; is the time elsewhere? --fields time=NAME says where"},
+		"time=time": nil,
+	} {
+		l, err := New(fields)
+		require.NoError(t, err)
+		for range l.Read(strings.NewReader("{\"time\":12,\"path\":\"/\"}\n{\"time\":13,\"path\":\"/\"}")) {
+		}
+		assert.Equal(t, want, l.Notes())
 	}
 }
 

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -124,6 +125,7 @@ func (j *jsonLines) parse(whole gjson.Result, r *Record) bool {
 		j.members[root] = whole
 	}
 	var timed, named, unknown, program, envoy bool
+	var early int64 // a time that is probably not one; 0: none
 	whole.ForEach(func(name, v gjson.Result) bool {
 		root, known := j.roots[name.Str]
 		unknown = unknown || !known
@@ -144,6 +146,10 @@ func (j *jsonLines) parse(whole gjson.Result, r *Record) bool {
 				continue
 			}
 			if r.setJSON(f.name, s, v) {
+				if f.name == "time" && !j.named["time"] && abs(r.At) < firstTime {
+					early = cmp.Or(early, r.At) // "time":12 may be a duration, so another name goes first
+					continue
+				}
 				timed = timed || f.name == "time"
 				named = named || f.name != "time" && j.named[f.name]
 				break
@@ -152,6 +158,9 @@ func (j *jsonLines) parse(whole gjson.Result, r *Record) bool {
 				j.badTime = v.String()
 			}
 		}
+	}
+	if !timed && early != 0 {
+		r.At, r.Early, timed = early, true, true
 	}
 	if !timed {
 		j.timeless++
@@ -205,6 +214,11 @@ func (r *Record) setJSON(field string, s source, v gjson.Result) (ok bool) {
 	}
 	return true
 }
+
+// firstTime is in 1973. A number of seconds below it is probably not the time of a log.
+const firstTime = 1e8 * int64(time.Second)
+
+func abs(n int64) int64 { return max(n, -n) }
 
 // jsonTime reads a time: RFC 3339, that of access logs, or a Unix time.
 func jsonTime(v gjson.Result) (int64, bool) {

@@ -42,6 +42,7 @@ type Log struct {
 type Count struct {
 	Requests, Bad    int
 	Durations, Paths int           // requests that have one
+	Early            int           // requests whose time is a number of a few years after 1970
 	Lists            int           // requests whose client is the first of a list of addresses
 	Unit             time.Duration // of durations, if it was guessed; else 0
 }
@@ -52,6 +53,7 @@ func (c *Count) Add(d Count) {
 	c.Bad += d.Bad
 	c.Durations += d.Durations
 	c.Paths += d.Paths
+	c.Early += d.Early
 	c.Lists += d.Lists
 	c.Unit = cmp.Or(c.Unit, d.Unit)
 }
@@ -60,6 +62,9 @@ func (c *Count) Add(d Count) {
 func (c *Count) Notes() (notes []string) {
 	if c.Unit != 0 {
 		notes = append(notes, "duration read as "+unitNames[c.Unit]+"; for JSON, --fields duration=NAME:ms (or s, us, ns) says otherwise")
+	}
+	if c.Early > 0 {
+		notes = append(notes, fmt.Sprintf("times before 1973: %d of %d; is the time elsewhere? --fields time=NAME says where", c.Early, c.Requests))
 	}
 	if c.Lists > 0 {
 		notes = append(notes, fmt.Sprintf("lists of addresses: %d of %d; the client is the first of each", c.Lists, c.Requests))
@@ -151,6 +156,9 @@ func (l *Log) count(r *Record) {
 	if r.Took > 0 {
 		l.Durations++
 		l.Unit = cmp.Or(l.Unit, r.Unit)
+	}
+	if r.Early {
+		l.Early++
 	}
 	if r.List {
 		l.Lists++

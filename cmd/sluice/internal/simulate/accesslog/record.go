@@ -25,8 +25,9 @@ type Record struct {
 	Pattern string // of the route; set by the plan
 	Coarse  bool   // At is the second, and the request came at some time in it
 
-	List bool          // the log has a list of addresses; Client is the first
-	Unit time.Duration // the unit in which Took was read if it was guessed; otherwise 0
+	Early bool          // At is in the first years after 1970, as if the log had a duration in place of a time
+	List  bool          // the log has a list of addresses; Client is the first
+	Unit  time.Duration // the unit in which Took was read if it was guessed; otherwise 0
 }
 
 // set sets the field of a column, and reports whether the word can be of that column. An optional value that cannot be read
