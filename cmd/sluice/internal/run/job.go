@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
@@ -137,14 +138,32 @@ func (r *runner) try(j *job) {
 
 const notFound, notAllowed = 127, 126 // as in shells
 
+// statusOfStart returns the status of a program that could not be started.
+func statusOfStart(err error) int {
+	if errors.Is(err, fs.ErrPermission) {
+		return notAllowed
+	}
+	return notFound
+}
+
+// findProgram looks for the program of all jobs before the first of them starts. Otherwise each job would fail with the same message.
+func (r *runner) findProgram() error {
+	if r.program == "" {
+		return nil
+	}
+	name := r.program
+	r.program = ""
+	if _, err := exec.LookPath(name); err != nil && !errors.Is(err, exec.ErrDot) {
+		return cli.Exit(statusOfStart(err), fmt.Errorf("%s: %s", name, explain(err)))
+	}
+	return nil
+}
+
 func (r *runner) execute(j *job) (status, signal int) {
 	p, err := r.start(j)
 	if err != nil {
 		_, _ = fmt.Fprintf(j.stderr, "sluice run: %s: %s\n", j.command[0], explain(err))
-		if errors.Is(err, fs.ErrPermission) {
-			return notAllowed, 0
-		}
-		return notFound, 0
+		return statusOfStart(err), 0
 	}
 	ctx, cancel := r.killing, context.CancelFunc(func() {})
 	if r.o.timeout > 0 {

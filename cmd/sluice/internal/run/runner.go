@@ -26,6 +26,7 @@ import (
 type runner struct {
 	o        options
 	template template
+	program  string // of all jobs, until it has been found; "": there is none, or it has been found
 	key      word
 	pool     *worker.Pool
 	keys     *keys // nil: no limit per key
@@ -47,14 +48,18 @@ type runner struct {
 
 	jobs, messages sync.WaitGroup
 
-	failed atomic.Int64 // jobs
-	all    int          // jobs; 0: unknown
+	succeeded, failed atomic.Int64 // jobs
+	skipped           int          // jobs that are in the joblog
+	all               int          // jobs; 0: unknown
 }
 
 const (
 	maxAhead   = 1000 // at this number of jobs that wait for their keys, no more rows are read
 	maxUnshown = 1000 // at this number of jobs that wait for their turn to print, no more start
 )
+
+// errNoReader is the cause of a stop because the reader of the output is gone.
+var errNoReader = cli.Exit(cli.BrokenPipe, nil)
 
 func newRunner(ctx context.Context, o options) *runner {
 	r := &runner{
@@ -71,6 +76,9 @@ func newRunner(ctx context.Context, o options) *runner {
 func (r *runner) understand(names []string) (err error) {
 	if r.template, err = parseTemplate(r.o.command, names); err != nil {
 		return err
+	}
+	if _, varies, _ := parseWord(r.o.command[0], names); !varies {
+		r.program = r.o.command[0]
 	}
 	r.key, _, err = parseWord(r.o.key, names)
 	return err
@@ -146,8 +154,13 @@ func (r *runner) startAll(rs rows) {
 			return
 		}
 		if r.skip[seq] {
+			r.skipped++
 			r.bar.add()
 			continue
+		}
+		if err := r.findProgram(); err != nil {
+			r.stop(err)
+			return
 		}
 		j := &job{seq: seq, row: next, turn: now, printed: make(chan struct{}), started: sync.OnceFunc(func() { <-r.ahead }), leave: func() {}}
 		if r.o.keepOrder {
@@ -209,6 +222,7 @@ func (r *runner) count(j *job) {
 	j.over = true
 	r.bar.add()
 	if !j.result.failed() {
+		r.succeeded.Add(1)
 		return
 	}
 	status, reached := r.o.halt.reached(int(r.failed.Add(1)), r.all, j.result)
@@ -230,7 +244,7 @@ func (r *runner) fault(err error) {
 	case err == nil:
 		return
 	case errors.Is(err, syscall.EPIPE):
-		err = cli.Exit(cli.BrokenPipe, nil) // the reader of the output is gone
+		err = errNoReader
 	case r.stopping.Err() != nil:
 		r.say(err.Error())
 	}
@@ -252,6 +266,23 @@ func (r *runner) dryRun(rs rows, w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// summarize prints how many jobs succeeded and failed. If none has failed, or a signal has ended the run, only a terminal gets the
+// summary, because cron would mail it.
+func (r *runner) summarize(interrupted bool) {
+	succeeded, failed := r.succeeded.Load(), r.failed.Load()
+	if succeeded+failed == 0 || errors.Is(context.Cause(r.stopping), errNoReader) || (failed == 0 || interrupted) && !cli.IsTerminal(os.Stderr) {
+		return
+	}
+	text := fmt.Sprintf("%d ok, %d failed", succeeded, failed)
+	if r.skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", r.skipped)
+	}
+	if name := strings.TrimPrefix(r.o.joblog, "+"); name != "" {
+		text += "; see joblog " + name
+	}
+	r.output.say(text)
 }
 
 // verdict returns the error with which the program ends.

@@ -33,6 +33,7 @@ func (r *runner) watch(rs rows) error {
 		case <-done:
 			r.messages.Wait()
 			r.bar.close()
+			r.summarize(interrupted)
 			return r.verdict()
 		case s := <-signals:
 			if s == syscall.SIGPIPE || r.suspend(s) {

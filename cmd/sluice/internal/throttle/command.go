@@ -119,7 +119,7 @@ func (o *options) read(files []string) (err error) {
 		return cli.Usage("--progress %q is not a format; use json", o.progress)
 	}
 	if o.size != "" {
-		if o.total, err = parseSize(o.size); err != nil {
+		if o.total, err = o.parseSize("--size", o.size, "a number of bytes such as 500000 or 10MiB"); err != nil {
 			return err
 		}
 	}
@@ -127,11 +127,13 @@ func (o *options) read(files []string) (err error) {
 	case o.timetable != "" && o.rate != "":
 		return cli.Usage("use --limit or --schedule, not both")
 	case o.timetable != "":
-		if o.schedule, err = parseSchedule(o.timetable, o.burst); err == nil {
+		if o.schedule, err = o.parseSchedule(o.timetable, o.burst); err == nil {
 			o.limit = o.schedule.at(time.Now())
 		}
 	case o.rate != "":
-		o.limit, err = parseRate(o.rate, o.burst)
+		if o.limit, err = o.parseRate(o.rate, o.burst); err == nil {
+			err = o.missingUnit()
+		}
 	default:
 		err = cli.Usage("no rate; use --limit RATE, such as 8MiB/s, or --limit unlimited to copy at full speed")
 	}

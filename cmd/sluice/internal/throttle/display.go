@@ -3,6 +3,7 @@ package throttle
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -162,5 +163,6 @@ func (j *job) summary(v moment) string {
 		return text // there is no one rate to compare with, or the first burst passes at any rate
 	}
 	asked := float64(rate.Permits) / rate.Per.Seconds()
-	return text + fmt.Sprintf(", %+.1f %% from %v", 100*(v.Rate/asked-1), rate)
+	difference := math.Round(1000*(v.Rate/asked-1)) / 10
+	return text + fmt.Sprintf(", %+.1f %% from %v", difference+0, rate) // -0 + 0 is 0
 }

@@ -27,7 +27,7 @@ type copying struct {
 
 func paceOf(t *testing.T, text string) *pace {
 	t.Helper()
-	l, err := parseRate(text, "")
+	l, err := new(options).parseRate(text, "")
 	require.NoError(t, err)
 	p, err := newPace(l)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestPaceKeepsOddRates(t *testing.T) {
 		"9223372036854775807/s", "9223372036854775807/1ns", "5/1ns", "1MB/s burst 1",
 	} {
 		t.Run(text, func(t *testing.T) {
-			l, err := parseRate(text, "")
+			l, err := new(options).parseRate(text, "")
 			require.NoError(t, err)
 			p, err := newPace(l)
 			require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				c := startCopy(ctx, t, "1/h")
 				require.Equal(t, 1, c.in(time.Minute))
-				l, err := parseRate(next, "")
+				l, err := new(options).parseRate(next, "")
 				require.NoError(t, err)
 				require.NoError(t, c.set(l))
 				c.in(2 * time.Second)
@@ -177,7 +177,7 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 
 func TestPaceBecomesUnlimited(t *testing.T) {
 	p := paceOf(t, "1/h")
-	l, err := parseRate("unlimited", "")
+	l, err := new(options).parseRate("unlimited", "")
 	require.NoError(t, err)
 	require.NoError(t, p.set(l))
 	assert.True(t, p.TryAcquire(1000).Acquired())
@@ -189,7 +189,7 @@ func TestPaceBecomesLowerWhileASliceWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCopy(t.Context(), t, "10MB/s")
 		c.in(time.Second)
-		l, err := parseRate("100/s", "")
+		l, err := new(options).parseRate("100/s", "")
 		require.NoError(t, err)
 		require.NoError(t, c.set(l))
 		assert.InDelta(t, 1000, c.in(10*time.Second), 110) // and the new burst
@@ -199,7 +199,7 @@ func TestPaceBecomesLowerWhileASliceWaits(t *testing.T) {
 // The schedule follows the wall clock, even if that is set or the machine sleeps, which timers do not notice.
 func TestScheduleByTheWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := parseSchedule("00:00,1/s 12:00,2/s", "")
+		s, err := new(options).parseSchedule("00:00,1/s 12:00,2/s", "")
 		require.NoError(t, err)
 		start := time.Now()
 		var slept atomic.Int64

@@ -14,14 +14,19 @@ import (
 var amount = regexp.MustCompile(`^\s*([A-Za-z]+\s+)?[0-9][0-9.A-Za-z_]*`)
 
 // parseRate reads a rate as package spec does, except that "/s" may be left out. burst is the value of --burst, or empty.
-func parseRate(typed, burst string) (spec.Limit, error) {
+func (o *options) parseRate(typed, burst string) (spec.Limit, error) {
 	text := wholeNumbers(typed)
-	if !strings.Contains(text, "/") {
+	if kind, _, _ := strings.Cut(strings.TrimSpace(text), " "); !strings.Contains(text, "/") && !strings.EqualFold(kind, spec.Concurrency.String()) {
 		text = amount.ReplaceAllString(text, "${0}/s")
 	}
 	if burst != "" {
-		if n, err := parseSize(burst); err != nil || n == 0 {
-			return spec.Limit{}, cli.Usage("--burst %q is not an amount such as 64KiB", burst)
+		if text == "unlimited" && o.schedule == nil {
+			return spec.Limit{}, cli.Usage("--burst requires a rate, such as --limit 8MiB/s")
+		}
+		if n, err := o.parseSize("--burst", burst, "an amount such as 64KiB"); err != nil {
+			return spec.Limit{}, err
+		} else if n == 0 {
+			return spec.Limit{}, cli.Usage("--burst 0 lets nothing pass; use at least 1")
 		}
 		if text != "unlimited" {
 			text += " burst " + wholeNumbers(burst)
@@ -33,6 +38,10 @@ func parseRate(typed, burst string) (spec.Limit, error) {
 		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s%s", typed, cli.RateFault(typed, err))
 	case l.Kind == spec.Concurrency || l.Kind == spec.Blocked:
 		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
+	case l.Queue > 0:
+		return l, cli.Usage("--limit %q has a queue, which has no effect on a copy; leave it out", typed)
+	case o.lines && l.Bytes:
+		return l, cli.Usage("--limit %q is an amount of bytes, but -l counts lines; write a number of lines such as 100/s", typed)
 	}
 	return l, nil
 }
@@ -49,14 +58,31 @@ func wholeNumbers(text string) string {
 	})
 }
 
-// parseSize reads a number of bytes, or of lines; 0 stands for an unknown one.
-func parseSize(text string) (int64, error) {
+// missingUnit returns an error for -L 20 MB/s: the second word is read as a file, and the rate is 20 bytes a second.
+func (o *options) missingUnit() error {
+	if o.files[0] == "-" || strings.Trim(o.rate, "0123456789_") != "" {
+		return nil
+	}
+	if _, err := spec.Parse("1" + strings.TrimSuffix(o.files[0], "/s") + "/s"); err != nil {
+		return nil
+	}
+	if _, err := os.Stat(o.files[0]); err == nil {
+		return nil
+	}
+	return cli.Usage("--limit %s %s has a space in it; write %[1]s%[2]s", o.rate, o.files[0])
+}
+
+// parseSize reads a number of bytes, or of lines, which is the value of a flag; 0 stands for an unknown one. want is for an error.
+func (o *options) parseSize(flag, text, want string) (int64, error) {
 	if text == "0" {
 		return 0, nil
 	}
 	l, err := spec.Parse(wholeNumbers(text) + "/s")
-	if err != nil || strings.ContainsAny(text, " /") {
-		return 0, cli.Usage("--size %q is not a number of bytes such as 500000 or 10MiB", text)
+	switch {
+	case err != nil || strings.ContainsAny(text, " /"):
+		return 0, cli.Usage("%s %q is not %s", flag, text, want)
+	case o.lines && l.Bytes:
+		return 0, cli.Usage("%s %q is an amount of bytes, but -l counts lines; write a number of lines such as 100", flag, text)
 	}
 	return int64(l.Permits), nil
 }

@@ -36,20 +36,20 @@ func TestHalvedAndDoubled(t *testing.T) {
 // Numbers may have a point, if they are whole in the end.
 func TestNumbersWithAPoint(t *testing.T) {
 	for text, want := range map[string]int{"1.5MB/s": 1_500_000, "1.5MB": 1_500_000, "0.5KiB": 512, "2.25k": 2250, "bucket 1.5kB/1.5s": 1500} {
-		l, err := parseRate(text, "")
+		l, err := new(options).parseRate(text, "")
 		assert.NoError(t, err, text)
 		assert.Equal(t, want, l.Permits, text)
 	}
-	l, err := parseRate("1MB", "1.5kB")
+	l, err := new(options).parseRate("1MB", "1.5kB")
 	assert.NoError(t, err)
 	assert.Equal(t, 1500, l.Burst)
 	for text, want := range map[string]int64{"1.5MB": 1_500_000, "0": 0, "10MiB": 10 << 20, "7": 7} {
-		n, err := parseSize(text)
+		n, err := new(options).parseSize("--size", text, "")
 		assert.NoError(t, err, text)
 		assert.Equal(t, want, n, text)
 	}
 	for _, text := range []string{"1.5", "1.5B", ".5MB"} {
-		_, err := parseRate(text, "")
+		_, err := new(options).parseRate(text, "")
 		assert.Error(t, err, text)
 	}
 }
@@ -80,7 +80,7 @@ func TestScheduleWhenTheClocksChange(t *testing.T) {
 	if err != nil {
 		t.Skip("no time zones here: ", err)
 	}
-	s, err := parseSchedule("03:15,3/s 01:00,1/s 02:30,2/s", "")
+	s, err := new(options).parseSchedule("03:15,3/s 01:00,1/s 02:30,2/s", "")
 	assert.NoError(t, err)
 	for utc, want := range map[string]int{"22:30": 3, "00:00": 1, "00:59": 1, "01:00": 2, "01:15": 3} {
 		at, err := time.Parse(time.DateOnly+" 15:04", "2026-03-29 "+utc)

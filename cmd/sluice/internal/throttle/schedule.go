@@ -18,7 +18,7 @@ type entry struct {
 }
 
 // parseSchedule reads "08:00,512kB/s 12:00,10MB/s 23:00,unlimited".
-func parseSchedule(text, burst string) (schedule, error) {
+func (o *options) parseSchedule(text, burst string) (schedule, error) {
 	var s schedule
 	for word := range strings.FieldsSeq(text) {
 		clock, rate, ok := strings.Cut(word, ",")
@@ -31,7 +31,7 @@ func parseSchedule(text, burst string) (schedule, error) {
 				return nil, cli.Usage("--schedule %q: %q is not a time of day such as 08:00", word, clock)
 			}
 		}
-		l, err := parseRate(rate, burst)
+		l, err := o.parseRate(rate, burst)
 		if err != nil {
 			return nil, cli.Usage("--schedule %q: %s", word, strings.TrimPrefix(err.Error(), "--limit "))
 		}
