@@ -39,12 +39,9 @@ func keyName(i int) string { return "key" + strconv.Itoa(i) }
 func buckets(b *testing.B, s redislimit.Store, ahead, limit int) func(int) bool {
 	b.Helper()
 	const keys = 1000
-	all := make([]*redislimit.TokenBucket, keys)
+	all := make([]*redislimit.Limiter, keys)
 	for i := range all {
-		l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour},
-			Shared:             redislimit.StoreOptions{Store: s, Key: keyName(i), Prefetch: ahead, Timeout: time.Minute},
-		})
+		l, err := redislimit.New(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: s, Key: keyName(i), Prefetch: ahead, Timeout: time.Minute})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -66,7 +66,7 @@ func (s subscribing) Subscribe(ctx context.Context, channel string, f func()) (f
 // permitted uses each kind of limiter. A release succeeds even if the user must not publish it.
 func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	t.Helper()
-	o := redislimit.StoreOptions{Store: store, Key: "key", Timeout: patient, Prefetch: 1}
+	o := redislimit.Options{Store: store, Key: "key", Timeout: patient, Prefetch: 1}
 	b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	b.Refund(takes(t, b, 2))
 	w := sliding(t, o, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: 10})

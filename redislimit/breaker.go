@@ -31,10 +31,28 @@ const (
 	maxBackoff        = 5 * time.Second
 )
 
-// breakers has the breaker of each store that limiters use, or of its client. A breaker lives as long as a limiter that uses it.
-var breakers struct {
-	mu sync.Mutex
-	of map[any]weak.Pointer[breaker]
+// breakers has the breaker of each store that limiters use, or of its client. A breaker lives as long as a limiter that uses it, or an
+// observer.
+var breakers registry
+
+type registry struct {
+	mu      sync.Mutex
+	of      map[any]weak.Pointer[breaker]
+	watched map[*observer]*breaker
+}
+
+// keep keeps a breaker for an observer, until it is called with nil.
+func (r *registry) keep(o *observer, b *breaker) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b == nil {
+		delete(r.watched, o)
+		return
+	}
+	if r.watched == nil {
+		r.watched = make(map[*observer]*breaker)
+	}
+	r.watched[o] = b
 }
 
 // breakerOf returns the breaker of a store, or of its client.
@@ -171,8 +189,23 @@ func (b *breaker) setLate(err error) {
 	b.late = err
 }
 
-// observer calls a limiter's OnState on a goroutine of its own, so that it may use the limiter, and wait. The breaker's mutex
-// guards it.
+// Watch calls f when the store becomes unavailable or available again: with false and an error when the breaker opens, and with true
+// and nil when it closes. If the breaker is open already, f is called with false immediately. The calls come one after another, once
+// for each change, however many limiters use the store. Nobody asks the store for Watch, so a change is noticed at the next decision
+// of a limiter. f may use limiters. stop ends the calls and waits for one that is running; f must not call it.
+func Watch(s Store, f func(up bool, err error)) (stop func()) {
+	b, o := breakerOf(s), &observer{onState: f}
+	breakers.keep(o, b)
+	b.observe(o)
+	return func() {
+		breakers.keep(o, nil)
+		if done := b.ignore(o); done != nil {
+			<-done
+		}
+	}
+}
+
+// observer calls a function of Watch on a goroutine of its own, so that it may use limiters, and wait. The breaker's mutex guards it.
 type observer struct {
 	onState func(up bool, err error)
 	done    chan struct{} // closed when the latest change has been reported; nil if there was none

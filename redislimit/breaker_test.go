@@ -82,23 +82,25 @@ func TestAPanicOfTheClient(t *testing.T) {
 	}
 }
 
-// All limiters on a store learn from the calls of one of them that the store is unreachable, and that it is back. Each limiter's
-// OnState is called once.
+// All limiters on a store learn from the calls of one of them that the store is unreachable, and that it is back. Watch is called
+// once, however many they are.
 func TestOneBreakerPerStore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var down, up atomic.Int32
+		stop := redislimit.Watch(s.store, func(is bool, _ error) {
+			if is {
+				up.Add(1)
+			} else {
+				down.Add(1)
+			}
+		})
+		defer stop()
+		runtime.GC() // which does not end the watch
 		keys := core.Must(partition.New(partition.Options[int, int]{
 			Key: func(i int) int { return i },
 			New: func(i int) (core.Limiter, error) {
 				o := s.shared(fmt.Sprint("user ", i))
-				o.OnState = func(is bool, _ error) {
-					if is {
-						up.Add(1)
-					} else {
-						down.Add(1)
-					}
-				}
-				return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: core.PerSecond(10, 10), Shared: o})
+				return redislimit.New(core.PerSecond(10, 10), o)
 			},
 		}))
 		defer keys.Close()
@@ -111,7 +113,7 @@ func TestOneBreakerPerStore(t *testing.T) {
 		}
 		require.Equal(t, 150*time.Millisecond, time.Since(start), "three decisions take their Timeout, all others no time")
 		synctest.Wait()
-		require.EqualValues(t, 20, down.Load())
+		require.EqualValues(t, 1, down.Load())
 
 		s.store.answer(nil)
 		time.Sleep(5 * time.Second)
@@ -119,7 +121,7 @@ func TestOneBreakerPerStore(t *testing.T) {
 			require.NoError(t, keys.TryAcquire(i, 1).Err())
 		}
 		synctest.Wait()
-		require.EqualValues(t, 20, up.Load())
+		require.EqualValues(t, 1, up.Load())
 	})
 }
 

@@ -156,9 +156,7 @@ func TestAQueueOfMonths(t *testing.T) {
 
 func TestOptionsOfACalendar(t *testing.T) {
 	s := serve(t)
-	_, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(0, nil), Window: time.Hour}, Shared: s.shared("key"),
-	})
+	_, err := redislimit.New(core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(0, nil), Window: time.Hour}, s.shared("key"))
 	require.ErrorContains(t, err, "core: FixedWindowOptions.Calendar = month day 0, want a day from 1 to 31")
 	require.ErrorContains(t, err, "core: FixedWindowOptions.Window = 1h0m0s, want 0 with a Calendar")
 	l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Yearly(nil)})

@@ -12,7 +12,7 @@ import (
 
 // conforms runs the conformance suite on limiters that make returns, each on a server of
 // its own, in the bubble of the rule.
-func conforms(t *testing.T, c limitertest.Config, build func(redislimit.StoreOptions) (core.Limiter, error)) {
+func conforms(t *testing.T, c limitertest.Config, build func(redislimit.Options) (core.Limiter, error)) {
 	t.Helper()
 	var mu sync.Mutex
 	servers := map[core.Limiter]*server{}
@@ -76,9 +76,9 @@ func TestConformance(t *testing.T) {
 				// Behind a queue, RetryAfter is a lower bound if waiters take more than one tick or window brings.
 				c.Skip = []string{"retry after in a queue"}
 				_, c.Refill = conforming(kind, limit, o.queue, o.order, time.Second)
-				conforms(t, c, func(s redislimit.StoreOptions) (core.Limiter, error) {
+				conforms(t, c, func(s redislimit.Options) (core.Limiter, error) {
 					l, _ := conforming(kind, limit, o.queue, o.order, time.Second)
-					return redislimit.Share(l, s)
+					return redislimit.New(optionsOf(l), s)
 				})
 			})
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // admitLocked reports whether the store is to be asked for a new request. If not, it decides the request.
-func (e *engine) admitLocked(req *request, now time.Time) bool {
+func (e *Limiter) admitLocked(req *request, now time.Time) bool {
 	switch n := req.permits; {
 	case e.closed:
 		e.failLocked(req, core.ErrClosed)
@@ -30,7 +30,7 @@ func (e *engine) admitLocked(req *request, now time.Time) bool {
 }
 
 // missLocked rejects or queues a request for permits that are not available.
-func (e *engine) missLocked(req *request, now time.Time) {
+func (e *Limiter) missLocked(req *request, now time.Time) {
 	if req.waits {
 		e.queue.admitLocked(req, now)
 	} else {
@@ -39,7 +39,7 @@ func (e *engine) missLocked(req *request, now time.Time) {
 }
 
 // decideLocked ends a request.
-func (e *engine) decideLocked(req *request, how stage) {
+func (e *Limiter) decideLocked(req *request, how stage) {
 	if req.stage == queued {
 		e.queue.removeLocked(req)
 	}
@@ -49,13 +49,13 @@ func (e *engine) decideLocked(req *request, how stage) {
 	}
 }
 
-func (e *engine) failLocked(req *request, err error) {
+func (e *Limiter) failLocked(req *request, err error) {
 	req.err = err
 	e.decideLocked(req, failed)
 }
 
 // rejectLocked decides that the limit has no room for the request. why has the reason.
-func (e *engine) rejectLocked(req *request, now time.Time, why core.RejectedError) {
+func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedError) {
 	e.rejected.Add(1)
 	why.Limiter, why.Permits = e.limits.name, req.permits
 	if e.limits.rate() {
@@ -71,8 +71,8 @@ func (e *engine) rejectLocked(req *request, now time.Time, why core.RejectedErro
 }
 
 // unreachableLocked has Unavailable decide the request.
-func (e *engine) unreachableLocked(req *request, err error) {
-	if e.shared.Unavailable == FailClosed {
+func (e *Limiter) unreachableLocked(req *request, err error) {
+	if e.options.Unavailable == FailClosed {
 		e.rejected.Add(1)
 		e.failLocked(req, err)
 		return
@@ -81,7 +81,7 @@ func (e *engine) unreachableLocked(req *request, err error) {
 }
 
 // abandon drops a request whose caller gives up, and reports whether it was undecided.
-func (e *engine) abandon(req *request) bool {
+func (e *Limiter) abandon(req *request) bool {
 	e.mu.Lock()
 	defer e.unlock()
 	if req.stage.decided() {
@@ -97,7 +97,7 @@ func (e *engine) abandon(req *request) bool {
 }
 
 // returnLocked returns the permits of a grant that no caller is left to take.
-func (e *engine) returnLocked(req *request) {
+func (e *Limiter) returnLocked(req *request) {
 	switch {
 	case req.permits == 0:
 	case req.lease != nil:
@@ -111,7 +111,7 @@ func (e *engine) returnLocked(req *request) {
 }
 
 // leaseOf returns the lease of a decided request, unless Unavailable decides it.
-func (e *engine) leaseOf(req *request) core.Lease {
+func (e *Limiter) leaseOf(req *request) core.Lease {
 	switch {
 	case req.stage == granted:
 		return e.grantOf(req)
@@ -123,7 +123,7 @@ func (e *engine) leaseOf(req *request) core.Lease {
 	return core.Fail(req.err)
 }
 
-func (e *engine) grantOf(req *request) core.Lease {
+func (e *Limiter) grantOf(req *request) core.Lease {
 	e.granted.Add(1)
 	room := [7]core.Metadata{}
 	m := req.appendMetadata(room[:0])
@@ -155,13 +155,13 @@ func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
 }
 
 // unrecorded returns the lease of FailOpen, which holds nothing.
-func (e *engine) unrecorded(req *request) core.Lease {
+func (e *Limiter) unrecorded(req *request) core.Lease {
 	e.granted.Add(1)
 	return core.Grant(req.permits, nil, append(req.limits.appendMetadata(nil, 0), grantKey.With(&grant{e: e, limits: req.limits}))...)
 }
 
-// count counts the decision of Shared.Local.
-func (e *engine) count(l core.Lease) core.Lease {
+// count counts the decision of Options.Local.
+func (e *Limiter) count(l core.Lease) core.Lease {
 	if l.Acquired() {
 		e.granted.Add(1)
 	} else if errors.Is(l.Err(), core.ErrRejected) {

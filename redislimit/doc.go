@@ -1,9 +1,8 @@
 // Package redislimit has the limiters of package core for many processes. Their state is on a
 // Redis or Valkey server, and all processes together keep the limit:
 //
-//	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-//		TokenBucketOptions: core.PerSecond(1000, 100),
-//		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders"},
+//	limiter, err := redislimit.New(core.PerSecond(1000, 100), redislimit.Options{
+//		Store: goredis.New(client), Key: "orders",
 //	})
 //	if err != nil {
 //		log.Fatal(err)
@@ -13,8 +12,8 @@
 //		log.Print(lease.Err())
 //	}
 //
-// [StoreOptions].Key names the limit. All limiters with the same Key share it. Packages goredis and
-// rueidis make a [Store] from your client.
+// [Options].Key names the limit. All limiters with the same Key share it. Packages goredis and
+// rueidis make a [Store] from your client. [Watch] reports outages.
 //
 // Each decision is one script, which is atomic. It counts in integers and uses the server's clock;
 // processes never send their own clocks. A rejected request takes nothing. The server's clock also
@@ -22,7 +21,7 @@
 //
 // A decision takes at most one round trip to the store, and often none. Concurrent requests share a
 // call, a rejection is remembered until its RetryAfter is over, and rate limiters prefetch permits.
-// If the store does not reply within [StoreOptions].Timeout, [StoreOptions].Unavailable decides.
+// If the store does not reply within [Options].Timeout, [Options].Unavailable decides.
 //
 // A concurrency lease is renewed while it is held. If it cannot be renewed, it is lost, and other
 // processes may take its permits. [Context] ends before that.

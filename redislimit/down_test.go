@@ -111,18 +111,19 @@ func TestUnavailableDecidesInTime(t *testing.T) {
 	}
 }
 
-// OnState is called at the third failure in a row, and at the first success after that.
-func TestOnState(t *testing.T) {
+// Watch is called at the third failure in a row, and at the first success after that.
+func TestWatch(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var states []bool
-		var l *redislimit.TokenBucket
+		var l *redislimit.Limiter
 		o := s.shared("key")
-		o.OnState = func(up bool, err error) {
+		l = bucket(t, o, perSecond)
+		stop := redislimit.Watch(o.Store, func(up bool, err error) {
 			states = append(states, up)
 			require.Equal(t, up, err == nil)
 			l.Available() // no lock is held
-		}
-		l = bucket(t, o, perSecond)
+		})
+		defer stop()
 		s.store.answer(gone)
 		l.TryAcquire(1)
 		l.TryAcquire(1)
@@ -278,68 +279,55 @@ func TestAnotherKindIsThere(t *testing.T) {
 
 // All invalid options are reported together.
 func TestOptions(t *testing.T) {
-	_, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true},
-		Shared:             redislimit.StoreOptions{Timeout: -1, Unavailable: 7, Prefetch: -1, TTL: -1},
-	})
+	_, err := redislimit.New(core.TokenBucketOptions{TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true}, redislimit.Options{Timeout: -1, Unavailable: 7, Prefetch: -1, TTL: -1})
 	for _, want := range []string{
 		"core: TokenBucketOptions.TokenLimit = 0, want at least 1",
 		"redislimit: TokenBucketOptions.ManualReplenishment = true",
-		"redislimit: TokenBucketOptions.Shared.Store = nil, want a store",
-		"redislimit: TokenBucketOptions.Shared.Key = \"\", want a name without braces",
-		"redislimit: TokenBucketOptions.Shared.Timeout = -1ns, want at least 0",
-		"redislimit: TokenBucketOptions.Shared.Unavailable = Unavailable(7), want FailClosed, FailOpen or UseLocal",
-		"redislimit: TokenBucketOptions.Shared.Prefetch = -1, want at least 0",
-		"redislimit: TokenBucketOptions.Shared.TTL = -1ns",
+		"redislimit: Options.Store = nil, want a store",
+		"redislimit: Options.Key = \"\", want a name without braces",
+		"redislimit: Options.Timeout = -1ns, want at least 0",
+		"redislimit: Options.Unavailable = Unavailable(7), want FailClosed, FailOpen or UseLocal",
+		"redislimit: Options.Prefetch = -1, want at least 0",
+		"redislimit: Options.TTL = -1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1, Window: 1500},
-		Shared:             redislimit.StoreOptions{Store: deaf{}, Key: "k", Unavailable: redislimit.UseLocal},
-	})
+	_, err = redislimit.New(core.FixedWindowOptions{PermitLimit: 1, Window: 1500}, redislimit.Options{Store: deaf{}, Key: "k", Unavailable: redislimit.UseLocal})
 	require.EqualError(t, err, `redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
-redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for UseLocal`)
-	_, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
-		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: core.FairShare},
-	})
-	require.ErrorContains(t, err, "redislimit: ConcurrencyLimiterOptions.QueueOrder = fair-share, want oldest-first or newest-first")
+redislimit: Options.Local = nil, want a limiter, for UseLocal`)
+	_, err = redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: core.FairShare}, redislimit.Options{})
+	require.ErrorContains(t, err, "redislimit: QueueOrder = fair-share, want oldest-first or newest-first")
 	tooMany := int64(1<<52 + 1)
-	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: int(tooMany), Window: time.Second},
-		Shared:             redislimit.StoreOptions{Store: deaf{}, Key: "k"},
-	})
+	_, err = redislimit.New(core.FixedWindowOptions{PermitLimit: int(tooMany), Window: time.Second}, redislimit.Options{Store: deaf{}, Key: "k"})
 	if strconv.IntSize > 32 { // else it is no int
 		require.EqualError(t, err, "redislimit: FixedWindowOptions.PermitLimit = 4503599627370497, want at most 2^52")
 	}
 	for ttl, want := range map[time.Duration]string{
-		10*time.Millisecond + 1: "Shared.TTL = 10.000001ms, want whole microseconds",
-		math.MaxInt64:           "Shared.TTL = 2562047h47m16.854775807s, want at most 2^52 µs",
+		10*time.Millisecond + 1: "Options.TTL = 10.000001ms, want whole microseconds",
+		math.MaxInt64:           "Options.TTL = 2562047h47m16.854775807s, want at most 2^52 µs",
 	} {
-		_, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
-			ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
-			Shared:                    redislimit.StoreOptions{Store: deaf{}, Key: "k", TTL: ttl},
-		})
+		_, err = redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1}, redislimit.Options{Store: deaf{}, Key: "k", TTL: ttl})
 		require.ErrorContains(t, err, want)
 	}
 
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
-		o := l.Options()
-		require.Equal(t, 50*time.Millisecond, o.Shared.Timeout)
-		require.NoError(t, l.Update(o), "the same")
-		o.Shared.Key = "other"
-		require.ErrorContains(t, l.Update(o), "Shared = another")
-		o.Shared = redislimit.StoreOptions{}
+		o := perSecond
+		require.NoError(t, l.Apply(o), "the same")
+		o.TokenLimit = 0
+		require.EqualError(t, l.Apply(o), "core: TokenBucketOptions.TokenLimit = 0, want at least 1")
+		require.EqualError(t, l.Apply(core.FixedWindowOptions{PermitLimit: 1, Window: time.Second}), `redislimit: "key" is a token bucket, want no fixed window`)
+		require.EqualError(t, l.Apply(nil), "redislimit: limit = <nil>, want options of a limiter of package core")
+		require.Equal(t, 5, l.Statistics().Limit)
 		o.TokenLimit = 7
-		require.NoError(t, l.Update(o))
-		require.Equal(t, 7, l.Options().TokenLimit)
-		require.Equal(t, "key", l.Options().Shared.Key)
+		require.NoError(t, l.Apply(o))
+		require.Equal(t, 7, l.Statistics().Limit)
 		require.NoError(t, l.Close())
-		require.Equal(t, core.ErrClosed, l.Update(o))
-		var zero redislimit.TokenBucket
+		require.Equal(t, core.ErrClosed, l.Apply(o))
+		var zero redislimit.Limiter
 		require.Equal(t, core.ErrClosed, zero.TryAcquire(1).Err())
-		require.Equal(t, core.ErrClosed, zero.Update(o))
+		require.Equal(t, core.ErrClosed, zero.Apply(o))
+		require.Equal(t, core.ErrClosed, zero.TryReset())
 		require.NoError(t, zero.Close())
 		require.Equal(t, core.Statistics{}, zero.Statistics())
 		_ = zero.String()

@@ -3,7 +3,6 @@ package redislimit
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,19 +12,26 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// engine is the part that the four limiters share. A request is decided from memory (memory.go), or the pipeline
-// asks the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
-type engine struct {
-	shared  StoreOptions // with its defaults; its Store is nil in a zero value
+// Limiter is a limiter of package core that processes share; the package documentation says how. It is a [core.Limiter],
+// [core.Reporter], [core.Idler], [core.Replenisher], [core.Resetter] and [io.Closer], and safe for concurrent use. Make it with [New]; the
+// zero value fails with [core.ErrClosed].
+//
+// All processes together hold at most the PermitLimit of a concurrency limit. A lease holds its permits until it is released, and is
+// renewed until then. If it cannot be renewed for [Options].TTL, it is lost, and others may take its permits. [Context] ends before
+// that. Each lease has a [FencingToken].
+//
+// Inside, a request is decided from memory (memory.go), or the pipeline asks the store. An Acquire that the store refuses waits in the
+// queue. The keeper renews and releases concurrency leases.
+type Limiter struct {
+	options Options // with its defaults; its Store is nil in a zero value
 	breaker *breaker
-	states  *observer       // nil without OnState
 	ready   func() bool     // reports whether the store returns by its context's deadline
 	ending  context.Context // canceled by Close, which ends late calls
 	end     context.CancelFunc
 	kind    kind
 	keys    []string
 	channel string      // where releases are published; empty for a rate limiter
-	locals  wait.Source // ends the waits in Shared.Local at Close
+	locals  wait.Source // ends the waits in Options.Local at Close
 
 	granted, rejected atomic.Uint64 // grants count when their caller takes them, so that a canceled wait does not
 
@@ -33,8 +39,7 @@ type engine struct {
 	// ends in Locked. It is held neither during a call of the store nor while a user's code runs. Of other locks only the
 	// breaker's is taken under it.
 	mu       sync.Mutex
-	options  options // the current ones, which do not change; nil in a zero value
-	limits   *limits // that they say
+	limits   *limits // the current ones
 	closed   bool
 	memory   memory
 	pipeline pipeline
@@ -46,16 +51,12 @@ type engine struct {
 }
 
 // start makes the engine ready for use. The shared options are valid, and have their defaults.
-func (e *engine) start(s StoreOptions, l *limits) {
-	e.shared, e.kind, e.limits, e.breaker = s, l.kind, l, breakerOf(s.Store)
+func (e *Limiter) start(s Options, l *limits) {
+	e.options, e.kind, e.limits, e.breaker = s, l.kind, l, breakerOf(s.Store)
 	e.ending, e.end = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
 	e.ready = func() bool { return false }
 	if r, ok := s.Store.(interface{ Ready() bool }); ok {
 		e.ready = r.Ready
-	}
-	if s.OnState != nil {
-		e.states = &observer{onState: s.OnState}
-		e.breaker.observe(e.states)
 	}
 	limit := "{" + s.Key + "}:limit"
 	e.keys = []string{limit}
@@ -74,7 +75,7 @@ func (e *engine) start(s StoreOptions, l *limits) {
 
 // unlock releases the mutex. Before that it sets the timers, and starts a call of the store if there is something to ask.
 // Afterwards it wakes the callers whose requests were decided, so that they do not block on the mutex.
-func (e *engine) unlock() {
+func (e *Limiter) unlock() {
 	e.queue.setTimerLocked()
 	e.keeper.setTimerLocked()
 	e.pipeline.startLocked()
@@ -89,9 +90,9 @@ func (e *engine) unlock() {
 	}
 }
 
-// TryAcquire takes permits if they are available now. It waits only for the store, at most for [StoreOptions].Timeout. While a
+// TryAcquire takes permits if they are available now. It waits only for the store, at most for [Options].Timeout. While a
 // caller in this process waits, an oldest-first limiter rejects it even if the permits are available.
-func (e *engine) TryAcquire(permits int) core.Lease {
+func (e *Limiter) TryAcquire(permits int) core.Lease {
 	if err := e.check(permits); err != nil {
 		return core.Fail(err)
 	}
@@ -100,8 +101,8 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 	switch {
 	case req.stage != unreachable:
 		return e.leaseOf(req)
-	case e.shared.Unavailable == UseLocal:
-		return e.count(e.shared.Local.TryAcquire(permits))
+	case e.options.Unavailable == UseLocal:
+		return e.count(e.options.Local.TryAcquire(permits))
 	}
 	return e.unrecorded(req)
 }
@@ -109,7 +110,7 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 // Acquire takes permits. If they are not available, it waits for them, if the queue limit allows. If ctx is done, now or
 // later, Acquire returns ctx.Err() immediately; permits that the store grants afterwards are returned. A rate limiter rejects
 // immediately if the wait would outlast ctx's deadline.
-func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+func (e *Limiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	err := ctx.Err()
 	if permits < 0 || err == nil {
 		err = e.check(permits)
@@ -126,8 +127,8 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	case req.stage != unreachable:
 		l := e.leaseOf(req) //nolint:contextcheck // its release is no part of this
 		return l, l.Err()
-	case e.shared.Unavailable == UseLocal:
-		l, err := hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
+	case e.options.Unavailable == UseLocal:
+		l, err := hold.Acquire(ctx, &e.locals, e.options.Local, permits)
 		return e.count(l), err
 	}
 	l := e.unrecorded(req)
@@ -137,10 +138,10 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 // statisticsEvery is how often Statistics asks the store at most.
 const statisticsEvery = 100 * time.Millisecond
 
-// Available asks the store how many permits could be taken now. It takes at most [StoreOptions].Timeout. While the store is
+// Available asks the store how many permits could be taken now. It takes at most [Options].Timeout. While the store is
 // unreachable, it returns the number that was known last.
-func (e *engine) Available() int {
-	if e.shared.Store == nil {
+func (e *Limiter) Available() int {
+	if e.options.Store == nil {
 		return 0
 	}
 	e.do(readOp())
@@ -152,8 +153,8 @@ func (e *engine) Available() int {
 // Statistics returns the counts of this process, and how many permits are available to all processes. It asks the store if the
 // latest reply is older than 100 ms, and at most every 100 ms. Otherwise, and while the store is unreachable, Available is the
 // number that is known. Statistics works after Close.
-func (e *engine) Statistics() core.Statistics {
-	if e.shared.Store == nil {
+func (e *Limiter) Statistics() core.Statistics {
+	if e.options.Store == nil {
 		return core.Statistics{}
 	}
 	e.perform(e.readIfStaleLocked)
@@ -162,7 +163,7 @@ func (e *engine) Statistics() core.Statistics {
 	return e.statisticsLocked()
 }
 
-func (e *engine) readIfStaleLocked() *operation {
+func (e *Limiter) readIfStaleLocked() *operation {
 	now := time.Now()
 	if now.Sub(e.memory.at) < statisticsEvery || now.Sub(e.readAt) < statisticsEvery {
 		return nil
@@ -171,7 +172,7 @@ func (e *engine) readIfStaleLocked() *operation {
 	return readOp()
 }
 
-func (e *engine) statisticsLocked() core.Statistics {
+func (e *Limiter) statisticsLocked() core.Statistics {
 	return core.Statistics{
 		Limit: e.limits.limit, Available: e.memory.available(e.limits, time.Now()), Queued: e.queue.permits,
 		Granted: e.granted.Load(), Rejected: e.rejected.Load(),
@@ -181,8 +182,8 @@ func (e *engine) statisticsLocked() core.Statistics {
 // IdleFor returns whether this process knows all permits to be available, and for how long. It never asks the store. A rate
 // limiter is idle once the permits that this process knows to be taken have come back, a concurrency limiter while this process
 // holds no lease.
-func (e *engine) IdleFor() (time.Duration, bool) {
-	if e.shared.Store == nil {
+func (e *Limiter) IdleFor() (time.Duration, bool) {
+	if e.options.Store == nil {
 		return 0, false
 	}
 	e.mu.Lock()
@@ -200,22 +201,21 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 // Close ends every wait with [core.ErrClosed], returns prefetched permits to the store, and fails all later requests. Leases
 // stay held, and are renewed, until they are released. The store stays open. Close returns nil once the prefetched permits are
 // returned or Timeout is over.
-func (e *engine) Close() error {
-	if e.shared.Store == nil {
+func (e *Limiter) Close() error {
+	if e.options.Store == nil {
 		return nil
 	}
-	timer := time.NewTimer(e.shared.Timeout)
+	timer := time.NewTimer(e.options.Timeout)
 	defer timer.Stop()
 	defer e.end()
 	for range 2 { // the first ends after the calls in flight, the second after what they have prefetched is returned
 		e.perform(e.closeLocked)
 	}
 	e.locals.End(core.ErrClosed)
-	for _, ended := range e.ends() {
+	if ended := e.listenerEnds(); ended != nil {
 		select {
 		case <-ended:
 		case <-timer.C:
-			return nil
 		}
 	}
 	return nil
@@ -223,7 +223,7 @@ func (e *engine) Close() error {
 
 // closeLocked closes the limiter, and returns the operation that ends after the call in flight, and after the prefetched permits
 // are returned; nil if there is nothing to wait for.
-func (e *engine) closeLocked() *operation {
+func (e *Limiter) closeLocked() *operation {
 	e.closed = true
 	e.queue.failAllLocked(-1, func(*request) error { return core.ErrClosed })
 	e.queue.asks = false
@@ -234,30 +234,26 @@ func (e *engine) closeLocked() *operation {
 	return readOp()
 }
 
-// ends returns channels that are closed when the goroutines of a closed limiter have ended.
-func (e *engine) ends() (ends []<-chan struct{}) {
-	if e.states != nil {
-		ends = append(ends, e.breaker.ignore(e.states))
-	}
+// listenerEnds returns a channel that is closed when the listener of a closed limiter has ended; nil if there was none.
+func (e *Limiter) listenerEnds() <-chan struct{} {
 	e.mu.Lock()
 	defer e.unlock()
-	ends = append(ends, e.queue.listener.ended)
-	return slices.DeleteFunc(ends, func(ended <-chan struct{}) bool { return ended == nil })
+	return e.queue.listener.ended
 }
 
 // check returns the error of a request that fails whatever the limit is.
-func (e *engine) check(permits int) error {
+func (e *Limiter) check(permits int) error {
 	switch {
 	case permits < 0:
 		return core.ErrNegativePermits
-	case e.shared.Store == nil:
+	case e.options.Store == nil:
 		return core.ErrClosed
 	}
 	return nil
 }
 
 // await returns when the request is decided, or ctx is done; then it returns ctx.Err().
-func (e *engine) await(ctx context.Context, req *request) error {
+func (e *Limiter) await(ctx context.Context, req *request) error {
 	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
 	// A core.Switch gives the next request its turn when Done is called, so the pipeline must have this one before.
 	canceled := ctx.Done()
@@ -287,9 +283,9 @@ func (e *engine) await(ctx context.Context, req *request) error {
 }
 
 // submit decides the request, or has the next call ask for it. It reports whether the caller has to make that call.
-func (e *engine) submit(req *request) (leads bool) {
+func (e *Limiter) submit(req *request) (leads bool) {
 	now := time.Now()
-	req.expires = now.Add(e.shared.Timeout)
+	req.expires = now.Add(e.options.Timeout)
 	e.mu.Lock()
 	defer e.unlock()
 	if e.admitLocked(req, now) {
@@ -312,11 +308,11 @@ func (e *engine) submit(req *request) (leads bool) {
 }
 
 // do has the store perform an operation, and returns when it has ended, within Timeout.
-func (e *engine) do(o *operation) { e.perform(func() *operation { return o }) }
+func (e *Limiter) do(o *operation) { e.perform(func() *operation { return o }) }
 
 // perform is do for the operation that f returns; nil means that there is nothing to do. f is called with the mutex held.
-func (e *engine) perform(f func() *operation) *operation {
-	if e.shared.Store == nil {
+func (e *Limiter) perform(f func() *operation) *operation {
+	if e.options.Store == nil {
 		return nil
 	}
 	o, leads := e.submitOperation(f)
@@ -330,20 +326,20 @@ func (e *engine) perform(f func() *operation) *operation {
 }
 
 // submitOperation has the next call perform an operation, and reports whether the caller has to make that call.
-func (e *engine) submitOperation(f func() *operation) (o *operation, leads bool) {
+func (e *Limiter) submitOperation(f func() *operation) (o *operation, leads bool) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.unlock()
 	if o = f(); o == nil {
 		return nil, false
 	}
-	o.expires = now.Add(e.shared.Timeout)
+	o.expires = now.Add(e.options.Timeout)
 	e.addLocked(o, now)
 	return o, e.pipeline.claimLocked()
 }
 
 // addLocked has the next call perform an operation, unless the breaker is open.
-func (e *engine) addLocked(o *operation, now time.Time) {
+func (e *Limiter) addLocked(o *operation, now time.Time) {
 	if o.frees {
 		e.memory.refusal = refusal{}
 	}
@@ -356,7 +352,7 @@ func (e *engine) addLocked(o *operation, now time.Time) {
 }
 
 // finishLocked ends an operation with the result of its call. sent is when the call was sent.
-func (e *engine) finishLocked(o *operation, sent time.Time, r result, err error) {
+func (e *Limiter) finishLocked(o *operation, sent time.Time, r result, err error) {
 	o.result, o.err = r, err
 	if o.then != nil {
 		o.then(sent, r, err)
@@ -366,14 +362,13 @@ func (e *engine) finishLocked(o *operation, sent time.Time, r result, err error)
 	}
 }
 
-// apply makes new options and their limits current.
-func (e *engine) apply(o options, l *limits) (err error) {
+// apply makes other limits current.
+func (e *Limiter) apply(l *limits) (err error) {
 	e.perform(func() *operation {
 		if e.closed {
 			err = core.ErrClosed
 			return nil
 		}
-		e.options = o
 		if !l.sameRate(e.limits) {
 			e.memory.prefetch.permits = 0 // when they come back is counted differently now
 		}

@@ -35,7 +35,7 @@ type twins struct {
 	t       *testing.T
 	random  *rand.Rand
 	local   everything
-	remote  redislimit.Limiter
+	remote  *redislimit.Limiter
 	update  func(limit int) error // nil for a bucket, because core keeps the available tokens instead of the missing ones
 	limit   int
 	uneven  int // sleeps are less than that many nanoseconds longer than whole microseconds; a bucket's periods start when it is used
@@ -121,7 +121,7 @@ func (w *twins) look() {
 		w.limit = 2 + w.random.IntN(9)
 		w.say("update to %d", w.limit)
 		require.NoError(w.t, w.update(w.limit))
-		require.NoError(w.t, w.remote.UpdateFrom(w.local))
+		require.NoError(w.t, w.remote.Apply(optionsOf(w.local)))
 		return
 	}
 	w.say("look")
@@ -260,7 +260,7 @@ func metadata(l core.Lease) map[string]any {
 }
 
 // twinsOf returns twins of one kind.
-func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOptions) *twins {
+func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.Options) *twins {
 	t.Helper()
 	w := &twins{t: t, random: random, start: time.Now(), limit: 2 + random.IntN(8), uneven: 1000}
 	t.Cleanup(func() { // of a test that failed
@@ -306,7 +306,7 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOpt
 			return l.Update(o)
 		}
 	}
-	w.remote = core.Must(redislimit.Share(w.local, s))
+	w.remote = core.Must(redislimit.New(optionsOf(w.local), s))
 	t.Cleanup(func() { w.remote.Close() })
 	return w
 }
@@ -327,7 +327,7 @@ func TestUpdateOfABucket(t *testing.T) {
 		update := func(limit int, period time.Duration) {
 			t.Helper()
 			o.TokenLimit, o.ReplenishmentPeriod = limit, period
-			require.NoError(t, l.Update(redislimit.TokenBucketOptions{TokenBucketOptions: o}))
+			require.NoError(t, l.Apply(o))
 		}
 		lease := takes(t, l, 6) // and prefetches none
 		update(12, time.Second)
@@ -412,4 +412,17 @@ func TestTimesAreRoundedUp(t *testing.T) {
 		retry, _ := core.RetryAfter.From(refuses(t, l, 1))
 		require.Equal(t, time.Second, retry)
 	})
+}
+
+// optionsOf returns the options of a limiter of package core.
+func optionsOf(l core.Limiter) core.Options {
+	switch l := l.(type) {
+	case *core.TokenBucket:
+		return l.Options()
+	case *core.FixedWindow:
+		return l.Options()
+	case *core.SlidingWindow:
+		return l.Options()
+	}
+	return l.(*core.ConcurrencyLimiter).Options()
 }

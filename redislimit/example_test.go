@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -29,16 +30,14 @@ func start() (client *redis.Client, stop func()) {
 }
 
 // Two limiters with one Key share the limit, as those of two processes do.
-func ExampleNewTokenBucket() {
+func ExampleNew() {
 	client, stop := start()
 	defer stop()
-	options := redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
-	}
-	here := core.Must(redislimit.NewTokenBucket(options))
+	limit := core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}
+	options := redislimit.Options{Store: goredis.New(client), Key: "orders", Timeout: time.Second}
+	here := core.Must(redislimit.New(limit, options))
 	defer here.Close()
-	there := core.Must(redislimit.NewTokenBucket(options))
+	there := core.Must(redislimit.New(limit, options))
 	defer there.Close()
 
 	fmt.Println("here:", here.TryAcquire(2).Acquired())
@@ -55,10 +54,7 @@ func ExampleNewTokenBucket() {
 func ExampleContext() {
 	client, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
-		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
-		Shared:                    redislimit.StoreOptions{Store: goredis.New(client), Key: "backup", Timeout: time.Second},
-	}))
+	limiter := core.Must(redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1}, redislimit.Options{Store: goredis.New(client), Key: "backup", Timeout: time.Second}))
 	defer limiter.Close()
 
 	lease := limiter.TryAcquire(1)
@@ -78,13 +74,10 @@ func ExampleContext() {
 }
 
 // The cost of work may be known only when it is done. Settle corrects it, for all processes.
-func ExampleTokenBucket_Settle() {
+func ExampleLimiter_Settle() {
 	client, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "tokens", Timeout: time.Second},
-	}))
+	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "tokens", Timeout: time.Second}))
 	defer limiter.Close()
 
 	estimate := limiter.TryAcquire(300)
@@ -103,12 +96,9 @@ func ExampleTokenBucket_Settle() {
 }
 
 // An operator resets a limit, and sees whether it worked.
-func ExampleTokenBucket_TryReset() {
+func ExampleLimiter_TryReset() {
 	client, stop := start()
-	limiter := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 3, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
-	}))
+	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 3, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "orders", Timeout: time.Second}))
 	defer limiter.Close()
 
 	limiter.TryAcquire(3)
@@ -126,17 +116,17 @@ func ExampleUnavailable() {
 	stop() // it is unreachable
 	local := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
 	defer local.Close()
-	for _, shared := range []redislimit.StoreOptions{
+	for _, shared := range []redislimit.Options{
 		{Unavailable: redislimit.FailClosed},
 		{Unavailable: redislimit.FailOpen},
 		{Unavailable: redislimit.UseLocal, Local: local}, // its share, for the time being
 	} {
 		shared.Store, shared.Key = goredis.New(client), "orders"
-		limiter := core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-			TokenBucketOptions: core.PerSecond(100, 100), Shared: shared,
-		}))
+		limiter := core.Must(redislimit.New(core.PerSecond(100, 100), shared))
+		unwatch := redislimit.Watch(shared.Store, func(up bool, err error) { log.Print("Redis is reachable: ", up, ", ", err) })
 		first, second := limiter.TryAcquire(1), limiter.TryAcquire(1)
 		fmt.Println(first.Acquired(), second.Acquired(), errors.Is(second.Err(), redislimit.ErrStore))
+		unwatch()
 		limiter.Close()
 	}
 	// Output:
@@ -146,26 +136,20 @@ func ExampleUnavailable() {
 }
 
 // An hourly quota for all processes together. It starts again with each hour of the server's clock.
-func ExampleNewFixedWindow() {
+func ExampleNew_fixedWindow() {
 	client, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour},
-		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "partner", Timeout: time.Second},
-	}))
+	limiter := core.Must(redislimit.New(core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "partner", Timeout: time.Second}))
 	defer limiter.Close()
 	fmt.Println(limiter.TryAcquire(1000).Acquired(), limiter.TryAcquire(1).Acquired())
 	// Output: true false
 }
 
 // No minute sees more than the limit, whatever process asks.
-func ExampleNewSlidingWindow() {
+func ExampleNew_slidingWindow() {
 	client, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
-		SlidingWindowOptions: core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6},
-		Shared:               redislimit.StoreOptions{Store: goredis.New(client), Key: "codes", Timeout: time.Second},
-	}))
+	limiter := core.Must(redislimit.New(core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6}, redislimit.Options{Store: goredis.New(client), Key: "codes", Timeout: time.Second}))
 	defer limiter.Close()
 	for range 3 {
 		fmt.Println(limiter.TryAcquire(1).Acquired())
@@ -177,13 +161,10 @@ func ExampleNewSlidingWindow() {
 }
 
 // GiveBack is for work that has cost less than was taken for it, where the lease has been forgotten.
-func ExampleFixedWindow_GiveBack() {
+func ExampleLimiter_GiveBack() {
 	client, stop := start()
 	defer stop()
-	l := core.Must(redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour},
-		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "tokens", Timeout: time.Second},
-	}))
+	l := core.Must(redislimit.New(core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "tokens", Timeout: time.Second}))
 	defer l.Close()
 	l.TryAcquire(8)
 	l.GiveBack(5)

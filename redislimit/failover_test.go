@@ -69,7 +69,7 @@ func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
 			replica := realserver.Replica(t, program, primary)
 			var addr atomic.Pointer[string]
 			addr.Store(&primary.Addr)
-			o := redislimit.StoreOptions{Store: switched(t, &addr), Key: "rate", Timeout: patient, Prefetch: 1, TTL: 9 * time.Second}
+			o := redislimit.Options{Store: switched(t, &addr), Key: "rate", Timeout: patient, Prefetch: 1, TTL: 9 * time.Second}
 			rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
 			o.Key = "leases"
 			held := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: leases})
@@ -144,7 +144,7 @@ var sentinelStores = map[string]func(t *testing.T, sentinel string) redislimit.S
 type busy struct{ granted, held, most, last atomic.Int64 }
 
 // load has callers of several limiters, as in several processes, ask until stop is called.
-func (b *busy) load(t *testing.T, rates []*redislimit.TokenBucket, leases []*redislimit.ConcurrencyLimiter) (stop func()) {
+func (b *busy) load(t *testing.T, rates []*redislimit.Limiter, leases []*redislimit.Limiter) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	before := b.last.Load()
@@ -194,14 +194,14 @@ func TestFailoverUnderLoad(t *testing.T) {
 				replica := realserver.Replica(t, program, primary)
 				sentinel := realserver.Sentinel(t, program, primary, 0)
 				store := sentinelStores[adapter](t, sentinel.Addr)
-				build := func(timeout, ttl time.Duration) (*redislimit.TokenBucket, *redislimit.ConcurrencyLimiter) {
-					o := redislimit.StoreOptions{Store: store, Key: "rate", Timeout: timeout, TTL: ttl, Prefetch: 1}
+				build := func(timeout, ttl time.Duration) (*redislimit.Limiter, *redislimit.Limiter) {
+					o := redislimit.Options{Store: store, Key: "rate", Timeout: timeout, TTL: ttl, Prefetch: 1}
 					rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
 					o.Key = "leases"
 					return rate, concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: holders, QueueLimit: holders})
 				}
-				var rates []*redislimit.TokenBucket
-				var leases []*redislimit.ConcurrencyLimiter
+				var rates []*redislimit.Limiter
+				var leases []*redislimit.Limiter
 				for range 3 {
 					rate, limiter := build(0, 5*time.Second) // a lease whose reply or release is lost ends after that
 					rates, leases = append(rates, rate), append(leases, limiter)
@@ -255,10 +255,7 @@ func TestAClustersFailover(t *testing.T) {
 				}
 				store := stores(t, addrs...)[adapter]
 				asks := func() error { // by a limiter of its own, which does not know that the store was unreachable
-					l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-						TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-						Shared:             redislimit.StoreOptions{Store: store, Key: "key", Prefetch: 1, Timeout: patient},
-					})
+					l, err := redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: store, Key: "key", Prefetch: 1, Timeout: patient})
 					if err != nil {
 						return err
 					}

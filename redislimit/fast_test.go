@@ -232,7 +232,7 @@ func TestPrefetchByDefault(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 		}
 		require.Less(t, s.store.runs.Load(), int64(takesInAll/50))
-		slow := bucket(t, redislimit.StoreOptions{Store: s.store, Key: "slow"}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		slow := bucket(t, redislimit.Options{Store: s.store, Key: "slow"}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 		before := s.store.runs.Load()
 		for range 50 {
 			takes(t, slow, 1)
@@ -399,7 +399,7 @@ func TestARejectionIsForgottenAfterAMinute(t *testing.T) {
 }
 
 // longest returns a rate limiter of 100 permits, all of which are back after a day.
-func longest(t *testing.T, kind string, s redislimit.StoreOptions) everything {
+func longest(t *testing.T, kind string, s redislimit.Options) everything {
 	t.Helper()
 	switch kind {
 	case "bucket":

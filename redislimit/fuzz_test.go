@@ -82,7 +82,7 @@ func FuzzReply(f *testing.F) {
 func believes(t *testing.T, kind int, s redislimit.Store) {
 	t.Helper()
 	const limit = 5
-	o := redislimit.StoreOptions{Store: s, Key: "key", Prefetch: 3, TTL: time.Second}
+	o := redislimit.Options{Store: s, Key: "key", Prefetch: 3, TTL: time.Second}
 	l := ofKind(t, []string{"bucket", "fixed", "sliding", "concurrency"}[kind], o, limit)
 	for i := range 8 {
 		n := i % 4

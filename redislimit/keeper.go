@@ -8,7 +8,7 @@ import (
 // keeper holds the concurrency leases of this process. Every third of the TTL it has the pipeline renew them. It also sends
 // releases again that the store may not have received. The engine's mutex guards it.
 type keeper struct {
-	e *engine
+	e *Limiter
 
 	holder int64 // distinguishes the leases of this limiter from those of others
 	leases []*lease
@@ -50,14 +50,14 @@ func (k *keeper) newIDLocked() int64 {
 }
 
 // lifetime returns how long a lease certainly lives after its call was sent. A tenth of its TTL allows for clocks that differ.
-func (k *keeper) lifetime() time.Duration { return k.e.shared.TTL - k.e.shared.TTL/10 }
+func (k *keeper) lifetime() time.Duration { return k.e.options.TTL - k.e.options.TTL/10 }
 
 // holdLocked records the lease that a call has granted. sent is when the call was sent.
 func (k *keeper) holdLocked(id, permits int64, r result, sent time.Time) *lease {
 	l := &lease{e: k.e, id: id, token: r.token, permits: permits, until: sent.Add(k.lifetime()), place: len(k.leases)}
 	l.loss = time.AfterFunc(time.Until(l.until), l.loseIfLate)
 	if k.leases = append(k.leases, l); k.timerAt.IsZero() || len(k.leases) == 1 && time.Now().After(k.renewAt) {
-		k.renewAt = time.Now().Add(jitter(k.e.shared.TTL / 3))
+		k.renewAt = time.Now().Add(jitter(k.e.options.TTL / 3))
 	}
 	return l
 }
@@ -88,7 +88,7 @@ func (k *keeper) renew(l *lease) *operation {
 	o.then = func(sent time.Time, r result, err error) {
 		switch {
 		case err != nil: // the server may have executed it
-			if soon := time.Now().Add(jitter(k.e.shared.TTL / 6)); soon.Before(k.renewAt) {
+			if soon := time.Now().Add(jitter(k.e.options.TTL / 6)); soon.Before(k.renewAt) {
 				k.renewAt = soon
 			}
 		case r.done == 1 && l.end == live:
@@ -97,7 +97,7 @@ func (k *keeper) renew(l *lease) *operation {
 				l.loss.Reset(time.Until(l.until))
 			}
 		case r.done == 1 && l.end == lost: // the server still has it, and nothing renews it
-			k.releaseLater(pending{id: l.id, misses: 1, until: sent.Add(k.e.shared.TTL), backoff: minBackoff})
+			k.releaseLater(pending{id: l.id, misses: 1, until: sent.Add(k.e.options.TTL), backoff: minBackoff})
 		default: // it has expired, or the server has lost its data
 			k.endLocked(l, lost)
 			k.e.queue.asks = !k.e.queue.empty()
@@ -109,7 +109,7 @@ func (k *keeper) renew(l *lease) *operation {
 // release returns the operation that releases a lease at the store. If it fails, it is sent again, for as long as the server
 // may have the lease.
 func (k *keeper) release(l *lease) *operation {
-	return k.releasePending(pending{id: l.id, misses: 1, until: time.Now().Add(k.e.shared.TTL)})
+	return k.releasePending(pending{id: l.id, misses: 1, until: time.Now().Add(k.e.options.TTL)})
 }
 
 func (k *keeper) releasePending(p pending) *operation {
@@ -157,7 +157,7 @@ func (k *keeper) chargeLocked(permits int64, got func(*lease)) *operation {
 // orphanLocked schedules the release of a lease that may exist: the reply to its request was lost, so it is not known
 // whether it was granted.
 func (k *keeper) orphanLocked(id int64) {
-	k.releaseLater(pending{id: id, misses: maxMisses, until: time.Now().Add(maxTTLs * k.e.shared.TTL), backoff: minBackoff})
+	k.releaseLater(pending{id: id, misses: maxMisses, until: time.Now().Add(maxTTLs * k.e.options.TTL), backoff: minBackoff})
 }
 
 // setTimerLocked sets the timer to when the leases are to be renewed.
@@ -182,7 +182,7 @@ func (k *keeper) run() {
 	if now.Before(k.renewAt) {
 		return
 	}
-	k.renewAt = now.Add(jitter(k.e.shared.TTL / 3))
+	k.renewAt = now.Add(jitter(k.e.options.TTL / 3))
 	for _, l := range k.leases {
 		o := k.renew(l)
 		o.urgent = true

@@ -1,6 +1,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,8 +13,7 @@ import (
 
 // KeyedOptions are the options of a [Keyed].
 type KeyedOptions struct {
-	// Shared are the options of all limits. Its Key is the prefix of their keys in Redis.
-	Shared StoreOptions
+	Options // of all limits; the Key is the prefix of their keys in Redis
 
 	// MaxKeys is the maximum number of keys that this process remembers. 0 means 10,000. The limits
 	// are in the store, so a key that is not remembered is still limited; a request for it asks the
@@ -22,21 +22,26 @@ type KeyedOptions struct {
 }
 
 // Keyed has a token bucket per key in the store. Each request states the limit of its key, which may be part of a customer's
-// plan, for example. If you want other kinds of limits, or if the limit of a key rarely changes, use package partition instead.
+// plan, for example, and is decided by that limit. If you want other kinds of limits, or if the limit of a key rarely changes, use package
+// partition instead.
 //
-// All keys share one store and its breaker, and OnState is called once for all of them. It is safe for concurrent use. Make it
-// with [NewKeyed]; the zero value fails with [core.ErrClosed].
+// It is safe for concurrent use. Make it with [NewKeyed]; the zero value fails with [core.ErrClosed].
 type Keyed struct {
 	options KeyedOptions
-	states  *TokenBucket // reports OnState, once for all keys; it takes nothing
 
-	mu   sync.Mutex        // guards keys
-	keys map[string]*keyed // nil after Close
+	mu   sync.Mutex      // guards keys
+	keys map[plan]*keyed // nil after Close
 }
 
-// keyed is the limiter of a key. The mutex of its Keyed guards callers.
+// plan is a key with a limit. If a key is asked with two limits, each has a limiter, and both take from the same bucket.
+type plan struct {
+	key   string
+	limit core.TokenBucketOptions
+}
+
+// keyed is the limiter of a plan. The mutex of its Keyed guards callers.
 type keyed struct {
-	limiter *TokenBucket
+	limiter *Limiter
 	callers int // in a call; the limiter is not dropped while there are any
 }
 
@@ -47,23 +52,19 @@ const (
 
 // NewKeyed returns a Keyed, or an error that reports all invalid options. It does not ask the store.
 func NewKeyed(o KeyedOptions) (*Keyed, error) {
-	f := faults{options: "KeyedOptions"}
-	f.shared(o.Shared)
+	f := new(faults)
+	o.validate(f)
 	if o.MaxKeys < 0 {
-		f.add("MaxKeys", o.MaxKeys, "at least 0")
+		f.add("KeyedOptions.MaxKeys", o.MaxKeys, "at least 0")
 	}
 	if f.found() {
 		return nil, f.err()
 	}
-	if o.MaxKeys == 0 {
-		o.MaxKeys = defaultMaxKeys
-	}
-	states, err := NewTokenBucket(TokenBucketOptions{core.PerSecond(1, 1), o.Shared})
-	o.Shared.OnState = nil
-	return &Keyed{options: o, states: states, keys: make(map[string]*keyed)}, err
+	o.MaxKeys = cmp.Or(o.MaxKeys, defaultMaxKeys)
+	return &Keyed{options: o, keys: make(map[plan]*keyed)}, nil
 }
 
-// TryAcquire takes permits of the key's bucket if they are available now, like [TokenBucket.TryAcquire]. If the limit
+// TryAcquire takes permits of the key's bucket if they are available now, like [Limiter.TryAcquire]. If the limit
 // differs from that of the latest request, the key's bucket continues with the new one.
 func (k *Keyed) TryAcquire(key string, limit core.TokenBucketOptions, permits int) core.Lease {
 	e, err := k.enter(key, limit)
@@ -75,7 +76,7 @@ func (k *Keyed) TryAcquire(key string, limit core.TokenBucketOptions, permits in
 }
 
 // Acquire takes permits of the key's bucket, and waits for them if the QueueLimit of the limit allows, like
-// [TokenBucket.Acquire].
+// [Limiter.Acquire].
 func (k *Keyed) Acquire(ctx context.Context, key string, limit core.TokenBucketOptions, permits int) (core.Lease, error) {
 	e, err := k.enter(key, limit) //nolint:contextcheck // closing a limiter does not end with the caller
 	if err != nil {
@@ -85,12 +86,12 @@ func (k *Keyed) Acquire(ctx context.Context, key string, limit core.TokenBucketO
 	return e.limiter.Acquire(ctx, permits)
 }
 
-// Settle corrects the cost of a grant of this Keyed, like [TokenBucket.Settle].
+// Settle corrects the cost of a grant of this Keyed, like [Limiter.Settle].
 func (k *Keyed) Settle(l core.Lease, permits int) core.Lease {
 	if g, ok := grantKey.From(l); ok {
 		return g.e.Settle(l, permits)
 	}
-	return l
+	return settleLocal(k.options.Local, l, permits)
 }
 
 // Refund returns the permits of a grant that was not used. It is Settle to zero permits.
@@ -110,7 +111,7 @@ func (k *Keyed) Close() error {
 		all.Go(func() { _ = e.limiter.Close() })
 	}
 	all.Wait()
-	return k.states.Close()
+	return nil
 }
 
 // Len returns how many keys this process remembers.
@@ -120,37 +121,25 @@ func (k *Keyed) Len() int {
 	return len(k.keys)
 }
 
-// enter returns the key's limiter with that limit. The limiter is not dropped before leave.
+// enter returns the limiter of a key with that limit, or a new one. The limiter is not dropped before leave.
 func (k *Keyed) enter(key string, limit core.TokenBucketOptions) (*keyed, error) {
-	e, err := k.limiterOf(key, limit)
-	if err != nil || e.limiter.Options().TokenBucketOptions == limit {
-		return e, err
-	}
-	if err := e.limiter.Update(TokenBucketOptions{TokenBucketOptions: limit}); err != nil {
-		k.leave(e)
-		return nil, err
-	}
-	return e, nil
-}
-
-// limiterOf returns the key's limiter, or a new one with that limit.
-func (k *Keyed) limiterOf(key string, limit core.TokenBucketOptions) (*keyed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys == nil {
 		return nil, core.ErrClosed
 	}
-	e := k.keys[key]
+	p := plan{key, limit}
+	e := k.keys[p]
 	if e == nil {
-		shared := k.options.Shared
-		shared.Key += "/" + redisKey(key)
-		l, err := NewTokenBucket(TokenBucketOptions{limit, shared})
+		o := k.options.Options
+		o.Key += "/" + redisKey(key)
+		l, err := New(limit, o)
 		if err != nil {
 			return nil, err
 		}
 		k.makeRoomLocked()
 		e = &keyed{limiter: l}
-		k.keys[key] = e
+		k.keys[p] = e
 	}
 	e.callers++
 	return e, nil

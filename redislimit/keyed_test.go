@@ -21,7 +21,7 @@ func ExampleKeyed() {
 	client, stop := start()
 	defer stop()
 	customers := core.Must(redislimit.NewKeyed(redislimit.KeyedOptions{
-		Shared: redislimit.StoreOptions{Store: goredis.New(client), Key: "customers", Timeout: time.Second},
+		Options: redislimit.Options{Store: goredis.New(client), Key: "customers", Timeout: time.Second},
 	}))
 	defer customers.Close()
 
@@ -44,8 +44,9 @@ func ExampleKeyed() {
 func TestKeyed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o, states := s.shared("plans"), 0
-		o.OnState = func(bool, error) { states++ }
-		k, err := redislimit.NewKeyed(redislimit.KeyedOptions{Shared: o, MaxKeys: 3})
+		stop := redislimit.Watch(o.Store, func(bool, error) { states++ })
+		defer stop()
+		k, err := redislimit.NewKeyed(redislimit.KeyedOptions{Options: o, MaxKeys: 3})
 		require.NoError(t, err)
 		limit := core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Minute}
 		keys := []string{"", "a", "{a}", "%7Ba%7D", "a}", strings.Repeat("long", 100), strings.Repeat("long", 101), "b/c"}
@@ -85,7 +86,7 @@ func TestKeyed(t *testing.T) {
 		require.ErrorIs(t, k.TryAcquire("a", limit, 1).Err(), core.ErrClosed)
 		require.ErrorIs(t, new(redislimit.Keyed).TryAcquire("a", limit, 1).Err(), core.ErrClosed)
 		_, err = redislimit.NewKeyed(redislimit.KeyedOptions{MaxKeys: -1})
-		require.ErrorContains(t, err, "redislimit: KeyedOptions.Shared.Store = nil, want a store")
+		require.ErrorContains(t, err, "redislimit: Options.Store = nil, want a store")
 		require.ErrorContains(t, err, "redislimit: KeyedOptions.MaxKeys = -1, want at least 0")
 	})
 }
@@ -95,7 +96,7 @@ func TestKeyedWhileALimitChanges(t *testing.T) {
 	s := serve(t)
 	o := s.shared("plans")
 	o.Timeout = time.Minute
-	k := core.Must(redislimit.NewKeyed(redislimit.KeyedOptions{Shared: o}))
+	k := core.Must(redislimit.NewKeyed(redislimit.KeyedOptions{Options: o}))
 	defer k.Close()
 	require.NoError(t, k.TryAcquire("a", core.PerSecond(1, 1), 1).Err())
 	require.NoError(t, k.TryAcquire("b", core.Every(time.Hour, 1), 1).Err())

@@ -15,7 +15,7 @@ var FencingToken = core.NewMetadataKey[uint64]("FENCING_TOKEN")
 
 // lease is a concurrency lease of this process. The engine's mutex guards its fields, except for id, token and e.
 type lease struct {
-	e        *engine
+	e        *Limiter
 	id       int64 // in the server's set, with the limiter's holder
 	token    int64
 	permits  int64
@@ -64,7 +64,7 @@ func (l *lease) handle() *handle { return &handle{l, l.version} }
 
 // String returns a human-readable line.
 func (h *handle) String() string {
-	return fmt.Sprintf("lease %d of %q", h.lease.token, h.lease.e.shared.Key)
+	return fmt.Sprintf("lease %d of %q", h.lease.token, h.lease.e.options.Key)
 }
 
 func (h *handle) liveLocked() bool { return h.version == h.lease.version && h.lease.end == live }

@@ -1,133 +1,128 @@
 package redislimit
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// options are the options of one of the four limiters.
-type options interface {
-	shared() *StoreOptions
-
-	// limits returns the limits in the form that the scripts take, or reports errors in the options.
-	limits(*faults) *limits
-}
-
-// init makes the engine ready for use, or returns all errors in the options. It fills in their defaults.
-func (e *engine) init(o options) error {
-	shared := o.shared()
-	*shared = shared.withDefaults()
-	f := faultsOf(o)
-	limits := o.limits(&f)
-	f.shared(*shared)
+// New returns a limiter that shares a limit with all limiters of the same Key, or an error that reports all invalid options. limit
+// is one of [core.TokenBucketOptions], [core.FixedWindowOptions], [core.SlidingWindowOptions] and [core.ConcurrencyLimiterOptions]. If
+// the store has no such limit yet, all permits are available. New does not ask the store.
+//
+// Limits go up to 2^52 permits. ManualReplenishment is not supported. Times count in whole microseconds:
+//
+//   - A bucket's period is rounded up. If rounding would lower the rate by more than 0.1 %, tokens and period are multiplied by the same
+//     factor, up to a period of 1 ms and TokenLimit tokens.
+//   - A window has whole microseconds, and at most 2^26 segments, which are at least a microsecond long. The Anchor is rounded up; a
+//     zero Anchor means the Unix epoch, so that all processes have the same windows.
+//   - Under a Calendar the server's clock decides which window is current, so processes with wrong clocks share one quota. They need the
+//     same time zone data. If the server's clock goes back, a window in which permits are taken stays current.
+func New(limit core.Options, o Options) (*Limiter, error) {
+	o = o.withDefaults()
+	f := new(faults)
+	limits := limitsOf(limit, o.TTL, f)
+	o.validate(f)
 	if f.found() {
-		return f.err()
+		return nil, f.err()
 	}
-	e.start(*shared, limits)
-	e.options = o
-	return nil
+	e := new(Limiter)
+	e.start(o, limits)
+	return e, nil
 }
 
-// made returns a new limiter, ready for use, or all errors in its options.
-func made[L interface{ init(o options) error }](l L, o options) (L, error) {
-	if err := l.init(o); err != nil {
-		var none L
-		return none, err
-	}
-	return l, nil
-}
-
-// optionsOf returns the current options; none in a zero value.
-func optionsOf[O options](e *engine, none O) O {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.options == nil {
-		return none
-	}
-	return e.options.(O)
-}
-
-// update applies other options.
-func (e *engine) update(o options) error {
-	if e.shared.Store == nil {
+// Apply applies other limits of the same kind in this process; the Update methods of package core say what happens to waiters. If the
+// limits are invalid or of another kind, nothing changes, and Apply returns an error. After Close it returns [core.ErrClosed].
+//
+// Permits that are taken or held stay so. Tokens of a bucket come back at the new rate; if its limit grows, the difference is
+// available immediately, and if it shrinks, the bucket may be in debt. If a bucket's rate changes, leases from before return nothing when they
+// are settled. Permits of a window come back as the options said under which they were taken.
+//
+// Other processes continue with their own limits. While the limits differ, each process decides by its own.
+func (e *Limiter) Apply(limit core.Options) error {
+	if e.options.Store == nil {
 		return core.ErrClosed
 	}
-	f := faultsOf(o)
-	f.unchanged(*o.shared(), e.shared)
-	*o.shared() = e.shared
-	limits := o.limits(&f)
+	f := new(faults)
+	limits := limitsOf(limit, e.options.TTL, f)
+	if !f.found() && limits.kind != e.kind {
+		f.errs = append(f.errs, fmt.Errorf("redislimit: %q is %v, want no %v", e.options.Key, e.kind, limits.kind.noun()))
+	}
 	if f.found() {
 		return f.err()
 	}
-	return e.apply(o, limits)
+	return e.apply(limits)
 }
 
 // String returns a human-readable description: the limiter's kind, key and statistics. It does not ask the store.
-func (e *engine) String() string {
-	if e.shared.Store == nil {
+func (e *Limiter) String() string {
+	if e.options.Store == nil {
 		return "redislimit: not made by its constructor"
 	}
 	e.mu.Lock()
 	defer e.unlock()
-	return fmt.Sprintf("%v at %q: %v", e.kind, e.shared.Key, e.statisticsLocked())
+	return fmt.Sprintf("%v at %q: %v", e.kind, e.options.Key, e.statisticsLocked())
 }
 
-// rateLimiter is a limiter whose permits come back with time.
-type rateLimiter struct{ engine }
-
-// Reset resets the limit for all processes: all permits are available, and debts are canceled.
+// Reset resets a rate limit for all processes: all permits are available, and debts are canceled.
 // This process's waiters are served. Statistics stay. Leases from before the Reset return nothing
 // when they are settled. Other processes may still spend the permits that they have prefetched.
-// Reset returns when the store has replied or Timeout is over. If the store is unreachable, nothing
-// happens; use TryReset to find out.
-func (r *rateLimiter) Reset() { _ = r.TryReset() }
+// Reset returns when the store has replied or Timeout is over. If the store is unavailable, nothing
+// happens; use TryReset to find out. Reset of a concurrency limit does nothing.
+func (e *Limiter) Reset() { _ = e.TryReset() }
 
-// TryReset is Reset, and returns an error if the store has not confirmed the reset. The error matches [ErrStore] if the store is
-// unreachable; after a timeout the limit may be reset all the same. TryReset works after Close, too.
-func (r *rateLimiter) TryReset() error {
-	o := r.perform(func() *operation {
-		r.memory.prefetch.permits = 0
-		return resetOp()
-	})
-	if o == nil {
-		return core.ErrClosed // it was not made by its constructor
+// errNoRate is the error of what only a rate limit can do.
+var errNoRate = errors.New("redislimit: a concurrency limit's permits come back when leases are released")
+
+// TryReset is like Reset, but returns an error if the store did not confirm the reset. If the store is unavailable, the error matches
+// [ErrStore]; after a timeout the limit may have been reset anyway. TryReset may be called after Close. It returns an error for a
+// concurrency limit.
+func (e *Limiter) TryReset() error {
+	switch {
+	case e.options.Store == nil:
+		return core.ErrClosed
+	case e.kind == kindConcurrency:
+		return errNoRate
 	}
-	return o.err
+	return e.perform(func() *operation {
+		e.memory.prefetch.permits = 0
+		return resetOp()
+	}).err
 }
 
-// GiveBack returns n permits for which there is no lease any more, for all processes. It takes them from those that were taken
-// first, pays debts first, and returns at most the permits that are missing. It serves this process's waiters that now fit.
-// Leases from before may return nothing when they are settled afterwards. If n <= 0, GiveBack does nothing. It returns when the
-// store has replied or Timeout is over. If the store is unreachable, nothing happens. If you still have the lease, use Settle
-// or Refund.
-func (r *rateLimiter) GiveBack(n int) {
-	if n > 0 {
-		r.do(returnOp(min(int64(n), maxNumber)))
+// GiveBack returns n permits of a rate limit whose lease no longer exists, for all processes. It pays debts first and never returns more
+// than is missing; in a window, the oldest permits are returned. It serves this process's waiters that now fit. Leases from before
+// may return nothing when they are settled afterwards. If n <= 0, or for a concurrency limit, GiveBack does nothing. It returns when the
+// store has replied or Timeout is over. If the store is unavailable, nothing happens. If you still have the lease, use its Settle or
+// Refund.
+func (e *Limiter) GiveBack(n int) {
+	if n > 0 && e.kind != kindConcurrency {
+		e.do(returnOp(min(int64(n), maxNumber)))
 	}
 }
 
 // TryReplenish does nothing and returns false, because permits come back by themselves.
-func (*rateLimiter) TryReplenish() bool { return false }
+func (*Limiter) TryReplenish() bool { return false }
 
-// AutoReplenishing returns true, because permits come back by themselves.
-func (r *rateLimiter) AutoReplenishing() bool { return r.shared.Store != nil }
+// AutoReplenishing reports whether the limiter is a rate limiter.
+func (e *Limiter) AutoReplenishing() bool { return e.options.Store != nil && e.kind != kindConcurrency }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next, as the store counts it: the period of a bucket, or
-// the length of a fixed window or of a sliding window's segment.
-func (r *rateLimiter) ReplenishmentPeriod() time.Duration {
-	if r.shared.Store == nil {
+// the length of a fixed window or of a sliding window's segment. It is 0 for a concurrency limit.
+func (e *Limiter) ReplenishmentPeriod() time.Duration {
+	if !e.AutoReplenishing() {
 		return 0
 	}
-	r.mu.Lock()
-	defer r.unlock()
-	l := r.limits
+	e.mu.Lock()
+	defer e.unlock()
+	l := e.limits
 	switch {
 	case l.kind == kindBucket:
 		return lasts(l.span)
 	case l.ofCalendar():
-		return l.windowOf(r.memory.window)
+		return l.windowOf(e.memory.window)
 	}
 	return lasts(l.span) / time.Duration(l.step)
 }

@@ -1,8 +1,10 @@
 package redislimit
 
 import (
+	"fmt"
 	"math"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -27,6 +29,12 @@ func (k kind) String() string {
 	return "something else"
 }
 
+// noun returns the kind without its article.
+func (k kind) noun() string {
+	_, noun, _ := strings.Cut(k.String(), " ")
+	return noun
+}
+
 // limits are a limiter's options in the form that the scripts take. They do not change. Times are in microseconds.
 type limits struct {
 	kind       kind
@@ -45,8 +53,80 @@ type limits struct {
 	metadata []core.Metadata // of every lease, without a calendar window's Window
 }
 
+// limitsOf returns the limits that options of package core say, or reports the errors in them. ttl is the TTL of a concurrency lease.
+func limitsOf(limit core.Options, ttl time.Duration, f *faults) *limits {
+	var l *limits
+	switch o := limit.(type) {
+	case core.TokenBucketOptions:
+		l = bucketLimits(o, f)
+	case core.FixedWindowOptions:
+		l = fixedLimits(o, f)
+	case core.SlidingWindowOptions:
+		l = slidingLimits(o, f)
+	case core.ConcurrencyLimiterOptions:
+		_, err := core.NewConcurrencyLimiter(o)
+		f.core(err, "ConcurrencyLimiterOptions", "PermitLimit", o.PermitLimit, false)
+		l = &limits{kind: kindConcurrency, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+		l.span = int64(ttl / time.Microsecond)
+		l.describe(0)
+	default:
+		f.add("limit", fmt.Sprintf("%T", limit), "options of a limiter of package core")
+	}
+	if l != nil && l.order == core.FairShare {
+		f.add("QueueOrder", l.order, "oldest-first or newest-first: the queue of one process cannot be fair to those of others")
+	}
+	return l
+}
+
+func bucketLimits(o core.TokenBucketOptions, f *faults) *limits {
+	_, err := core.NewTokenBucket(o)
+	f.core(err, "TokenBucketOptions", "TokenLimit", o.TokenLimit, o.ManualReplenishment)
+	f.longest("TokenBucketOptions.ReplenishmentPeriod", o.ReplenishmentPeriod)
+	if f.found() {
+		return nil
+	}
+	l := &limits{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	l.step, l.span = wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
+	l.bucket = machine.Terms{Kind: machine.TokenBucket, Limit: l.limit, Step: int(l.step), Span: l.span}
+	return l.describe(lasts(l.bucket.FillTime()))
+}
+
+// fixedLimits returns those of a sliding window with one segment.
+func fixedLimits(o core.FixedWindowOptions, f *faults) *limits {
+	_, err := core.NewFixedWindow(o)
+	f.core(err, "FixedWindowOptions", "PermitLimit", o.PermitLimit, o.ManualReplenishment)
+	f.micros("FixedWindowOptions.Window", o.Window)
+	if f.found() {
+		return nil
+	}
+	l := &limits{kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	if o.Calendar != (core.Calendar{}) {
+		l.byCalendar(o.Calendar)
+	} else {
+		l.step, l.span = 1, int64(o.Window/time.Microsecond)
+		l.origin = origin(o.Anchor, l.span)
+	}
+	return l.describe(o.Window)
+}
+
+func slidingLimits(o core.SlidingWindowOptions, f *faults) *limits {
+	_, err := core.NewSlidingWindow(o)
+	f.core(err, "SlidingWindowOptions", "PermitLimit", o.PermitLimit, o.ManualReplenishment)
+	f.micros("SlidingWindowOptions.Window", o.Window)
+	if o.SegmentsPerWindow > maxSegments || int64(o.SegmentsPerWindow) > int64(o.Window/time.Microsecond) && o.Window > 0 {
+		f.add("SlidingWindowOptions.SegmentsPerWindow", o.SegmentsPerWindow, "at most 2^26, and the window's microseconds")
+	}
+	if f.found() {
+		return nil
+	}
+	l := &limits{kind: kindSliding, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	l.step, l.span = int64(o.SegmentsPerWindow), int64(o.Window/time.Microsecond)
+	l.origin = origin(o.Anchor, l.span)
+	return l.describe(o.Window)
+}
+
 // describe returns the limits with their metadata; window is that of a rate limiter.
-func (l limits) describe(window time.Duration) *limits {
+func (l *limits) describe(window time.Duration) *limits {
 	l.metadata = []core.Metadata{core.PermitLimit.With(l.limit)}
 	if l.name != "" {
 		l.metadata = append(l.metadata, core.LimiterName.With(l.name))
@@ -54,7 +134,7 @@ func (l limits) describe(window time.Duration) *limits {
 	if l.rate() && !l.ofCalendar() {
 		l.metadata = append(l.metadata, core.Window.With(window))
 	}
-	return &l
+	return l
 }
 
 // appendMetadata appends the metadata that every lease has. window is the length of a calendar window; 0 means the current one.

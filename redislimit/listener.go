@@ -66,7 +66,7 @@ func (q *queue) subscribe(ctx context.Context) error {
 	defer ended()
 	call, cancel := context.WithTimeout(context.WithValue(ctx, subscriptionEndedKey{}, ended), askEvery)
 	defer cancel()
-	stop, err := q.e.shared.Store.Subscribe(call, q.e.channel, q.ask)
+	stop, err := q.e.options.Store.Subscribe(call, q.e.channel, q.ask)
 	if err != nil {
 		return err
 	}

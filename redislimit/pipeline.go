@@ -12,7 +12,7 @@ import (
 // before it was in flight; then the pipeline distributes the results. A call that takes long does not hold back the next one: that
 // is sent after an eighth of Timeout. Results are distributed in the order in which the calls were sent. The engine's mutex guards it.
 type pipeline struct {
-	e *engine
+	e *Limiter
 
 	ops      []*operation // for the next call
 	requests []*request   // for the next call
@@ -59,7 +59,7 @@ func (p *pipeline) claimLocked() bool {
 }
 
 // spacing returns how long a call may take before the next one is sent.
-func (p *pipeline) spacing() time.Duration { return p.e.shared.Timeout / 8 }
+func (p *pipeline) spacing() time.Duration { return p.e.options.Timeout / 8 }
 
 // startLocked starts a goroutine that makes the next call, unless there is nothing to ask or a call was sent just now.
 func (p *pipeline) startLocked() {
@@ -117,7 +117,7 @@ func (p *pipeline) next() *call {
 	defer p.e.unlock()
 	for {
 		now := time.Now()
-		c := &call{limits: p.e.limits, sent: now, deadline: now.Add(p.e.shared.Timeout)}
+		c := &call{limits: p.e.limits, sent: now, deadline: now.Add(p.e.options.Timeout)}
 		if p.pendingLocked() {
 			p.fillLocked(c)
 		}
@@ -157,7 +157,7 @@ func (p *pipeline) fillLocked(c *call) {
 	if back := prefetch.giveBack(c.sent); back != nil {
 		c.add(back)
 	}
-	if n := prefetch.wanted(c.limits, p.e.shared.Prefetch, permits, c.sent); n > 0 && !p.e.closed && p.e.queue.empty() && len(p.inFlight) == 0 {
+	if n := prefetch.wanted(c.limits, p.e.options.Prefetch, permits, c.sent); n > 0 && !p.e.closed && p.e.queue.empty() && len(p.inFlight) == 0 {
 		c.prefetch = n
 	}
 }
@@ -219,7 +219,7 @@ func (p *pipeline) fillRequestsLocked(c *call) {
 }
 
 // timeout returns the failure of a store that has not replied in time.
-func (p *pipeline) timeout() error { return &storeError{p.e.breaker.timeout(p.e.shared.Timeout)} }
+func (p *pipeline) timeout() error { return &storeError{p.e.breaker.timeout(p.e.options.Timeout)} }
 
 // flag sets the flags of a new request, and returns the remaining room in the queue.
 func (c *call) flag(req *request, room int) int {

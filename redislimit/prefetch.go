@@ -60,7 +60,7 @@ func (p *prefetch) giveBack(now time.Time) *operation {
 }
 
 // wanted returns how many permits a call should prefetch in addition to those that it requests. limit is
-// [StoreOptions].Prefetch.
+// [Options].Prefetch.
 func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) int64 {
 	used, passed := p.used, now.Sub(p.called)
 	p.used, p.called = 0, now
@@ -75,7 +75,7 @@ func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) 
 }
 
 // prefetchedLocked makes the permits that a call prefetched available to the next requests.
-func (e *engine) prefetchedLocked(c *call) {
+func (e *Limiter) prefetchedLocked(c *call) {
 	got := c.reply.last
 	if got.done == 0 {
 		return
@@ -100,7 +100,7 @@ func (e *engine) prefetchedLocked(c *call) {
 
 // returnUnused has the prefetched permits returned if none of them was spent since the timer was set. If some were, it sets the
 // timer again.
-func (e *engine) returnUnused() {
+func (e *Limiter) returnUnused() {
 	e.mu.Lock()
 	defer e.unlock()
 	p := &e.memory.prefetch
@@ -115,7 +115,7 @@ func (e *engine) returnUnused() {
 	}
 }
 
-func (e *engine) returnPrefetchedLocked(now time.Time) {
+func (e *Limiter) returnPrefetchedLocked(now time.Time) {
 	if back := e.memory.prefetch.giveBack(now); back != nil {
 		e.addLocked(back, now)
 	}

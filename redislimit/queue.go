@@ -12,7 +12,7 @@ import (
 // the waiters behind it. While a caller waits for a concurrency limiter, a listener subscribes to releases by other processes.
 // The engine's mutex guards it.
 type queue struct {
-	e *engine
+	e *Limiter
 
 	waiters     list.List // of *request, the oldest first
 	permits     int       // the sum of their permits

@@ -72,7 +72,7 @@ func TestDecidesAsCoreOnARealServer(t *testing.T) {
 			t.Run(kind, func(t *testing.T) {
 				l, _ := conforming(kind, 5, 0, core.OldestFirst, time.Hour)
 				local, random := l.(everything), rand.New(rand.NewPCG(1, 2))
-				remote := core.Must(redislimit.Share(l, redislimit.StoreOptions{Store: store, Key: kind, Prefetch: 1, Timeout: patient}))
+				remote := core.Must(redislimit.New(optionsOf(l), redislimit.Options{Store: store, Key: kind, Prefetch: 1, Timeout: patient}))
 				var ours, theirs []core.Lease
 				for range 100 {
 					n := random.IntN(5)
@@ -91,7 +91,7 @@ func TestDecidesAsCoreOnARealServer(t *testing.T) {
 					case 3:
 						if r, ok := l.(core.Resetter); ok && random.IntN(3) == 0 {
 							r.Reset()
-							remote.(core.Resetter).Reset()
+							remote.Reset()
 						}
 					}
 					require.Equal(t, local.Available(), remote.Available())
@@ -107,7 +107,7 @@ func TestScriptFlushAndKilledConnections(t *testing.T) {
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		c := s.Client()
 		defer c.Close()
-		l := bucket(t, redislimit.StoreOptions{Store: store, Key: "key", Timeout: patient, Prefetch: 1},
+		l := bucket(t, redislimit.Options{Store: store, Key: "key", Timeout: patient, Prefetch: 1},
 			core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		takes(t, l, 1)
 		require.NoError(t, c.ScriptFlush(t.Context()).Err())
@@ -155,10 +155,10 @@ func TestFaults(t *testing.T) {
 			require.NoError(t, err)
 			var up atomic.Bool
 			up.Store(true)
-			l := bucket(t, redislimit.StoreOptions{
+			l := bucket(t, redislimit.Options{
 				Store: store, Key: "key" + strconv.Itoa(i), Unavailable: redislimit.UseLocal, Local: local, Prefetch: 1,
-				OnState: func(is bool, _ error) { up.Store(is) },
 			}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+			stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
 			served := func() {
 				t.Helper()
 				require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() && up.Load() && l.Available() > 2 }, 4*patient, 20*time.Millisecond, f.name)
@@ -173,6 +173,7 @@ func TestFaults(t *testing.T) {
 			require.Equal(t, 2, granted, f.name)
 			f.end(t, s, c)
 			served()
+			stop()
 		}
 	})
 }
@@ -190,14 +191,14 @@ func TestClusterMovesASlot(t *testing.T) {
 			t.Run(filepath.Base(program)+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				key := "moved " + name
-				l := bucket(t, redislimit.StoreOptions{Store: store, Key: key, Timeout: patient, Prefetch: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+				l := bucket(t, redislimit.Options{Store: store, Key: key, Timeout: patient, Prefetch: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 				takes(t, l, 4)
 				realserver.MoveSlot(t, nodes, "{"+key+"}:limit")
 				takes(t, l, 5)
 				require.Equal(t, 1, l.Available())
 				refuses(t, l, 2)
-				c := concurrency(t, redislimit.StoreOptions{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
-				other := concurrency(t, redislimit.StoreOptions{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				c := concurrency(t, redislimit.Options{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				other := concurrency(t, redislimit.Options{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
 				lease := takes(t, c, 1)
 				time.AfterFunc(100*time.Millisecond, lease.Release)
 				theirs, err := other.Acquire(t.Context(), 1)
@@ -233,8 +234,8 @@ func TestManyClients(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 2 {
 			for _, store := range stores(t, s.Addr) {
-				shared := func(key string) redislimit.StoreOptions {
-					return redislimit.StoreOptions{Store: store, Key: key, Timeout: patient}
+				shared := func(key string) redislimit.Options {
+					return redislimit.Options{Store: store, Key: key, Timeout: patient}
 				}
 				leases := concurrency(t, shared("leases"), core.ConcurrencyLimiterOptions{PermitLimit: holders, QueueLimit: 100})
 				for kind, l := range map[string]core.Limiter{

@@ -42,7 +42,7 @@ const (
 	granted
 	rejected
 	failed      // for another reason than the limit
-	unreachable // [StoreOptions].Unavailable decides
+	unreachable // [Options].Unavailable decides
 )
 
 func (s stage) decided() bool { return s >= granted }

@@ -32,9 +32,9 @@ func (p *pipeline) send(c *call) {
 // windows around that instant.
 func (p *pipeline) runScript(ctx context.Context, c *call) ([]int64, error) {
 	script, args := c.limits.script(), c.args
-	reply, err := p.e.shared.Store.Run(ctx, script, p.e.keys, args...)
+	reply, err := p.e.options.Store.Run(ctx, script, p.e.keys, args...)
 	if err == nil && c.limits.ofCalendar() && outside(reply) {
-		return p.e.shared.Store.Run(ctx, script, p.e.keys, c.limits.corrected(args, reply)...)
+		return p.e.options.Store.Run(ctx, script, p.e.keys, c.limits.corrected(args, reply)...)
 	}
 	return reply, err
 }
@@ -46,7 +46,7 @@ func (p *pipeline) runHere(c *call) ([]int64, error) {
 	defer cancel()
 	reply, err := p.runScript(ctx, c)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		err = p.e.breaker.timeout(p.e.shared.Timeout)
+		err = p.e.breaker.timeout(p.e.options.Timeout)
 	}
 	return reply, err
 }
@@ -85,7 +85,7 @@ func (p *pipeline) runApart(c *call) ([]int64, error) {
 		}
 		stop := context.AfterFunc(e.ending, cancel)
 		context.AfterFunc(ctx, func() { stop() })
-		return nil, e.breaker.timeout(e.shared.Timeout)
+		return nil, e.breaker.timeout(e.options.Timeout)
 	}
 }
 
@@ -105,7 +105,7 @@ func (p *pipeline) finish(c *call, reply []int64, err error) {
 		e.breaker.leave(c.probe, err)
 	}
 	if err == nil && c.reply.conflict != 0 {
-		err = fmt.Errorf("redislimit: the key %q holds %v, want %v", e.shared.Key, c.reply.conflict, e.kind)
+		err = fmt.Errorf("redislimit: the key %q holds %v, want %v", e.options.Key, c.reply.conflict, e.kind)
 	}
 	e.mu.Lock()
 	defer e.unlock()

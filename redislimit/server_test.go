@@ -131,37 +131,37 @@ func (c *counting) Run(ctx context.Context, s *redislimit.Script, keys []string,
 }
 
 // shared returns the shared options for a key on the server.
-func (s *server) shared(key string) redislimit.StoreOptions {
-	return redislimit.StoreOptions{Store: s.store, Key: key, Prefetch: 1}
+func (s *server) shared(key string) redislimit.Options {
+	return redislimit.Options{Store: s.store, Key: key, Prefetch: 1}
 }
 
-func bucket(t *testing.T, s redislimit.StoreOptions, o core.TokenBucketOptions) *redislimit.TokenBucket {
+func bucket(t *testing.T, s redislimit.Options, o core.TokenBucketOptions) *redislimit.Limiter {
 	t.Helper()
-	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: o, Shared: s})
+	l, err := redislimit.New(o, s)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
-func fixed(t *testing.T, s redislimit.StoreOptions, o core.FixedWindowOptions) *redislimit.FixedWindow {
+func fixed(t *testing.T, s redislimit.Options, o core.FixedWindowOptions) *redislimit.Limiter {
 	t.Helper()
-	l, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: o, Shared: s})
+	l, err := redislimit.New(o, s)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
-func sliding(t *testing.T, s redislimit.StoreOptions, o core.SlidingWindowOptions) *redislimit.SlidingWindow {
+func sliding(t *testing.T, s redislimit.Options, o core.SlidingWindowOptions) *redislimit.Limiter {
 	t.Helper()
-	l, err := redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: o, Shared: s})
+	l, err := redislimit.New(o, s)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
-func concurrency(t *testing.T, s redislimit.StoreOptions, o core.ConcurrencyLimiterOptions) *redislimit.ConcurrencyLimiter {
+func concurrency(t *testing.T, s redislimit.Options, o core.ConcurrencyLimiterOptions) *redislimit.Limiter {
 	t.Helper()
-	l, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: o, Shared: s})
+	l, err := redislimit.New(o, s)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -169,7 +169,7 @@ func concurrency(t *testing.T, s redislimit.StoreOptions, o core.ConcurrencyLimi
 
 // ofKind returns a limiter of a kind, with a queue. All permits of a rate limiter that are taken together come back together, a
 // minute later.
-func ofKind(t *testing.T, kind string, s redislimit.StoreOptions, limit int) everything {
+func ofKind(t *testing.T, kind string, s redislimit.Options, limit int) everything {
 	t.Helper()
 	switch kind {
 	case "bucket":

@@ -11,7 +11,7 @@ var grantKey = core.NewMetadataKey[*grant]("REDIS_GRANT")
 
 // grant is the part of a rate limiter's lease that identifies its grant. Each Settle makes another one.
 type grant struct {
-	e       *engine
+	e       *Limiter
 	limits  *limits // that decided it
 	certain int64   // permits that may still be missing because of it
 	stamp   stamp
@@ -30,10 +30,10 @@ func (g *grant) sinceUpdate() grant {
 }
 
 // String returns a human-readable line.
-func (g *grant) String() string { return fmt.Sprintf("grant of %q", g.e.shared.Key) }
+func (g *grant) String() string { return fmt.Sprintf("grant of %q", g.e.options.Key) }
 
 // Refund returns the permits of a grant of this limiter that was not used. It is Settle to zero permits.
-func (e *engine) Refund(l core.Lease) { e.Settle(l, 0) }
+func (e *Limiter) Refund(l core.Lease) { e.Settle(l, 0) }
 
 // Settle corrects the cost of a grant of this limiter, once the actual cost is known. It returns a
 // lease that replaces l, with that number of permits and the metadata of l. Use the returned lease
@@ -49,13 +49,13 @@ func (e *engine) Refund(l core.Lease) { e.Settle(l, 0) }
 // permit is available to any process until that debt is paid.
 //
 // Negative permits count as 0. Settle returns l unchanged if l already has that number of permits,
-// is not acquired, was replaced, or was granted by another limiter. A lease that [StoreOptions].Local
+// is not acquired, was replaced, or was granted by another limiter. A lease that [Options].Local
 // granted is settled there. Settle returns when the store has replied or Timeout is over. If the
 // store does not reply, a rate limiter's difference is lost, and a concurrency limiter's takes
 // effect at the lease's next renewal. Leases can be settled after Close.
-func (e *engine) Settle(l core.Lease, permits int) core.Lease {
+func (e *Limiter) Settle(l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)
-	if e.shared.Store == nil || !l.Acquired() || permits == l.Permits() {
+	if e.options.Store == nil || !l.Acquired() || permits == l.Permits() {
 		return l
 	}
 	if g, ok := grantKey.From(l); ok && g.e == e {
@@ -66,7 +66,12 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 			return e.settleLease(h, l, permits)
 		}
 	}
-	switch local := e.shared.Local.(type) {
+	return settleLocal(e.options.Local, l, permits)
+}
+
+// settleLocal settles a lease that Options.Local granted.
+func settleLocal(local core.Limiter, l core.Lease, permits int) core.Lease {
+	switch local := local.(type) {
 	case core.Settler:
 		return local.Settle(l, permits)
 	case core.Refunder:
@@ -78,7 +83,7 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 }
 
 // settleGrant settles a lease of a rate limiter, or one that holds nothing.
-func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
+func (e *Limiter) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
 	had := g.sinceUpdate()
 	next := had
 	replacement := e.unheld(l, permits, &next)
@@ -113,7 +118,7 @@ func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
 }
 
 // settleNothing takes permits of a concurrency limiter, available or not.
-func (e *engine) settleNothing(l core.Lease, permits int) core.Lease {
+func (e *Limiter) settleNothing(l core.Lease, permits int) core.Lease {
 	var got *lease
 	e.perform(func() *operation {
 		return e.keeper.chargeLocked(min(int64(permits), maxLimit), func(l *lease) { got = l })
@@ -125,7 +130,7 @@ func (e *engine) settleNothing(l core.Lease, permits int) core.Lease {
 }
 
 // settleLease settles a concurrency lease.
-func (e *engine) settleLease(h *handle, l core.Lease, permits int) core.Lease {
+func (e *Limiter) settleLease(h *handle, l core.Lease, permits int) core.Lease {
 	if permits == 0 {
 		if !h.release() {
 			return l
@@ -139,12 +144,12 @@ func (e *engine) settleLease(h *handle, l core.Lease, permits int) core.Lease {
 }
 
 // unheld returns the lease of permits that replaces l and holds nothing at the store.
-func (e *engine) unheld(l core.Lease, permits int, g *grant) core.Lease {
+func (e *Limiter) unheld(l core.Lease, permits int, g *grant) core.Lease {
 	return core.Grant(permits, nil, append(e.metadataOf(l), grantKey.With(g))...)
 }
 
 // metadataOf returns the metadata of l for the lease that replaces it, without the grants and handles of this limiter.
-func (e *engine) metadataOf(l core.Lease) []core.Metadata {
+func (e *Limiter) metadataOf(l core.Lease) []core.Metadata {
 	var m []core.Metadata
 	for name, value := range l.Metadata() {
 		switch v := value.(type) {

@@ -16,12 +16,6 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-var (
-	_ core.Resetter = (*redislimit.TokenBucket)(nil)
-	_ core.Resetter = (*redislimit.FixedWindow)(nil)
-	_ core.Resetter = (*redislimit.SlidingWindow)(nil)
-)
-
 // TryReset returns an error if the store has not made the reset, also while the breaker is open.
 func TestTryReset(t *testing.T) {
 	for _, kind := range []string{"bucket", "fixed", "sliding"} {
@@ -281,12 +275,12 @@ func (l *ledger) sliding(now time.Duration) (available int) {
 
 // Whenever two processes settle, never more is available than in the model.
 func TestLateSettlementsReturnWhatIsCertain(t *testing.T) {
-	for kind, build := range map[string]func(t *testing.T, o redislimit.StoreOptions) everything{
-		"bucket": func(t *testing.T, o redislimit.StoreOptions) everything {
+	for kind, build := range map[string]func(t *testing.T, o redislimit.Options) everything{
+		"bucket": func(t *testing.T, o redislimit.Options) everything {
 			t.Helper()
 			return bucket(t, o, core.TokenBucketOptions{TokenLimit: ledgerLimit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second})
 		},
-		"sliding": func(t *testing.T, o redislimit.StoreOptions) everything {
+		"sliding": func(t *testing.T, o redislimit.Options) everything {
 			t.Helper()
 			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: ledgerLimit, Window: 4 * time.Second, SegmentsPerWindow: 4, Anchor: time.Now()})
 		},

@@ -55,13 +55,13 @@ func SubscriptionEnded(ctx context.Context) {
 }
 
 // ErrStore is matched by the error of a request that failed because the store did not reply within
-// [StoreOptions].Timeout, or replied with an error, and [StoreOptions].Unavailable is [FailClosed]. The
+// [Options].Timeout, or replied with an error, and [Options].Unavailable is [FailClosed]. The
 // error contains the reason, and matches the client's error. It never matches [context.DeadlineExceeded],
 // which stands for the caller's own deadline.
 var ErrStore = errors.New("redislimit: the store is unreachable")
 
 // ErrTimeout and ErrRefused tell the reasons of an [ErrStore] apart. ErrTimeout is matched by the error of a request if the store
-// did not reply within [StoreOptions].Timeout. ErrRefused is matched if the server replied with an error, such as NOPERM or OOM,
+// did not reply within [Options].Timeout. ErrRefused is matched if the server replied with an error, such as NOPERM or OOM,
 // and the [Store] says so by [Refused].
 var (
 	ErrTimeout = errors.New("redislimit: the store did not reply in time")

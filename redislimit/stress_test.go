@@ -25,7 +25,7 @@ func TestStress(t *testing.T) {
 	for kind, limit := range map[string]int64{"bucket": 600, "sliding": 600, "concurrency": 5} {
 		t.Run(kind, func(t *testing.T) {
 			build := func(process int) everything {
-				o := redislimit.StoreOptions{Store: s.store, Key: kind, Timeout: time.Minute, TTL: time.Hour, Prefetch: 1 + 5*process}
+				o := redislimit.Options{Store: s.store, Key: kind, Timeout: time.Minute, TTL: time.Hour, Prefetch: 1 + 5*process}
 				order := core.QueueOrder(process % 2)
 				switch kind {
 				case "bucket":

@@ -164,7 +164,7 @@ func noticing(t *testing.T, addr, adapter string) redislimit.Store {
 // empty: otherwise the subscription would end with it.
 func hammer(ctx context.Context, t *testing.T, store redislimit.Store) *atomic.Int64 {
 	t.Helper()
-	o := redislimit.StoreOptions{Store: store, Key: "key", Timeout: time.Second}
+	o := redislimit.Options{Store: store, Key: "key", Timeout: time.Second}
 	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 20}) //nolint:contextcheck // Close has none
 	var grants atomic.Int64
 	var callers sync.WaitGroup

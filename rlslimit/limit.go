@@ -177,13 +177,13 @@ func (l allowance) local(name string) (core.Limiter, error) {
 }
 
 // make makes a limiter: one that processes share if there is a store.
-func (l allowance) make(name string, shared redislimit.StoreOptions) (limiter, error) {
+func (l allowance) make(name string, shared redislimit.Options) (limiter, error) {
 	made, err := l.local(name)
 	if err != nil {
 		return nil, err
 	}
 	if shared.Store != nil {
-		if made, err = redislimit.Share(made, shared); err != nil {
+		if made, err = redislimit.New(optionsOf(made), shared); err != nil {
 			return nil, err
 		}
 	}
@@ -196,12 +196,12 @@ func (l allowance) make(name string, shared redislimit.StoreOptions) (limiter, e
 // update applies l to a limiter of make's, which is of the same kind.
 func (l allowance) update(to limiter, name string) error {
 	switch t := to.(type) {
-	case redislimit.Limiter:
+	case *redislimit.Limiter:
 		from, err := l.local(name)
 		if err != nil {
 			return err
 		}
-		return t.UpdateFrom(from)
+		return t.Apply(optionsOf(from))
 	case *core.FixedWindow:
 		l.window.Name = name
 		return t.Update(l.window)
@@ -219,4 +219,19 @@ func (l allowance) untilEnd() time.Duration {
 		return 0
 	}
 	return l.window.Window - now.Sub(epoch)%l.window.Window
+}
+
+// optionsOf returns the options of a limiter of package core.
+func optionsOf(l core.Limiter) core.Options {
+	switch l := l.(type) {
+	case *core.TokenBucket:
+		return l.Options()
+	case *core.FixedWindow:
+		return l.Options()
+	case *core.SlidingWindow:
+		return l.Options()
+	case *core.ConcurrencyLimiter:
+		return l.Options()
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ import (
 type rule struct {
 	domain  string
 	keys    int // keys that have limiters of their own
-	shared  redislimit.StoreOptions
+	shared  redislimit.Options
 	storeAs string // the prefix of the names of its limiters on the store
 	counts  counts
 
@@ -68,7 +68,7 @@ const (
 )
 
 // newRule returns a rule that has no limiters yet, or an error if its limit is not valid.
-func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions) (*rule, error) {
+func newRule(domain string, c *ruleConfig, keys int, shared redislimit.Options) (*rule, error) {
 	r := &rule{domain: domain, keys: keys, shared: shared}
 	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.config.Store(c)

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
@@ -32,7 +31,7 @@ type Options struct {
 	// however many descriptors it has; 0 means 8 ms, so that a response takes 10. Unavailable, Local and TTL must be zero: while
 	// the store is unreachable, fail-open of the request's domain decides. A Store that panics may end the process, because
 	// the descriptors of a request are asked about on several goroutines.
-	Shared redislimit.StoreOptions
+	Shared redislimit.Options
 
 	// Headers adds the headers RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to responses. They describe the
 	// descriptor that has the least left.
@@ -81,7 +80,7 @@ type Service struct {
 	mu    sync.Mutex            // one change at a time
 	state atomic.Pointer[state] // nil before New and after Close
 
-	watch           *redislimit.TokenBucket // reports the state of the store, and is not asked; nil without a store
+	unwatch         func() // ends the watch of the store; nil without a store
 	unreachableLogs policy.Sometimes
 	unreachable     atomic.Bool      // the latest message about the store says so
 	unknownLogs     policy.Sometimes // of domains
@@ -117,12 +116,7 @@ func New(o Options) (*Service, error) {
 		if !reflect.ValueOf(o.Shared.Store).Comparable() { // limiters on equal stores share a circuit breaker
 			s.options.Shared.Store = &struct{ redislimit.Store }{o.Shared.Store}
 		}
-		watch := redislimit.TokenBucketOptions{TokenBucketOptions: core.PerSecond(1, 1), Shared: s.options.Shared}
-		watch.Shared.OnState = s.logState
-		var err error
-		if s.watch, err = redislimit.NewTokenBucket(watch); err != nil {
-			return nil, err
-		}
+		s.unwatch = redislimit.Watch(s.options.Shared.Store, s.logState)
 	}
 	if err := s.Update(o.Config); err != nil {
 		_ = s.Close()
@@ -193,8 +187,8 @@ func (s *Service) Close() error {
 	for _, r := range before.rules {
 		r.close()
 	}
-	if s.watch != nil {
-		_ = s.watch.Close()
+	if s.unwatch != nil {
+		s.unwatch()
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Quota returns a partner's quota of 10,000 requests an hour, shared by all processes that use the same
 // Redis server. While Redis is unreachable, each process grants a twentieth of the quota on its own.
-func Quota(client *redis.Client, partner string) (*redislimit.FixedWindow, error) {
+func Quota(client *redis.Client, partner string) (*redislimit.Limiter, error) {
 	hourly := core.FixedWindowOptions{Name: partner, PermitLimit: 10_000, Window: time.Hour}
 	local := hourly
 	local.PermitLimit /= 20
@@ -20,13 +20,10 @@ func Quota(client *redis.Client, partner string) (*redislimit.FixedWindow, error
 	if err != nil {
 		return nil, err
 	}
-	return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: hourly,
-		Shared: redislimit.StoreOptions{
-			Store:       goredis.New(client),
-			Key:         "partner/" + partner,
-			Unavailable: redislimit.UseLocal,
-			Local:       alone,
-		},
+	return redislimit.New(hourly, redislimit.Options{
+		Store:       goredis.New(client),
+		Key:         "partner/" + partner,
+		Unavailable: redislimit.UseLocal,
+		Local:       alone,
 	})
 }

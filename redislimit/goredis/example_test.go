@@ -21,10 +21,7 @@ func ExampleNew() {
 
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), DialerRetries: 1})
 	defer client.Close()
-	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
-	})
+	limiter, err := redislimit.New(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "orders", Timeout: time.Second})
 	if err != nil {
 		panic(err)
 	}

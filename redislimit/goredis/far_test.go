@@ -38,15 +38,12 @@ func client(t *testing.T, n *network.Network, notifications *maintnotifications.
 }
 
 // limiters returns limiters of 100 permits.
-func limiters(t *testing.T, store redislimit.Store, n int) []*redislimit.TokenBucket {
+func limiters(t *testing.T, store redislimit.Store, n int) []*redislimit.Limiter {
 	t.Helper()
-	all := make([]*redislimit.TokenBucket, n)
+	all := make([]*redislimit.Limiter, n)
 	for i := range all {
 		var err error
-		all[i], err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-			Shared:             redislimit.StoreOptions{Store: store, Key: fmt.Sprint("key", i), Prefetch: 1},
-		})
+		all[i], err = redislimit.New(core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: store, Key: fmt.Sprint("key", i), Prefetch: 1})
 		require.NoError(t, err)
 		t.Cleanup(func() { all[i].Close() })
 	}
@@ -55,7 +52,7 @@ func limiters(t *testing.T, store redislimit.Store, n int) []*redislimit.TokenBu
 
 // farAway runs a test with limiters on a server that is a round trip of 24 ms away. Their Timeout is 50 ms. A new connection takes
 // 24 ms for TCP, HELLO and CLIENT SETINFO each.
-func farAway(t *testing.T, n int, test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket)) {
+func farAway(t *testing.T, n int, test func(t *testing.T, n *network.Network, all []*redislimit.Limiter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		far := network.New(t, roundTrip)
@@ -64,7 +61,7 @@ func farAway(t *testing.T, n int, test func(t *testing.T, n *network.Network, al
 }
 
 // together has each limiter take permits concurrently, and returns how many were granted and how long the slowest took.
-func together(all []*redislimit.TokenBucket, permits int) (granted int, took time.Duration) {
+func together(all []*redislimit.Limiter, permits int) (granted int, took time.Duration) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	start := time.Now()
@@ -85,7 +82,7 @@ func together(all []*redislimit.TokenBucket, permits int) (granted int, took tim
 
 // A connection that takes longer than a decision is completed, and kept.
 func TestAFarServer(t *testing.T) {
-	farAway(t, 1, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
+	farAway(t, 1, func(t *testing.T, n *network.Network, all []*redislimit.Limiter) {
 		granted, took := together(all, 1)
 		require.Zero(t, granted)
 		require.Equal(t, 50*time.Millisecond, took)
@@ -101,7 +98,7 @@ func TestAFarServer(t *testing.T) {
 
 // Concurrent callers find as many connections, once a probe has reached the server.
 func TestManyCallersOfAFarServer(t *testing.T) {
-	farAway(t, 8, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
+	farAway(t, 8, func(t *testing.T, n *network.Network, all []*redislimit.Limiter) {
 		require.Equal(t, 3, allServed(t, all))
 		for range 3 {
 			granted, took := together(all, 1)
@@ -116,7 +113,7 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 // if its connection is lost, although go-redis retries other commands.
 func TestAScriptIsSentOnce(t *testing.T) {
 	for _, callers := range []int{1, 64} { // on 32 connections
-		farAway(t, callers, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
+		farAway(t, callers, func(t *testing.T, n *network.Network, all []*redislimit.Limiter) {
 			allServed(t, all)
 			time.AfterFunc(roundTrip/2+time.Millisecond, n.Cut) // the server has the commands, the callers no answer
 			granted, _ := together(all, 1)
@@ -130,7 +127,7 @@ func TestAScriptIsSentOnce(t *testing.T) {
 }
 
 // allServed has all limiters ask, for no permits, until all are answered within a round trip, and returns how often.
-func allServed(t *testing.T, all []*redislimit.TokenBucket) (rounds int) {
+func allServed(t *testing.T, all []*redislimit.Limiter) (rounds int) {
 	t.Helper()
 	for range 50 { // connections in memory that were cut are not noticed before they are used
 		rounds++
@@ -153,7 +150,7 @@ func TestConcurrentConnectionsByDefault(t *testing.T) {
 
 // Callers take permits while connections are cut. In the end each finds a connection that is ready.
 func TestStressConnections(t *testing.T) {
-	farAway(t, 16, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
+	farAway(t, 16, func(t *testing.T, n *network.Network, all []*redislimit.Limiter) {
 		var wg sync.WaitGroup
 		for i, l := range all {
 			wg.Go(func() {

@@ -1,9 +1,8 @@
 // Package goredis makes a [redislimit.Store] of a go-redis client:
 //
 //	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", DialerRetries: 1})
-//	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-//		TokenBucketOptions: core.PerSecond(1000, 100),
-//		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders"},
+//	limiter, err := redislimit.New(core.PerSecond(1000, 100), redislimit.Options{
+//		Store: goredis.New(client), Key: "orders",
 //	})
 package goredis
 

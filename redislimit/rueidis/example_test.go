@@ -24,10 +24,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	defer c.Close()
-	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.StoreOptions{Store: rueidis.New(c), Key: "orders", Timeout: time.Second},
-	})
+	limiter, err := redislimit.New(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: rueidis.New(c), Key: "orders", Timeout: time.Second})
 	if err != nil {
 		panic(err)
 	}

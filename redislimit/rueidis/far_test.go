@@ -31,10 +31,7 @@ func TestAFarServer(t *testing.T) {
 		})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
-		l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-			Shared:             redislimit.StoreOptions{Store: rueidis.New(c), Key: "key", Prefetch: 1},
-		})
+		l, err := redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: rueidis.New(c), Key: "key", Prefetch: 1})
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })
 		for range 3 {

@@ -2,9 +2,8 @@
 //
 //	client, err := client.NewClient(client.ClientOption{InitAddress: []string{"localhost:6379"}})
 //	...
-//	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-//		TokenBucketOptions: core.PerSecond(1000, 100),
-//		Shared:             redislimit.StoreOptions{Store: rueidis.New(client), Key: "orders"},
+//	limiter, err := redislimit.New(core.PerSecond(1000, 100), redislimit.Options{
+//		Store: rueidis.New(client), Key: "orders",
 //	})
 package rueidis
 

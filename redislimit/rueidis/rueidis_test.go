@@ -29,10 +29,7 @@ func TestScriptsRunDuringASubscription(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	l, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
-		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1},
-		Shared:                    redislimit.StoreOptions{Store: store, Key: "key", Timeout: 10 * time.Second},
-	})
+	l, err := redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}, redislimit.Options{Store: store, Key: "key", Timeout: 10 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	lease := l.TryAcquire(1)
@@ -67,9 +64,7 @@ func TestARefusal(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	m.SetError("OOM no memory is left")
-	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.PerSecond(1, 1), Shared: redislimit.StoreOptions{Store: rueidis.New(c), Key: "key", Timeout: 10 * time.Second},
-	})
+	l, err := redislimit.New(core.PerSecond(1, 1), redislimit.Options{Store: rueidis.New(c), Key: "key", Timeout: 10 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrRefused)

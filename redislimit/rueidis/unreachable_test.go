@@ -30,10 +30,7 @@ func TestARefusedConnection(t *testing.T) {
 		})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
-		l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100},
-			Shared:             redislimit.StoreOptions{Store: rueidis.New(c), Key: "key", Prefetch: 1},
-		})
+		l, err := redislimit.New(core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100}, redislimit.Options{Store: rueidis.New(c), Key: "key", Prefetch: 1})
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })
 		n.Refuse.Store(true)

@@ -30,13 +30,13 @@ func api(w http.ResponseWriter, r *http.Request) {
 
 func main() {
 	store := goredis.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1}))
+	redislimit.Watch(store, func(up bool, err error) { // while it is down, FailOpen grants every request
+		log.Print("Redis is reachable: ", up, ", ", err)
+	})
 	perCustomer := core.Must(partition.New(partition.Options[*http.Request, string]{
 		Key: customer,
 		New: func(name string) (core.Limiter, error) {
-			return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-				TokenBucketOptions: core.PerSecond(100, 20),
-				Shared:             redislimit.StoreOptions{Store: store, Key: "customer/" + name, Unavailable: redislimit.FailOpen},
-			})
+			return redislimit.New(core.PerSecond(100, 20), redislimit.Options{Store: store, Key: "customer/" + name, Unavailable: redislimit.FailOpen})
 		},
 	}))
 	limits := core.Must(httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: perCustomer}}))

@@ -154,19 +154,15 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	shared := redislimit.StoreOptions{Store: goredis.New(c), Timeout: budget}
+	shared := redislimit.Options{Store: goredis.New(c), Timeout: budget}
 	shared.Key = key + " rate"
-	rate, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.PerSecond(perSecond, perSecond), Shared: shared,
-	})
+	rate, err := redislimit.New(core.PerSecond(perSecond, perSecond), shared)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rate.Close() }() //nolint:contextcheck // Close has none
 	shared.Key = key + " jobs"
-	jobs, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
-		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: atOnce, QueueLimit: 100}, Shared: shared,
-	})
+	jobs, err := redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: atOnce, QueueLimit: 100}, shared)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 		if s.store, err = shared.Open(o.redis, timeout); err != nil {
 			return nil, fmt.Errorf("--redis: %q: %w", shared.WithoutPassword(o.redis), err)
 		}
-		options.Shared = redislimit.StoreOptions{Store: s.store.Limits(), Timeout: timeout}
+		options.Shared = redislimit.Options{Store: s.store.Limits(), Timeout: timeout}
 	}
 	if s.service, err = rlslimit.New(options); err != nil {
 		s.close()

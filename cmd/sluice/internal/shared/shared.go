@@ -82,13 +82,13 @@ func (s *Store) Close() error { return s.client.Close() }
 func (s *Store) Limits() redislimit.Store { return s.store }
 
 // New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
-func (s *Store) New(l spec.Limit, name string, options redislimit.StoreOptions) (core.Limiter, error) {
+func (s *Store) New(l spec.Limit, name string, options redislimit.Options) (core.Limiter, error) {
 	made, err := l.New(name)
 	if err != nil || l.Kind == spec.Unlimited || l.Kind == spec.Blocked {
 		return made, err
 	}
 	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.timeout)
-	return redislimit.Share(made, options)
+	return redislimit.New(optionsOf(made), options)
 }
 
 // warming is how long Warm may take, unless a decision may take longer.
@@ -108,7 +108,7 @@ func (s *Store) Warm(limits []spec.Limit) error {
 
 // look asks the server about a limit.
 func (s *Store) look(l spec.Limit, key string) error {
-	made, err := s.New(l, "warm", redislimit.StoreOptions{Key: key, Timeout: max(warming, s.timeout)})
+	made, err := s.New(l, "warm", redislimit.Options{Key: key, Timeout: max(warming, s.timeout)})
 	if err != nil {
 		return nil // the constructor of the limiter reports it
 	}
@@ -123,7 +123,7 @@ func (s *Store) look(l spec.Limit, key string) error {
 
 // Update applies l to a limiter of New's, with that name, or to any other limiter.
 func Update(l spec.Limit, name string, limiter core.Limiter) error {
-	shared, ok := limiter.(redislimit.Limiter)
+	shared, ok := limiter.(*redislimit.Limiter)
 	if !ok {
 		return l.Update(limiter)
 	}
@@ -131,5 +131,20 @@ func Update(l spec.Limit, name string, limiter core.Limiter) error {
 	if err != nil {
 		return err
 	}
-	return shared.UpdateFrom(from)
+	return shared.Apply(optionsOf(from))
+}
+
+// optionsOf returns the options of a limiter of package core.
+func optionsOf(l core.Limiter) core.Options {
+	switch l := l.(type) {
+	case *core.TokenBucket:
+		return l.Options()
+	case *core.FixedWindow:
+		return l.Options()
+	case *core.SlidingWindow:
+		return l.Options()
+	case *core.ConcurrencyLimiter:
+		return l.Options()
+	}
+	return nil
 }

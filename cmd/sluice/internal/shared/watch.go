@@ -16,17 +16,14 @@ const watchEvery = time.Second
 // Warm may take.
 func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan struct{}) {
 	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
-	var l redislimit.Limiter = core.Must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-		TokenBucketOptions: core.PerSecond(1, 1),
-		Shared: redislimit.StoreOptions{
-			Store: s.store, Timeout: s.timeout, Key: "sluice/watch", OnState: func(_ bool, err error) {
-				asked()
-				state(err)
-			},
-		},
-	}))
+	l := core.Must(redislimit.New(core.PerSecond(1, 1), redislimit.Options{Store: s.store, Timeout: s.timeout, Key: "sluice/watch"}))
+	unwatch := redislimit.Watch(s.store, func(_ bool, err error) {
+		asked()
+		state(err)
+	})
 	go func() {
 		defer func() { _ = l.Close() }()
+		defer unwatch()
 		for asking.Err() == nil {
 			if !errors.Is(l.TryAcquire(0).Err(), redislimit.ErrStore) {
 				asked()

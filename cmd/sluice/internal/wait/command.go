@@ -201,10 +201,11 @@ func (o *options) run(ctx context.Context) error {
 	}
 	w := newWatch(o.key, o.verbose)
 	defer w.end()
-	l, err := store.New(o.limit, o.key, redislimit.StoreOptions{Key: o.key, TTL: o.ttl, Prefetch: 1, OnState: w.state})
+	l, err := store.New(o.limit, o.key, redislimit.Options{Key: o.key, TTL: o.ttl, Prefetch: 1})
 	if err != nil {
 		return cli.Usage("SPEC %q: %w", o.text, err)
 	}
+	defer redislimit.Watch(store.Limits(), w.state)()
 	lease, err := o.acquire(ctx, &line{store, l, w}, signals)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func TestStoppedServer(t *testing.T) {
 	for i, maxWait := range []time.Duration{0, 0, 0, time.Second} { // the first one gets the permit
 		store, err := shared.Open("unix://"+socket+"?read_timeout=1h", time.Hour)
 		require.NoError(t, err)
-		l, err := store.New(limit, "", redislimit.StoreOptions{Key: "k", Prefetch: 1})
+		l, err := store.New(limit, "", redislimit.Options{Key: "k", Prefetch: 1})
 		require.NoError(t, err)
 		o := options{key: "k", text: limit.String(), maxWait: maxWait}
 		wait := func() error {

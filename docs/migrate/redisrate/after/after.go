@@ -24,10 +24,7 @@ func NewLimits(client *redis.Client) (*Limits, error) {
 	users, err := partition.New(partition.Options[string, string]{
 		Key: func(user string) string { return user },
 		New: func(user string) (core.Limiter, error) {
-			return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
-				TokenBucketOptions: core.Every(6*time.Second, 10),
-				Shared:             redislimit.StoreOptions{Store: store, Key: "user:" + user, Prefetch: 1},
-			})
+			return redislimit.New(core.Every(6*time.Second, 10), redislimit.Options{Store: store, Key: "user:" + user, Prefetch: 1})
 		},
 	})
 	return &Limits{users}, err

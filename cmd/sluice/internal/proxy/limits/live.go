@@ -181,7 +181,7 @@ func (p *part) make(k slot) (err error) {
 		made, err = p.limit.New(s.Name)
 	} else {
 		p.name = p.onServer(k)
-		o := redislimit.StoreOptions{Key: p.name}
+		o := redislimit.Options{Key: p.name}
 		if s.what != requests { // a body that has started is not cut off because Redis is away
 			if p.local, err = p.limit.New(s.Name); err != nil {
 				return err
