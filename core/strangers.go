@@ -193,14 +193,27 @@ func allRoots(l Limiter, binding bool) []any {
 }
 
 // returnsWithTime reports whether all that l grants comes back with time alone: it is one of this package's
-// rate limiters, or Unlimited, or a chain or view of nothing else.
+// rate limiters, or Unlimited, or a chain or view of nothing else. A Switch, and a limiter per key, is what it asks now.
 func returnsWithTime(l Limiter) bool {
 	for _, r := range roots(l) {
-		switch r.Limiter.(type) {
+		switch k := r.Limiter.(type) {
 		case *TokenBucket, *FixedWindow, *SlidingWindow, *unlimited:
+		case *Switch:
+			if !returnsWithTime(k.Limiter()) {
+				return false
+			}
+		case backdoor.Asker[Limiter]:
+			asked := k.Asks()
+			if len(asked) == 0 || !allReturnWithTime(asked) {
+				return false
+			}
 		default:
 			return false
 		}
 	}
 	return true
+}
+
+func allReturnWithTime(limiters []Limiter) bool {
+	return !slices.ContainsFunc(limiters, func(l Limiter) bool { return isNil(l) || !returnsWithTime(l) })
 }

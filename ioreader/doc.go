@@ -91,9 +91,10 @@
 // to a slice. The limiter owes their permits, so the streams that wait get theirs later, and the
 // rate is not exceeded by more than one slice at any time.
 //
-// This applies to the rate limiters of package core, and to chains and views of nothing else. If a
-// concurrency limiter, a limiter per key or a limiter of another package is asked, no byte passes before
-// its permits are available, and streams with larger calls get more.
+// This applies to the rate limiters of package core, and to chains and views of nothing else. A [core.Switch] and a
+// limiter per key count as what they ask at the time: streams look at each turn, so after a Set to a concurrency limiter
+// no byte passes on the credit of the former limiter. If a concurrency limiter or a limiter of another package is asked,
+// no byte passes before its permits are available, and streams with larger calls get more.
 //
 // # Inside
 //

@@ -33,11 +33,12 @@
 //
 // Write returns when its bytes are in the buffer or have been read. The buffer has 64 KiB unless Options says
 // otherwise. If WriteLimiter contains a concurrency limiter, the limit of that one is the size of the
-// buffer instead. A limiter of another package may add its limit to the size. The memory grows
-// as the buffer fills.
+// buffer instead, also after the limit is raised or lowered. If WriteLimiter is a [core.Switch] or a limiter per key,
+// each Write looks at what it asks now. A limiter of another package, such as one on Redis, may hold permits too: unless
+// Buffer is set, its limit is added to the size. The memory grows as the buffer fills.
 //
-// The bytes of a Write hold one lease if the limiter is a chain with a concurrency limiter, or is from another
-// package. The lease of a chain of two takes about 430 bytes of memory until the Write's bytes have been
+// The bytes of a Write hold one lease if the limiter is a chain, a view or a Switch of a concurrency limiter, or is
+// from another package. The lease of a chain of two takes about 430 bytes of memory until the Write's bytes have been
 // read, so the memory of many small Writes is far more than the limit of such a chain. Write through
 // a bufio.Writer, or use a concurrency limiter alone, which takes no memory for a Write.
 //
@@ -49,7 +50,8 @@
 //
 // Pipes that share a token bucket with a period of a millisecond or less get equal parts of its rate,
 // whatever the sizes of their Writes, like the streams of package ioreader. So do pipes that share a chain of
-// rate limiters that starts with such a bucket. If the chain contains a concurrency limiter, or the limiter is
+// rate limiters that starts with such a bucket, and so do pipes that share a [core.Switch] or a limiter per key while it
+// asks one of these. If the chain contains a concurrency limiter, or the limiter is
 // of another package, a pipe with larger Writes gets more. The permits of a fixed or sliding window become
 // available all together, and a pipe with larger Writes gets more of these too.
 //

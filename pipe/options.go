@@ -19,7 +19,8 @@ type Options struct {
 	ReadLimiter  core.Limiter // grants the bytes read; the permits are released immediately
 
 	// Buffer is the size of the buffer in bytes, at least 0; 0 means 64 KiB. If WriteLimiter contains a
-	// concurrency limiter, its limit is the size instead. In [Conns] it is the buffer of what the end writes.
+	// concurrency limiter of package core, its limit is the size instead. Beside any other limiter, Buffer applies.
+	// In [Conns] it is the buffer of what the end writes.
 	Buffer int
 }
 

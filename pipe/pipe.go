@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/sluice-go/sluice/core"
@@ -45,17 +44,17 @@ type pipe struct {
 	buffer buffer
 	ledger hold.Ledger // what the bytes in the buffer hold
 	lent   []byte      // the unread part of the bytes that a Write lends
-	resume int         // a waiting Write is woken when at most this many bytes are left to read
+	resume int         // a Write that waits for Reads is woken when at most this many bytes are left to read
 	wanted []byte      // the rest of the slice of a Read that waits; nil if none waits
 
 	rd, wr side
 
 	// For Writes.
 	plain    bool // each buffered byte, and each lent one, holds a plain permit
-	leased   bool // the bytes hold leases
-	bounded  bool // the limiter contains a concurrency limiter, which alone bounds the buffer
-	size     int  // Options.Buffer
-	capacity int  // of the buffer, in bytes; math.MaxInt if bounded. Only for the call that has the turn
+	leased   bool // the bytes may hold leases
+	size     int  // Options.Buffer, or the default
+	unsized  bool // Options.Buffer is 0
+	capacity int  // see fitCapacity. If leased, only for the call that has the turn; otherwise it does not change
 }
 
 // side is the state of reading or of writing. One call of each side at a time has the turn.
@@ -78,23 +77,22 @@ type side struct {
 }
 
 func newPipe(o Options) (*pipe, error) {
-	p := &pipe{size: o.Buffer}
-	if p.size == 0 {
+	p := &pipe{size: o.Buffer, unsized: o.Buffer == 0}
+	if p.unsized {
 		p.size = bufferSize
 	}
-	p.capacity = p.size
 	p.buffer.keep = max(p.size, bufferSize)
 	p.wr.start(o.WriteLimiter)
 	read := o.ReadLimiter
-	if !p.wr.unlimited() && !hold.ReturnsWithTime(o.WriteLimiter) {
+	if !p.wr.unlimited() {
+		current := p.wr.meter.Current()
 		p.plain = p.wr.limiter.Plain(1)
-		p.leased = !p.plain
-		p.bounded = bounds(o.WriteLimiter)
-		p.grow()
-		if backdoor.Same(read, o.WriteLimiter) {
+		p.leased = !p.plain && !(current.Fixed() && current.Rated)
+		if current.Fixed() && !current.Rated && backdoor.Same(read, o.WriteLimiter) {
 			read = nil // a Read pays nothing of what a Write has paid
 		}
 	}
+	p.fitCapacity()
 	switch {
 	case p.plain:
 		p.ledger = hold.Fixed(1)
@@ -124,29 +122,23 @@ func (s *side) unlimited() bool { return s.limiter.Limiter == nil }
 // String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.limiter.Limiter) }
 
-// bounds reports whether a limiter is a concurrency limiter, or a chain that contains one, and stays so. The
-// bytes in the buffer are then never more than its limit.
-func bounds(l core.Limiter) bool {
-	switch l := l.(type) {
-	case *core.ConcurrencyLimiter:
-		return true
-	case *core.ChainedLimiter:
-		return slices.ContainsFunc(l.Limiters(), bounds)
+// fitCapacity sets the capacity of the buffer, in bytes. If the limiter contains a concurrency limiter now, that one alone
+// bounds the bytes, also when its limit changes: a Write waits in its queue, by its rules, and not for room. A limiter
+// whose permits the bytes may hold, but that is none of core's, may be one inside: unless Options.Buffer is set, the
+// buffer has room for more than its limit.
+func (p *pipe) fitCapacity() {
+	p.capacity = p.size
+	if p.wr.unlimited() {
+		return
 	}
-	return false
-}
-
-// grow raises the capacity to what the limiter's limit allows now, and reports whether that is higher. The
-// capacity is more than the limiter admits, so that a Write waits in the limiter's queue, by its
-// rules, and not for room.
-func (p *pipe) grow() bool {
-	before := p.capacity
-	if limit := hold.Limit(p.wr.limiter.Limiter); p.bounded {
+	switch c := p.wr.meter.Current(); {
+	case c.Bounded:
 		p.capacity = math.MaxInt
-	} else if limit <= math.MaxInt-p.size { // else it reports none
-		p.capacity = max(before, p.size+limit)
+	case !c.Rated && p.unsized:
+		if limit := hold.Limit(p.wr.limiter.Limiter); limit <= math.MaxInt-p.size { // else it reports none
+			p.capacity += limit
+		}
 	}
-	return p.capacity > before
 }
 
 func (p *pipe) setExpired(s *side, expired bool) {

@@ -73,14 +73,14 @@ func (w *Writer) String() string {
 
 // write is called with a ctx that was not done.
 func (p *pipe) write(ctx context.Context, b []byte) (n int, err error) {
-	if len(b) < lentMin && p.tryWrite(b, false) {
+	if len(b) < lentMin && p.tryWrite(b) {
 		return len(b), nil
 	}
 	if err := p.wr.turn.Take(ctx); err != nil {
 		return 0, err
 	}
 	defer p.wr.turn.Leave()
-	if p.tryWrite(b, true) {
+	if p.tryWriteInTurn(b) {
 		return len(b), nil
 	}
 	for {
@@ -92,26 +92,38 @@ func (p *pipe) write(ctx context.Context, b []byte) (n int, err error) {
 	}
 }
 
-// tryWrite writes b if it can be written without waiting for permits or room, and without a lease. It reports
-// whether it did. A small Write need not have the turn (mine): if the turn is free under the mutex, no other
-// Write is in progress. Without that, a byte takes 1.2 times as long through a pipe (BenchmarkPipe of bench).
-//
-// If b is large and given to a Read that could take more, tryWrite waits until that Read has noticed. If the next
-// Write ran ahead of the Read, its bytes would be copied twice, and the one after that might wait for permits.
-func (p *pipe) tryWrite(b []byte, mine bool) bool {
+// tryWrite is for a small Write, which need not have the turn: if the turn is free under the mutex, no other
+// Write is in progress. Without it, a byte takes 1.2 times as long through a pipe (BenchmarkPipe of bench).
+func (p *pipe) tryWrite(b []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return !p.leased && p.wr.turn.Free() && p.tryWriteLocked(b)
+}
+
+// tryWriteInTurn is for a call that has the turn. If b is large and given to a Read that could take more, it waits until
+// that Read has noticed. If the next Write ran ahead of the Read, its bytes would be copied twice, and the one after that
+// might wait for permits.
+func (p *pipe) tryWriteInTurn(b []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ok := !p.leased && p.tryWriteLocked(b)
+	if ok && len(b) >= lentMin && len(p.wanted) > 0 {
+		p.wr.change.Await(&p.mu, nil)
+	}
+	return ok
+}
+
+// tryWriteLocked writes b if it can be written without waiting for permits or room, and without a lease. It reports
+// whether it did.
+func (p *pipe) tryWriteLocked(b []byte) bool {
 	n := len(b)
-	if n == 0 || p.leased || !mine && !p.wr.turn.Free() || p.writeErrLocked() != nil || n > p.capacity-p.buffer.len() {
+	if n == 0 || p.writeErrLocked() != nil || n > p.capacity-p.buffer.len() {
 		return false
 	}
 	if !p.wr.unlimited() && !p.wr.limiter.TryPlain(n) {
 		return false
 	}
 	p.putLocked(b, hold.Hold{})
-	if n >= lentMin && len(p.wanted) > 0 {
-		p.wr.change.Await(&p.mu, nil)
-	}
 	return true
 }
 
@@ -122,16 +134,19 @@ const lentMin = 16 << 10
 // writePart writes a part of b, for which it may wait for room and permits, and returns its length.
 // It may return 0 when there is room now.
 func (p *pipe) writePart(ctx context.Context, b []byte) (int, error) {
+	if p.leased {
+		p.fitCapacity() // without the mutex, because limiters may be user code
+	}
 	room, err := p.room()
 	switch {
 	case err != nil || len(b) == 0:
 		return 0, err
 	case p.wr.unlimited() && room < len(b) && len(b) >= lentMin:
 		return p.lend(ctx, ctx.Done(), b, p.capacity)
-	case room == 0 && p.leased && p.grow():
-		return 0, nil
 	case room == 0:
-		return 0, p.awaitRoom(ctx, len(b))
+		// Until the buffer has room for b, or is half free. If a Write continued as soon as there is any room, it
+		// and the reader would wake each other for every few bytes.
+		return p.lend(ctx, ctx.Done(), nil, p.capacity-min(len(b), max(p.capacity/2, 1)))
 	}
 	part := b[:min(room, len(b))]
 	switch {
@@ -150,15 +165,8 @@ func (p *pipe) room() (int, error) {
 	return max(p.capacity-p.buffer.len(), 0), p.writeErrLocked()
 }
 
-// awaitRoom waits until the buffer has room for want bytes, or is half free. If a Write continued as soon as
-// there is any room, it and the reader would wake each other for every few bytes.
-func (p *pipe) awaitRoom(ctx context.Context, want int) error {
-	_, err := p.lend(ctx, ctx.Done(), nil, p.capacity-min(want, max(p.capacity/2, 1)))
-	return err
-}
-
-// lend lets Reads copy b directly until at most resume bytes are left to read. It returns how many bytes of b
-// were read. b may be empty.
+// lend waits until Reads have left at most resume bytes. They take those in the buffer, and then those of b directly. It
+// returns how many bytes of b they took. b may be empty.
 func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume int) (n int, err error) {
 	p.mu.Lock()
 	p.lent, p.resume = b[p.giveWantedLocked(b):], resume
@@ -178,19 +186,20 @@ func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume 
 }
 
 // writeMetered waits for permits of any limiter but a *core.ConcurrencyLimiter and writes as much
-// of b as they allow.
+// of b as they allow. The bytes keep the lease, unless its permits come back with time alone.
 func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
-	defer p.wr.meter.Settle(0) // in case the limiter panics, or the pipe is closed
-	n, err := p.wr.meter.Take(ctx, p.wr.deadline.Source(), len(b))
+	m := &p.wr.meter
+	defer m.Settle(0) // in case the limiter panics, or the pipe is closed
+	n, err := m.Take(ctx, p.wr.deadline.Source(), len(b))
 	if err != nil {
 		return 0, p.endOr(p.writeErrLocked, err)
 	}
-	if !p.leased {
+	if m.Current().Rated {
 		n, err = p.put(b[:n], hold.Hold{})
-		p.wr.meter.Settle(n)
+		m.Settle(n)
 		return n, err
 	}
-	lease := p.wr.meter.Keep()
+	lease := m.Keep()
 	n, err = p.put(b[:n], hold.Hold{Lease: lease})
 	if err != nil {
 		lease.Refund()

@@ -287,8 +287,8 @@ type Ways[L any] struct {
 	BindingRoots func(limiter any) []any
 
 	// ReturnsWithTime reports whether all permits of limiter come back with time alone: it is one of
-	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of any other
-	// limiter the leases may hold permits until they are released.
+	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of a Switch, and of an
+	// [Asker], it is about the limiters that it asks now. Of any other limiter the leases may hold permits until they are released.
 	ReturnsWithTime func(limiter any) bool
 
 	// Terms returns the current terms of one of core's four limiters, and nil for anything else.

@@ -16,7 +16,8 @@
 // calls pass immediately, up to a slice, by settling the lease of the turn to more permits. The limiter
 // owes these, so the streams that wait get theirs later, and the rate is not exceeded.
 //
-// Only the turns of core's rate limiters, and of chains and views of nothing else, stay open. The permits
+// Only the turns of core's rate limiters, and of chains and views of nothing else, stay open. A Switch and a limiter
+// per key count as what they ask at the time. The permits
 // of any other limiter may be held by the bytes, as those of a concurrency limiter are, so bytes never pass
 // before their permits are available.
 package meter
@@ -38,6 +39,7 @@ import (
 // a time.
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
+	current Current      // what the limiter asks
 	bounded bool         // the limiter's QueueLimit applies to the requests
 	slice   slice
 
@@ -62,8 +64,26 @@ func (m *Meter) Init(l core.Limiter) {
 	if backdoor.IsNil(l) {
 		return
 	}
-	m.limiter = l
-	m.slice.init(l)
+	m.limiter, m.current = l, LookFirst(l)
+	m.slice.init(l, &m.current)
+}
+
+// Current returns what the limiter asks now, which must not be nil.
+func (m *Meter) Current() *Current {
+	m.look()
+	return &m.current
+}
+
+// look starts anew if the limiter asks another one than before. A turn of the former one ends, so that nothing passes on its
+// credit.
+func (m *Meter) look() {
+	if !m.current.Fixed() && m.current.Look(m.limiter) {
+		m.slice.init(m.limiter, &m.current)
+		if m.taken == 0 {
+			m.end()
+		}
+		m.open = time.Time{}
+	}
 }
 
 // Limiter returns the limiter; nil if there is none.
@@ -84,6 +104,7 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		if err := s.Ended(ctx); err != nil {
 			return 0, err
 		}
+		m.look()
 		if n := m.extend(want); n > 0 {
 			return n, nil
 		}
@@ -94,15 +115,17 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		start := time.Now()
 		lease, err := m.wait(ctx, s, n)
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
-			m.slice.shrink(m.limiter, min(hold.Limit(m.limiter), n-1))
+			m.look()
+			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
 			continue
 		}
 		if err != nil {
 			return 0, err
 		}
 		m.lease, m.taken = lease, n
+		m.look() // the limiter may have changed during the wait
 		m.slice.observe(m.limiter, lease, n, time.Since(start))
-		if r, ok := m.limiter.(core.Reporter); ok && m.slice.rated && n < m.slice.size && r.Statistics().Queued > 0 {
+		if r, ok := m.limiter.(core.Reporter); ok && m.current.Rated && n < m.slice.size && r.Statistics().Queued > 0 {
 			m.open = time.Now()
 		}
 		return n, nil
@@ -139,6 +162,7 @@ func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, er
 // More is Take that never waits: it returns 0 if the permits are not available. The limiter does
 // not count the rejection.
 func (m *Meter) More(want int) int {
+	m.look()
 	if n := m.Slice(want); m.open.IsZero() && m.tryTake(n) {
 		return n
 	}

@@ -86,13 +86,19 @@ func (n *Nested) Over(l core.Limiter, w, r any) {
 // Beside is for the one side of a stream, with the limiter l, whose other side has the limiter other. Both may be
 // nil. It returns an error if they cannot be separated.
 func (n *Nested) Beside(l, other core.Limiter) error {
-	if l == nil || other == nil || hold.ReturnsWithTime(l) || hold.ReturnsWithTime(other) {
+	if l == nil || other == nil || alwaysRated(l) || alwaysRated(other) {
 		return nil
 	}
 	n.limiter = l
 	n.below = func() []any { return hold.Roots(other) } // also of a shadow
 	_, err := hold.Without(l, n.below())
 	return err
+}
+
+// alwaysRated reports whether the permits of l come back with time alone, and no Set can change that.
+func alwaysRated(l core.Limiter) bool {
+	c := LookFirst(l)
+	return c.Fixed() && c.Rated
 }
 
 // Reduced reports whether Follow has taken something away from the limiter.

@@ -9,16 +9,11 @@ import (
 	"github.com/sluice-go/sluice/internal/rates"
 )
 
-// slice is how many bytes a request asks for at most.
+// slice is how many bytes a request asks for at most. [observation.next] has the rules.
 type slice struct {
-	size  int  // at least 1
-	skip  int  // requests that need not be observed, because the slice is as large as it can be
-	rated bool // permits come back with time alone, whatever the leases report
-
-	// The limiters in the end whose permits may be held. The limiter of a key may not exist before the first
-	// request, so they are found again with the first lease. None if rated.
-	held  []core.Limiter
-	known bool // held was found with a lease
+	size int            // at least 1
+	skip int            // requests that need not be observed, because the slice is as large as it can be
+	held []core.Limiter // the limiters in the end whose permits may be held
 }
 
 const (
@@ -44,44 +39,25 @@ const (
 	skipped = 64
 )
 
-func (s *slice) init(l core.Limiter) {
-	limit := hold.Limit(l)
-	s.rated = hold.ReturnsWithTime(l)
-	s.findHeld(l)
-	s.size = max(min(ceiling(limit), first), s.least(limit, true))
+// init starts with a slice that suits a rate limiter, until there is a lease.
+func (s *slice) init(l core.Limiter, c *Current) {
+	*s = slice{held: c.held(l)}
+	s.size = bounded(first, hold.Limit(l), true, s.mostHeld())
 }
 
-func (s *slice) findHeld(l core.Limiter) {
-	s.held = nil
-	if s.rated {
-		return
-	}
-	for _, r := range hold.Roots(l) {
-		if root := r.(core.Limiter); !hold.ReturnsWithTime(root) {
-			s.held = append(s.held, root)
-		}
-	}
+// shrink obeys a limit that a request has exceeded.
+func (s *slice) shrink(limit int) {
+	s.size = min(s.size, bounded(s.size, limit, true, s.mostHeld()))
 }
 
-// shrink obeys a limit that a request to l has exceeded. The limiter of a key exists by now.
-func (s *slice) shrink(l core.Limiter, limit int) {
-	s.findHeld(l)
-	s.size = min(s.size, max(ceiling(limit), s.least(limit, true)))
-}
-
-func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
-
-// least returns the size of the smallest slice. If a request took all permits of a limiter whose permits are held, it
-// would wait until no other stream has any, so it takes a part of them.
-func (s *slice) least(limit int, rated bool) int {
-	if !rated {
-		return 1
-	}
-	smallest := min(limit, packet)
+// mostHeld returns the number of permits of which no slice takes more, because others may hold the rest: a request for
+// all of them would wait until no other stream has any.
+func (s *slice) mostHeld() int {
+	most := largest
 	for _, l := range s.held {
-		smallest = min(smallest, ceiling(hold.Limit(l)))
+		most = min(most, ceiling(hold.Limit(l)))
 	}
-	return smallest
+	return most
 }
 
 // noWait is the wait of a request whose permits were available.
@@ -89,22 +65,17 @@ const noWait time.Duration = -1
 
 // observe adapts the slice to the lease of n bytes and to the time that the request has waited.
 func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
-	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l)}
+	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l), held: s.mostHeld()}
 	if limit, ok := core.PermitLimit.From(lease); ok && limit > 0 {
 		o.limit = min(o.limit, limit)
 	}
-	o.rated = rated(lease, o.limit)
-	if waited == noWait && o.rated > 0 {
+	o.brings = bytesIn(sliceTime, lease, o.limit)
+	if waited == noWait && o.brings > 0 {
 		o.left = l.Available()
 	}
-	if !s.rated && !s.known {
-		s.known = true
-		s.findHeld(l)
-	}
-	o.least = s.least(o.limit, o.rated > 0)
 	s.size = o.next()
 	s.skip = 0
-	if waited == noWait && (o.rated == 0 || o.rated >= ceiling(o.limit)) {
+	if waited == noWait && (o.brings == 0 || o.brings >= ceiling(o.limit)) {
 		s.skip = skipped // it does not depend on what is available
 	}
 }
@@ -115,35 +86,53 @@ type observation struct {
 	asked  int           // bytes that the request was for
 	waited time.Duration // or noWait
 	limit  int           // math.MaxInt: unknown
-	rated  int           // bytes that come in sliceTime at the rate of the lease; 0: it reports none
+	brings int           // bytes that come in sliceTime at the rate of the lease; 0: it reports none
 	left   int           // permits available now, of a request whose permits were available
-	least  int           // size of the smallest slice
+	held   int           // what mostHeld returns
 }
 
-// next returns the size of the next slice: the bytes of sliceTime, or a part of the limit if the rate is
-// not known, or half or twice as many as now if neither is. Permits that are available pass faster than
-// the rate.
-func (o observation) next() int {
-	next, wait := o.size, o.waited > noWait
+// next returns the size of the next slice, by the four rules that the documentation of ioreader has:
+//
+//  1. A slice is what the rate allows in 2 ms, or an eighth of the available permits if that is more.
+//  2. It is at most 64 KiB, and at most an eighth of the limit.
+//  3. Under a rate limiter it is at least 1,460 bytes, or the limit if that is less.
+//  4. If permits may be held, it is never more than an eighth of the limit.
+func (o observation) next() int { return bounded(o.wanted(), o.limit, o.brings > 0, o.held) }
+
+// wanted is the first rule. If the lease reports no rate, a slice is as large as the other rules allow, or adapts to
+// the wait if the limit is not known either.
+func (o observation) wanted() int {
+	wait := o.waited > noWait
 	switch {
-	case o.rated == 0 && (!wait || o.limit < math.MaxInt):
-		next = largest
+	case o.brings == 0 && (!wait || o.limit < math.MaxInt):
+		return largest
 	case !wait:
-		next = max(o.rated, o.left/part)
-	case o.rated > 0 && o.asked/part <= rates.Within(o.rated, sliceTime, o.waited):
-		next = o.rated
+		return max(o.brings, o.left/part)
+	case o.brings > 0 && o.asked/part <= rates.Within(o.brings, sliceTime, o.waited):
+		return o.brings
 	// The lease reports no rate, or one that is far too low for this wait: a chain's lease may report
 	// the limit of one limiter and the window of another.
 	case o.waited > sliceTime:
-		next = max(o.size/2, o.rated, min(o.size, packet))
+		return max(o.size/2, o.brings, min(o.size, packet))
 	case o.waited < sliceTime/part && o.asked == o.size:
-		next = 2 * o.size
+		return 2 * o.size
 	}
-	return max(min(next, ceiling(o.limit)), o.least)
+	return o.size
 }
 
-// rated returns the bytes of sliceTime at the rate that a lease reports, at least 1, or 0 if it reports none.
-func rated(lease core.Lease, limit int) int {
+// bounded applies the other rules to a size. rated says that the limiter reports a rate.
+func bounded(size, limit int, rated bool, held int) int {
+	size = min(size, ceiling(limit))
+	if rated {
+		size = max(size, min(limit, packet))
+	}
+	return min(size, held)
+}
+
+func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
+
+// bytesIn returns the bytes that come in d at the rate that a lease reports, at least 1, or 0 if it reports none.
+func bytesIn(d time.Duration, lease core.Lease, limit int) int {
 	permits, span := limit, time.Duration(0)
 	if window, ok := core.Window.From(lease); ok && window > 0 {
 		span = window
@@ -155,5 +144,5 @@ func rated(lease core.Lease, limit int) int {
 	if span <= 0 || permits <= 0 {
 		return 0
 	}
-	return max(rates.Within(permits, span, sliceTime), 1)
+	return max(rates.Within(permits, span, d), 1)
 }
