@@ -62,9 +62,17 @@ func (e *engine) lockAndServe() (now int64) {
 		return 0
 	}
 	now = e.nowLocked(s)
-	e.m.Advance(now)
+	for !e.m.AdvanceSome(now, someWaiters) {
+		e.unlockAndWake(now) // others get the mutex; who takes it continues here
+		e.mu.Lock()
+		now = e.nowLocked(e.settings.Load())
+	}
 	return now
 }
+
+// someWaiters is how many waiters whose permits have come are served at a time. Nobody wakes up for a reservation, so
+// many of them may be due.
+const someWaiters = 512
 
 // nowLocked returns the instant now, for a rate limiter. If another window of a calendar has started, it makes that the
 // current one, with settings of its own.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 )
 
@@ -93,6 +94,16 @@ next:
 		merged = append(merged, m)
 	}
 	return merged
+}
+
+// without returns the lease without added metadata of that name.
+func (l Lease) without(name string) Lease {
+	if _, ok := l.added(name); !ok {
+		return l
+	}
+	x := l.copyExtra()
+	x.meta = slices.DeleteFunc(slices.Clone(x.meta), func(m Metadata) bool { return m.name == name })
+	return l.with(l.settings(), x)
 }
 
 // added returns the metadata of that name that was added to the lease.

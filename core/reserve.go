@@ -30,18 +30,18 @@ var Delay = NewMetadataKey[time.Duration]("DELAY")
 // A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. What
 // moves the queue, such as an Update or a Refund, moves reservations too, but their Delay does not change.
 // A reservation ends before its permits come if the limiter is closed, if an Update lowers the limit below
-// its permits, or if newer requests evict it under [NewestFirst]. It then holds nothing, but its Acquired still
-// returns true, and its holder is not notified.
+// its permits, or if newer requests evict it under [NewestFirst] or [FairShare]. It then holds nothing, but its
+// Acquired still returns true, and its holder is not notified.
 //
 // Before the permits come, Refund takes the reservation out of the queue, so later requests are served
-// sooner, and Settle changes the number of reserved permits, unless the new number is more than the limit.
+// sooner, and Settle does nothing: to change the number of permits, refund the lease and reserve again.
 // After the permits have come, both work as for other leases, but only once. Release does nothing.
 // Statistics counts the permits of a reservation in Queued until they come, and the lease in Granted from
 // then on.
 //
 // Under [FairShare] a reservation belongs to the zero [Flow], and Delay is a lower bound. Under manual
-// replenishment there is no Delay. Reserve(0) reserves nothing, and its Delay is the time until one permit
-// is available.
+// replenishment there is no Delay. With a [Calendar] Reserve does not reserve: like TryAcquire it takes permits
+// now, or is rejected. Reserve(0) reserves nothing, and its Delay is the time until one permit is available.
 func (r *rate) Reserve(permits int) Lease {
 	if k, _ := r.try(permits, true); k.Acquired() {
 		return k.delayed(0)
@@ -73,7 +73,15 @@ func (e *engine) reserveSlow(n int) Lease {
 	case n == 0:
 		return e.probeLocked(now)
 	}
-	s, a := e.settings.Load(), e.m.Admit(now, n, machine.Never, fair.Flow{}, false)
+	s := e.settings.Load()
+	if s.Calendar != nil { // windows that nobody looks at may be skipped, with what is reserved in them
+		l := e.answerLocked(e.m.Try(now, n), n)
+		if l.Acquired() {
+			return l.delayed(0)
+		}
+		return l
+	}
+	a := e.m.Admit(now, n, machine.Never, fair.Flow{}, false)
 	if a.Outcome != machine.Waiting {
 		l := e.answerLocked(a, n)
 		if l.Acquired() && !s.Manual() {
@@ -144,30 +152,28 @@ func (l Lease) delay() (time.Duration, bool) {
 	return 0, true
 }
 
-// settleReserved settles a reservation.
+// settleReserved settles a reservation. Before its permits come, it can only be refunded.
 func (e *engine) settleReserved(l Lease, r *reservation, n int) Lease {
 	now := e.lockAndServe()
 	defer func() { e.unlockAndWake(now) }()
 	if r.w.Queued() {
-		switch {
-		case l.permits() != r.w.N || n > e.settings.Load().Most():
+		if n > 0 {
 			return l
-		case n == 0:
-			r.spent = true
-			e.m.Cancel(now, &r.w)
-			return l.replacement(&l.settings().shared, granted, 0, 0)
 		}
-		e.m.Resize(now, &r.w, n)
-		return l.replacement(&r.handle, reserved, n, 0)
+		r.spent = true
+		e.m.Cancel(now, &r.w)
+		return l.replacement(&l.settings().shared, granted, 0, 0)
 	}
 	e.concludeLocked() // its permits may have come at this instant
 	if r.spent || !r.w.Value.lease.Acquired() {
 		return l
 	}
 	r.spent = true
-	k := r.w.Value.lease
-	k = k.With(append(l.copyExtra().meta, Delay.With(time.Duration(r.delay)))...)
-	return e.settleTakenLocked(now, k, n)
+	k, meta := r.w.Value.lease, l.copyExtra().meta
+	if r.delay >= 0 {
+		meta = mergeMetadata(meta, []Metadata{Delay.With(time.Duration(r.delay))})
+	}
+	return e.settleTakenLocked(now, k.With(meta...), n)
 }
 
 // reserve is l.Reserve.
@@ -198,7 +204,7 @@ func (c *ChainedLimiter) Reserve(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l
 	}
-	longest, known := time.Duration(0), true
+	longest, known := time.Duration(0), true // until a limiter does not say when its permits come
 	for _, l := range c.limiters {
 		if _, ok := l.(Reserver); !ok {
 			return reserve(l, permits)
@@ -215,6 +221,8 @@ func (c *ChainedLimiter) Reserve(permits int) Lease {
 		c.rejected.Add(1)
 	case l.Acquired() && known:
 		return l.With(Delay.With(longest))
+	case l.Acquired():
+		return l.without(Delay.name) // that of one limiter is not that of all
 	}
 	return l
 }

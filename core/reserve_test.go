@@ -1,10 +1,12 @@
 package core_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -49,31 +51,89 @@ func TestSettleAReservation(t *testing.T) {
 		mark := core.NewMetadataKey[string]("MARK")
 		first := reserves(t, l, 5, 5*time.Second).With(mark.With("mine"))
 		reserves(t, l, 1, 6*time.Second)
-		first = first.Settle(2)
-		require.Equal(t, 2, first.Permits())
-		d, _ := core.Delay.From(first)
-		require.Equal(t, 5*time.Second, d, "it stays what it was")
-		reserves(t, l, 1, 4*time.Second)
-		require.Equal(t, first, first.Settle(11), "more than the limit")
-		first = first.Settle(3)
-		reserves(t, l, 1, 6*time.Second)
-		time.Sleep(3 * time.Second) // first's have come, and nothing has come since
-		settled := first.Settle(1)
-		require.Equal(t, 1, settled.Permits())
+		for _, n := range []int{1, 4, 6, 11} {
+			require.Equal(t, first, first.Settle(n), "its permits have not come")
+		}
+		require.Equal(t, 6, l.Statistics().Queued)
+		time.Sleep(5 * time.Second) // first's have come, and nothing has come since
+		settled := first.Settle(3)
+		require.Equal(t, 3, settled.Permits())
 		text, _ := mark.From(settled)
 		require.Equal(t, "mine", text)
-		d, _ = core.Delay.From(settled)
-		require.Equal(t, 5*time.Second, d)
-		require.Zero(t, first.Settle(0).Permits()-3, "it is spent")
-		require.Equal(t, 1, l.Statistics().Queued, "two of those behind it are served immediately")
-		time.Sleep(time.Second)
-		require.Equal(t, 0, l.Statistics().Queued)
+		d, _ := core.Delay.From(settled)
+		require.Equal(t, 5*time.Second, d, "it stays what it was")
+		require.Zero(t, first.Settle(0).Permits()-5, "it is spent")
+		require.Equal(t, 0, l.Statistics().Queued, "the one behind it is served immediately")
+		available(t, l, 1)
 
 		now := reserves(t, everySecond(t, 5), 3, 0).Settle(1)
 		require.Equal(t, 1, now.Permits())
 		d, ok := core.Delay.From(now)
 		require.True(t, ok)
 		require.Zero(t, d)
+	})
+}
+
+// Windows that nobody looks at may be skipped, with the permits that are promised in them.
+func TestReserveUnderACalendarDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		day := fixed(t, core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Daily(nil), QueueLimit: 5})
+		reserves(t, day, 0, 0)
+		reserves(t, day, 1, 0)
+		rejection(t, day.Reserve(1).Err(), core.ReasonExhausted, 24*time.Hour)
+		counts(t, day, 1, 0, 0, 2, 1)
+		rate := everySecond(t, 5)
+		both := chain(t, rate, day)
+		rejection(t, both.Reserve(1).Err(), core.ReasonExhausted, 24*time.Hour)
+		available(t, rate, 5)
+		for range 4 {
+			time.Sleep(24 * time.Hour)
+			takes(t, day, 1)
+		}
+	})
+}
+
+// Nobody says when all parts come if one does not say it.
+func TestDelayOfAChainWithAnUnknownPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		auto := everySecond(t, 5)
+		manual := fixed(t, core.FixedWindowOptions{PermitLimit: 1, Window: time.Second, QueueLimit: 5, ManualReplenishment: true})
+		takes(t, manual, 1)
+		name := core.NewMetadataKey[string]("NAME")
+		for _, l := range []core.Reserver{chain(t, auto, manual), chain(t, manual, auto), chain(t, chain(t, auto), manual)} {
+			lease := l.Reserve(1)
+			require.NoError(t, lease.Err())
+			for key := range lease.With(name.With("x")).Metadata() {
+				require.NotEqual(t, core.Delay.Name(), key)
+			}
+			lease.Refund()
+		}
+	})
+}
+
+// All reservations that have come due are served by the next call, with others in between.
+func TestManyReservationsComeDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 5000
+		for name, l := range map[string]everything{
+			"bucket": bucket(t, core.Every(time.Millisecond, 1)),
+			"window": fixed(t, core.FixedWindowOptions{PermitLimit: many, Window: many * time.Millisecond, QueueLimit: many}),
+		} {
+			takes(t, l, l.Available())
+			for range many {
+				l.(core.Reserver).Reserve(1)
+			}
+			time.Sleep(many * time.Millisecond)
+			var callers sync.WaitGroup
+			for range 4 {
+				callers.Go(func() {
+					assert.False(t, l.TryAcquire(1).Acquired(), name)
+					assert.Zero(t, l.Statistics().Queued, name)
+				})
+			}
+			callers.Wait()
+			require.Zero(t, l.Available(), name)
+		}
 	})
 }
 
@@ -88,6 +148,39 @@ func TestReserveByHand(t *testing.T) {
 		time.Sleep(time.Second)
 		require.True(t, l.TryReplenish())
 		counts(t, l, 2, 0, 0, 2, 0)
+		_, ok = core.Delay.From(k.Settle(1))
+		require.False(t, ok, "it is still unknown")
+	})
+}
+
+// A reservation of nothing of a concurrency limiter is a lease as every other.
+func TestShadowReservesNothing(t *testing.T) {
+	slots := concurrency(t, 10, 0)
+	none := core.Shadow(slots).(core.Reserver).Reserve(0)
+	a, b := none.Settle(3), none.Settle(3)
+	available(t, slots, 4)
+	a.Release()
+	b.Release()
+	takes(t, slots, 10).Release()
+}
+
+func TestReserveIsEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, order := range []core.QueueOrder{core.NewestFirst, core.FairShare} {
+			o := core.Every(time.Second, 2)
+			o.QueueLimit, o.QueueOrder = 2, order
+			l := bucket(t, o)
+			takes(t, l, 2)
+			lease := reserves(t, l, 2, 2*time.Second)
+			ctx := core.WithFlow(t.Context(), core.Flow{Key: "other", Priority: 1})
+			a := make(chan error)
+			go func() { _, err := l.Acquire(ctx, 2); a <- err }()
+			synctest.Wait()
+			lease.Refund()
+			require.Equal(t, lease, lease.Settle(1))
+			counts(t, l, 2, 0, 2, 1, 1)
+			require.NoError(t, <-a)
+		}
 	})
 }
 
@@ -136,5 +229,19 @@ func TestReserveNothing(t *testing.T) {
 		reserves(t, l, 1, time.Second)
 		reserves(t, l, 0, 2*time.Second)
 		counts(t, l, 1, 0, 1, 5, 0)
+	})
+}
+
+// Behind many waiters a probe is told to come back no later than a permit is left over.
+func TestRetryAfterOfAProbeBehindMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Second, QueueLimit: 1e6})
+		takes(t, l, 10)
+		for range 1000 {
+			l.Reserve(4)
+		}
+		rejected(t, l, 0, time.Second)
+		time.Sleep(time.Second)
+		takes(t, l, 0)
 	})
 }

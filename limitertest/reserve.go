@@ -53,7 +53,7 @@ func (p *play) reserve(n int) {
 		return
 	}
 	var want time.Duration
-	room := n <= p.m.room-p.m.queued()
+	room := n <= p.m.room-p.m.queued() && !(n > 0 && p.byCalendar())
 	if !fits {
 		want, _ = core.RetryAfter.From(p.try(n))
 	}
@@ -84,6 +84,12 @@ func (p *play) reserve(n int) {
 		return
 	}
 	p.decide(c)
+}
+
+// byCalendar reports whether the limiter's windows are those of a calendar: then no reservation waits.
+func (p *play) byCalendar() bool {
+	w, ok := core.As[*core.FixedWindow](p.l)
+	return ok && w.Options().Calendar != core.Calendar{}
 }
 
 // cannotReserve wants Reserve to fail.

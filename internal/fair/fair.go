@@ -209,21 +209,6 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 	}
 }
 
-// Resize makes a request that waits one of n permits and another weight, in the same place.
-func (q *Queue[V]) Resize(it *Item[V], n, weight int) {
-	fl, was, old := it.flow, it.cost, tag{lo: uint64(it.N)}
-	weight = Flow{Weight: weight}.InRange().Weight
-	it.N, it.cost = n, cost(n, weight)
-	fl.permits = fl.permits.minus(old).plus(tag{lo: uint64(n)})
-	fl.largest, fl.weight = max(fl.largest, n), max(fl.weight, weight, 1)
-	if !it.Stays {
-		fl.load = fl.load.minus(was).plus(it.cost)
-		fl.evictable = fl.evictable.minus(old).plus(tag{lo: uint64(n)})
-		fl.level.evictable = fl.level.evictable.minus(old).plus(tag{lo: uint64(n)})
-		fl.level.loads.fix(fl)
-	}
-}
-
 // leave takes out a flow whose last waiter has left.
 func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 	l.waiting.remove(fl)

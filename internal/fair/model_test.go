@@ -140,12 +140,6 @@ func (p *pair) remove(r *request) {
 	p.q.Remove(r.item)
 }
 
-// resize changes the permits of a request, in its place.
-func (p *pair) resize(r *request, n int) {
-	r.n = n
-	p.q.Resize(r.item, n, r.flow.Weight)
-}
-
 func (p *pair) evict(f fair.Flow, n, excess int) {
 	want := p.model.evictions(f, n, excess)
 	items, ok := p.q.Evictions(f, n, excess)
@@ -202,8 +196,6 @@ func TestTheQueueFollowsItsRules(t *testing.T) {
 				p.take()
 			case op < 9 && len(p.waiting) > 0:
 				p.remove(p.waiting[random.IntN(len(p.waiting))])
-			case op == 9 && len(p.waiting) > 0 && random.IntN(2) == 0:
-				p.resize(p.waiting[random.IntN(len(p.waiting))], 1+random.IntN(most))
 			default:
 				f := flow()
 				sum := 0

@@ -18,14 +18,18 @@
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
 //	m.Settle(now, grant, 3)               // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Enqueue, Cancel, Release, Resize, Settle, GiveBack, Replenish, Reset, Roll, Update and Close
+// After Advance, Admit, Enqueue, Cancel, Release, Settle, GiveBack, Replenish, Reset, Roll, Update and Close
 // there may be waiters whose wait has ended: see Decided.
 //
 // Permits below 0 and terms out of range are the caller's to reject: the machine does not check
 // them. A Machine is not safe for concurrent use.
 package machine
 
-import "github.com/sluice-go/sluice/internal/fair"
+import (
+	"math"
+
+	"github.com/sluice-go/sluice/internal/fair"
+)
 
 // Machine is the state of one limiter. Value is what a caller keeps with each waiter. The zero
 // Machine is not ready for use: call Start first.
@@ -99,19 +103,29 @@ func (o Outcome) Rejected() bool { return o >= Exhausted && o <= TooSoon }
 // came, in order, however late the call is. For a concurrency limiter, and under manual
 // replenishment, Advance does nothing.
 func (m *Machine[Value]) Advance(now int64) {
+	for !m.AdvanceSome(now, math.MaxInt) {
+	}
+}
+
+// AdvanceSome is Advance, but it may stop after having served some waiters, and then returns false. Nothing but
+// AdvanceSome may be called then.
+func (m *Machine[Value]) AdvanceSome(now int64, some int) (done bool) {
 	if !m.t.Timed() {
-		return
+		return true
 	}
 	if m.queue == nil {
 		m.account.advance(m.t, now)
-		return
+		return true
 	}
-	// No queued request fits now, so every instant that Next returns lies after its argument.
+	// No queued request fits now, so every instant that Next returns lies after its argument, unless serving stopped there.
 	for due := m.Next(0); due <= now && due != Never; due = m.Next(due) {
 		m.account.advance(m.t, due)
-		m.serve(due)
+		if some = m.serveSome(due, some); some == 0 {
+			return false
+		}
 	}
 	m.account.advance(m.t, now)
+	return true
 }
 
 // Try takes n permits if they are available and no waiter is ahead; n is at least 0, and 0
@@ -362,12 +376,20 @@ func (m *Machine[Value]) free(n int) bool {
 // serve grants to the waiters at the head of the queue as long as they fit, then to the waiters
 // for zero permits if a permit is left.
 func (m *Machine[Value]) serve(now int64) {
-	q := m.queue
-	if q == nil {
-		return
+	if m.queue != nil {
+		m.serveSome(now, math.MaxInt)
 	}
+}
+
+// serveSome is serve for at most some waiters for permits. It returns how many more it could have served.
+func (m *Machine[Value]) serveSome(now int64, some int) (more int) {
+	q := m.queue
 	left := m.account.available(m.t)
 	for w := q.head(m.t); w != nil && w.N <= left; w = q.head(m.t) {
+		if some == 0 {
+			return 0
+		}
+		some--
 		a := m.grant(now, w.N)
 		if q.fair != nil {
 			q.fair.Take(&w.share.Item)
@@ -378,6 +400,7 @@ func (m *Machine[Value]) serve(now int64) {
 	for q.zero != nil && left > 0 {
 		q.decide(q.zero, m.grant(now, 0))
 	}
+	return some
 }
 
 // grant takes n permits, which are available.

@@ -73,23 +73,6 @@ func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 // SetNext links w to another waiter, for the caller's own lists of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
 
-// Resize makes w, which waits, a request for n permits, at least 1, in the same place, and serves the waiters
-// that now fit.
-func (m *Machine[Value]) Resize(now int64, w *Waiter[Value], n int) {
-	q := m.queue
-	q.permits.Add(n - w.N)
-	if !w.Beyond {
-		q.bounded += n - w.N
-	}
-	w.N = n
-	q.largest = max(q.largest, n)
-	if q.fair != nil {
-		q.fair.Resize(&w.share.Item, n, w.share.flow.Weight)
-	}
-	q.forecast = nil
-	m.serve(now)
-}
-
 // Undelivered returns what Decided will return next.
 func (m *Machine[Value]) Undelivered() *Waiter[Value] {
 	if m.queue == nil {
@@ -285,8 +268,6 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits.Int() == q.len: // one each
 		return m.account.servedAt(m.t, now, q.len, 1)
-	case n == 0 && q.len > m.mostPlayed():
-		return m.account.servedAt(m.t, now, q.permits.Int(), 1)
 	case n == 0:
 		return m.spareAt(now)
 	case m.t.NewestFirst():
@@ -350,12 +331,16 @@ func (q *queue[Value]) extendForecast(t *Terms, w *Waiter[Value]) {
 	}
 }
 
-// spareAt plays the serving of the queue until a permit is left over, and returns that instant.
+// spareAt plays the serving of the queue until a permit is left over, and returns that instant. Behind more than
+// mostPlayed waiters it may be an earlier one.
 func (m *Machine[Value]) spareAt(now int64) int64 {
-	newest := m.t.NewestFirst()
+	newest, played := m.t.NewestFirst(), 0
 	future, w := m.account.clone(), m.queue.head(m.t)
 	for at := now; ; {
 		for w != nil && w.N <= future.available(m.t) {
+			if played++; played > m.mostPlayed() {
+				return at
+			}
 			future.take(m.t, at, w.N)
 			if newest {
 				w = w.prev
