@@ -46,7 +46,7 @@ func (rc *ruleConfig) readSpec(n yamlconf.Node) {
 		n.Fault("limit: %q has a queue, in which no request waits", limit)
 	}
 	rc.limit, rc.unlimited = ofSpec(l), l.Kind == spec.Unlimited
-	if l.Kind == spec.Blocked {
+	if l.Kind == spec.Blocked || l.Kind == spec.Paused { // no request waits here
 		rc.limit, _ = units{0, second, 1}.allowance() // a ban, like requests_per_unit: 0
 	}
 }

@@ -62,13 +62,11 @@ var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", 
 // calendar puts the words of the calendar into the limit.
 func (p *parser) calendar() error {
 	calendarOnly := false
-	for i := range options {
-		o := &options[i]
-		seen := slices.Contains(p.seen, o)
-		if seen && !o.fits(p.unit) {
-			return wrong(o.word, "only for %s", o.calendar.only)
+	for _, o := range p.seen {
+		if !o.fits(p.unit) {
+			return wrong(o.word, "only for %s", o.only)
 		}
-		calendarOnly = calendarOnly || seen && o.calendar != nil
+		calendarOnly = calendarOnly || o.units != nil
 	}
 	if p.unit == calendar.None || hasLength(p.unit) && !calendarOnly {
 		return nil

@@ -15,8 +15,13 @@
 //	concurrency 10 queue 5 newest-first
 //	unlimited
 //	blocked                            rejects everything
+//	paused                             grants nothing; callers that may wait do so until the limit changes
+//	fixed 1000/day tz Europe/Berlin, concurrency 5
 //
-// A limit starts with its kind: bucket, fixed, sliding, concurrency, unlimited or blocked. If there is
+// The last one is two limits that both apply. [ParseLimits] reads such a line, in which commas separate the limits,
+// and returns [Limits]. They can do what a [Limit] can.
+//
+// A limit starts with its kind: bucket, fixed, sliding, concurrency, unlimited, blocked or paused. If there is
 // no kind, it is a bucket. The amount follows, then any of these words, in any order, each at
 // most once:
 //
@@ -58,6 +63,12 @@
 //
 // Such a window is one day, week, month or year, written in full and without a number: 100/day tz UTC,
 // not 100/d tz UTC or 100/1day tz UTC.
+//
+// # Limits that change
+//
+// [Limits.Apply] changes the limits of a limiter while it is in use. Limiters whose kind stays are updated, so what they have
+// granted still counts, and the others are replaced. With a [core.Switch] call [Limits.Set]. With one limiter per
+// key call Apply in the Update of a partition.Keyed, and then its Refresh.
 //
 // # Buckets
 //

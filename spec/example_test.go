@@ -42,7 +42,73 @@ func ExampleLimit_Update() {
 	fmt.Println(rate.Update(l))
 	// Output:
 	// <nil> 2
-	// spec: a limiter of another kind: *core.ConcurrencyLimiter, want bucket
+	// spec: wrong kind of limiter: *core.ConcurrencyLimiter, want bucket
+}
+
+// Several limits that all apply, from one line.
+func ExampleParseLimits() {
+	limits, err := spec.ParseLimits("fixed 1000/day tz UTC, concurrency 2")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	l, err := limits.New("exports")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	first, second, third := l.TryAcquire(1), l.TryAcquire(1), l.TryAcquire(1)
+	fmt.Println(first.Acquired(), second.Acquired(), third.Acquired())
+	fmt.Println(limits)
+	// Output:
+	// true true false
+	// fixed 1000/day tz UTC, concurrency 2
+}
+
+// A limit of another kind comes beside one that stays. What was granted still counts.
+func ExampleLimits_Apply() {
+	before, _ := spec.ParseLimits("fixed 1000/day")
+	l, _ := before.New("exports")
+	l.TryAcquire(10)
+	after, _ := spec.ParseLimits("concurrency 5, fixed 2000/day")
+	changed, err := after.Apply(l, "exports")
+	fmt.Println(changed == l, err)
+	for _, part := range changed.(*core.ChainedLimiter).Limiters() {
+		fmt.Println(part.Available())
+	}
+	// Output:
+	// false <nil>
+	// 5
+	// 1990
+}
+
+// A Switch follows a configuration: requests that wait move with it.
+func ExampleLimits_Set() {
+	s := core.NewSwitch(nil)
+	for _, text := range []string{"10/s", "20/s burst 5, concurrency 3", "paused"} {
+		limits, err := spec.ParseLimits(text)
+		if err == nil {
+			err = limits.Set(s, "api")
+		}
+		fmt.Println(s.Available(), err)
+	}
+	// Output:
+	// 10 <nil>
+	// 3 <nil>
+	// 0 <nil>
+}
+
+// The options of a limit, to change what the text does not have.
+func ExampleLimit_Options() {
+	limit, _ := spec.Parse("fixed 10/h")
+	o, err := limit.Options("api")
+	fmt.Println(o.(core.FixedWindowOptions).PermitLimit, err)
+	blocked, _ := spec.Parse("blocked")
+	_, err = blocked.Options("api")
+	fmt.Println(err)
+	// Output:
+	// 10 <nil>
+	// spec: kind blocked has no options, want bucket, fixed, sliding or concurrency
 }
 
 func ExampleLimit_String() {

@@ -17,14 +17,15 @@ const (
 	FixedWindow               // "fixed": [core.FixedWindow]
 	SlidingWindow             // "sliding": [core.SlidingWindow]
 	Blocked                   // "blocked": [core.Blocked]
+	Paused                    // "paused": [core.Paused]
 )
 
 var kindNames = [...]string{
 	Unlimited: "unlimited", Concurrency: "concurrency", TokenBucket: "bucket", FixedWindow: "fixed", SlidingWindow: "sliding",
-	Blocked: "blocked",
+	Blocked: "blocked", Paused: "paused",
 }
 
-const wantKind = "bucket, fixed, sliding, concurrency, unlimited or blocked"
+const wantKind = "bucket, fixed, sliding, concurrency, unlimited, blocked or paused"
 
 // String returns the kind's word, such as "bucket".
 func (k Kind) String() string {
@@ -38,7 +39,7 @@ func (k Kind) String() string {
 func (k Kind) timed() bool { return k >= TokenBucket && k <= SlidingWindow }
 
 // counted reports whether there is an amount.
-func (k Kind) counted() bool { return k != Unlimited && k != Blocked }
+func (k Kind) counted() bool { return k >= Concurrency && k <= SlidingWindow }
 
 func (k Kind) known() bool { return int(k) < len(kindNames) }
 

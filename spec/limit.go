@@ -3,8 +3,10 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -29,48 +31,61 @@ type Limit struct {
 }
 
 // ErrKind is returned by [Limit.Update] if the limiter is not of the limit's kind.
-var ErrKind = errors.New("spec: a limiter of another kind")
+var ErrKind = errors.New("spec: wrong kind of limiter")
 
 const defaultSegments = 10
 
-// New returns a new limiter with the limit. The limiter has the name in its metadata and
-// errors; "": none. An unlimited or blocked limiter never has a name. If no text describes the Limit, the
-// error reports all that is wrong with it.
+// New returns a new limiter with the limit. name appears in the limiter's metadata and errors. It may be empty, and
+// is ignored for an unlimited, blocked or paused limit. If the Limit is invalid, the error lists everything that is
+// wrong.
 func (l Limit) New(name string) (core.Limiter, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
 	}
 	switch l.Kind {
-	case Concurrency:
-		return limiter(core.NewConcurrencyLimiter(l.concurrency(core.ConcurrencyLimiterOptions{Name: name})))
-	case TokenBucket:
-		return limiter(core.NewTokenBucket(l.bucket(core.TokenBucketOptions{Name: name})))
-	case FixedWindow:
-		return limiter(core.NewFixedWindow(l.fixed(core.FixedWindowOptions{Name: name})))
-	case SlidingWindow:
-		return limiter(core.NewSlidingWindow(l.sliding(core.SlidingWindowOptions{Name: name})))
+	case Unlimited:
+		return core.Unlimited(), nil
 	case Blocked:
 		return core.Blocked(), nil
+	case Paused:
+		return core.Paused(), nil
 	}
-	return core.Unlimited(), nil
+	return core.New(l.options(name))
 }
 
-// limiter keeps a nil pointer from becoming a Limiter that is not nil.
-func limiter[L core.Limiter](l L, err error) (core.Limiter, error) {
-	if err != nil {
+// Options returns the limit as the options of a limiter, for [core.New], [core.Apply] and [core.Switch.Apply]. If the
+// Limit is invalid, or unlimited, blocked or paused, it returns an error.
+func (l Limit) Options(name string) (core.Options, error) {
+	if err := l.validate(); err != nil {
 		return nil, err
 	}
-	return l, nil
+	if !l.Kind.counted() {
+		return nil, fmt.Errorf("spec: kind %v has no options, want bucket, fixed, sliding or concurrency", l.Kind)
+	}
+	return l.options(name), nil
+}
+
+// options returns the options of a valid Limit of a kind that has some.
+func (l Limit) options(name string) core.Options {
+	switch l.Kind {
+	case Concurrency:
+		return l.concurrency(core.ConcurrencyLimiterOptions{Name: name})
+	case TokenBucket:
+		return l.bucket(core.TokenBucketOptions{Name: name})
+	case FixedWindow:
+		return l.fixed(core.FixedWindowOptions{Name: name})
+	default:
+		return l.sliding(core.SlidingWindowOptions{Name: name})
+	}
 }
 
 // Update changes the limiter's limit to l while it is in use, as the Update method of its type
 // does. The limiter keeps its name, its anchor and manual replenishment, except that a Calendar has
 // no anchor and no manual replenishment. If the limiter is nil or of another kind, nothing changes and Update
-// returns an error that wraps [ErrKind]; a chain, and a view such as that of [core.Shadow], is of
-// another kind, so update the limiter that is in it. If no text describes l, nothing changes and
-// the error reports all that is wrong with it. Update is safe for concurrent use and returns
-// [core.ErrClosed] after the limiter's Close, except that for an unlimited or blocked limiter it always
-// returns nil.
+// returns an error that wraps [ErrKind]. A chain, and a view such as that of [core.Shadow], is of
+// another kind: use [Limits.Apply] for a chain, and update the limiter in a view. If the Limit is invalid, nothing
+// changes and the error lists everything that is wrong. After the limiter's Close, Update returns [core.ErrClosed].
+// It is safe for concurrent use.
 func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
 		return err
@@ -78,63 +93,74 @@ func (l Limit) Update(limiter core.Limiter) error {
 	if backdoor.IsNil(limiter) {
 		return fmt.Errorf("%w: nil, want %v", ErrKind, l.Kind)
 	}
-	switch l.Kind {
-	case Unlimited:
-		if sameType(limiter, core.Unlimited()) {
-			return nil
-		}
-	case Blocked:
-		if sameType(limiter, core.Blocked()) {
-			return nil
-		}
-	case Concurrency:
-		return update(limiter, l, l.concurrency)
-	case TokenBucket:
-		return update(limiter, l, l.bucket)
-	case FixedWindow:
-		return update(limiter, l, l.fixed)
-	case SlidingWindow:
-		return update(limiter, l, l.sliding)
+	c := l.changeOf(limiter)
+	if c == nil {
+		return fmt.Errorf("%w: %T, want %v", ErrKind, limiter, l.Kind)
 	}
-	return l.otherKind(limiter)
+	return c.update()
 }
 
-// update sets the limit's fields in the options of a limiter that has options O.
-func update[O any](limiter core.Limiter, l Limit, set func(O) O) error {
-	if t, ok := limiter.(interface {
+// change is an update of a limiter of a limit's kind.
+type change struct {
+	none   bool         // the limiter has the limit
+	update func() error // makes the change
+}
+
+// changeOf returns the update of the limiter to a valid Limit, or nil if the limiter is of another kind.
+func (l Limit) changeOf(limiter core.Limiter) *change {
+	switch l.Kind {
+	case Concurrency:
+		return changeOf(limiter, l.concurrency)
+	case TokenBucket:
+		return changeOf(limiter, l.bucket)
+	case FixedWindow:
+		return changeOf(limiter, l.fixed)
+	case SlidingWindow:
+		return changeOf(limiter, l.sliding)
+	}
+	if made, err := l.New(""); err != nil || !alike(limiter, made) {
+		return nil
+	}
+	return &change{true, func() error { return closed(limiter) }}
+}
+
+// changeOf returns the update of a limiter that has options O; set sets the limit's fields in them.
+func changeOf[O comparable](limiter core.Limiter, set func(O) O) *change {
+	t, ok := limiter.(interface {
 		Options() O
 		Update(options O) error
-	}); ok {
-		return t.Update(set(t.Options()))
+	})
+	if !ok {
+		return nil
 	}
-	return l.otherKind(limiter)
+	before := t.Options()
+	after := set(before)
+	return &change{before == after, func() error { return t.Update(after) }}
 }
 
-func (l Limit) otherKind(limiter core.Limiter) error {
-	return fmt.Errorf("%w: %T, want %v", ErrKind, limiter, l.Kind)
+// alike reports whether two limiters without options are of one kind. Blocked and paused ones have one type; their String
+// starts with the kind's word.
+func alike(a, b core.Limiter) bool {
+	word := func(l core.Limiter) string {
+		w, _, _ := strings.Cut(backdoor.Describe(l), ":")
+		return w
+	}
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && word(a) == word(b)
 }
 
-func sameType(a, b core.Limiter) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
-
-// Set changes the limit of a Switch to l while it is in use. If the current limiter is of the limit's kind,
-// Set is Update. Otherwise the Switch gets a new limiter with the name, and the requests that wait move to it. If
-// the Switch is closed, Set returns [core.ErrClosed]. On an error nothing has changed.
-func (l Limit) Set(s *core.Switch, name string) error {
-	if s == nil {
-		return fmt.Errorf("%w: nil, want a Switch", ErrKind)
+// closed returns [core.ErrClosed] if the limiter is closed. It asks for more permits than the limit, which no limiter
+// grants or counts; one without a limit counts a grant of no permits.
+func closed(limiter core.Limiter) error {
+	permits := 0
+	if r, ok := limiter.(core.Reporter); ok {
+		if limit := r.Statistics().Limit; limit < math.MaxInt {
+			permits = limit + 1
+		}
 	}
-	before := s.Limiter()
-	err := l.Update(before)
-	if !errors.Is(err, ErrKind) {
+	lease := limiter.TryAcquire(permits)
+	lease.Refund() // the limit may just have been raised
+	if err := lease.Err(); errors.Is(err, core.ErrClosed) {
 		return err
-	}
-	made, err := l.New(name)
-	if err != nil {
-		return err
-	}
-	s.Set(made)
-	if backdoor.Same(s.Limiter(), before) {
-		return core.ErrClosed
 	}
 	return nil
 }
@@ -214,14 +240,14 @@ func (l Limit) validate() error {
 		fault("Bytes", true, "false for kind %v", l.Kind)
 	}
 	for _, o := range options {
-		if o.of != nil {
-			check(o.field, o.belongs(l.Kind), *o.of(&l), 0)
+		if o.number != nil {
+			check(o.field, o.belongs(l.Kind), *o.number(&l), 0)
 		}
 	}
 	if l.tooManySegments() {
 		fault("Segments", l.segments(), "at most %d, the nanoseconds of Per", l.Per.Nanoseconds())
 	}
-	if _, err := l.Order.MarshalText(); err != nil || !slices.Contains(queued, l.Kind) && l.Order != 0 {
+	if l.Order > core.FairShare || l.Order != 0 && !slices.Contains(queued, l.Kind) {
 		fault("Order", l.Order, "%v, %v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst, core.FairShare)
 	}
 	return errors.Join(errs...)

@@ -22,7 +22,7 @@ func parseNumber(word, low string, least int) (int, error) {
 	digits, unit := low[:end], low[end:]
 	switch {
 	case strings.HasPrefix(unit, "."):
-		return 0, wrong(word, "a fraction, want a whole number")
+		return 0, wrong(word, "a fraction, want a whole number, such as 1/2s in place of 0.5/s")
 	case strings.HasPrefix(unit, ","): // to some a fraction, to others a thousand
 		return 0, wrong(word, "a comma, want a whole number such as 1_000")
 	case digits == "":

@@ -8,70 +8,110 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// option is a word that may follow the amount, with a number or, for calendar windows, another value.
+// option is a word that may follow the amount.
 type option struct {
-	word    string
-	kinds   []Kind
-	field   string              // of Limit
-	of      func(l *Limit) *int // the field; nil: it is not a number
-	least   int                 // of the number in a text; the field may also be 0
-	permits bool                // the number is one of permits, which may be bytes
+	word  string
+	kinds []Kind
+	value string // an example of the value that follows the word; "": none follows
 
-	calendar *calendarOption
+	// take reads the value, or the word if no value follows it, as it was written and in lower case; nil for a number.
+	take func(p *parser, value, low string) error
+
+	// Only if the value is a number.
+	field   string // of Limit
+	number  func(l *Limit) *int
+	least   int  // of the number in a text; the field may also be 0
+	permits bool // the number is one of permits, which may be bytes
+
+	// Only if the word is for calendar windows.
+	units []calendar.Unit
+	only  string // the windows that may have it, for an error
 }
 
-// calendarOption is the part of an option that only words for calendar windows have.
-type calendarOption struct {
-	unit    calendar.Unit // the only one that may have it; None: all
-	example string        // the word with a value
-	only    string        // the windows that may have it, for an error
-	take    func(p *parser, value, low string) error
-}
-
-// options are all options, in the order of String. The last one stands for the words of the three orders.
+// options are all options, in the order of String.
 var options = []option{
-	{word: "burst", kinds: []Kind{TokenBucket}, field: "Burst", of: func(l *Limit) *int { return &l.Burst }, least: 1, permits: true},
-	{word: "day", kinds: []Kind{FixedWindow}, calendar: &calendarOption{calendar.Month, "day 15", "a month, as in 1000/month day 15", (*parser).takeDay}},
-	{word: "from", kinds: []Kind{FixedWindow}, calendar: &calendarOption{calendar.Week, "from sunday", "a week, as in 500/week from sunday", (*parser).takeWeekday}},
-	{word: "tz", kinds: []Kind{FixedWindow}, calendar: &calendarOption{calendar.None, "tz Europe/Berlin", "a day, week, month or year, as in 100/day tz UTC", (*parser).takeZone}},
-	{word: "segments", kinds: []Kind{SlidingWindow}, field: "Segments", of: func(l *Limit) *int { return &l.Segments }, least: 1},
-	{word: "queue", kinds: queued, field: "Queue", of: func(l *Limit) *int { return &l.Queue }, permits: true},
-	{word: order, kinds: queued},
+	{
+		word: "burst", kinds: []Kind{TokenBucket}, value: "20",
+		field: "Burst", number: func(l *Limit) *int { return &l.Burst }, least: 1, permits: true,
+	},
+	{
+		word: "day", kinds: []Kind{FixedWindow}, value: "15", take: (*parser).takeDay,
+		units: []calendar.Unit{calendar.Month}, only: "a month, as in 1000/month day 15",
+	},
+	{
+		word: "from", kinds: []Kind{FixedWindow}, value: "sunday", take: (*parser).takeWeekday,
+		units: []calendar.Unit{calendar.Week}, only: "a week, as in 500/week from sunday",
+	},
+	{
+		word: "tz", kinds: []Kind{FixedWindow}, value: "Europe/Berlin", take: (*parser).takeZone,
+		units: []calendar.Unit{calendar.Day, calendar.Week, calendar.Month, calendar.Year},
+		only:  "a day, week, month or year, as in 100/day tz UTC",
+	},
+	{
+		word: "segments", kinds: []Kind{SlidingWindow}, value: "20",
+		field: "Segments", number: func(l *Limit) *int { return &l.Segments }, least: 1,
+	},
+	{
+		word: "queue", kinds: queued, value: "20",
+		field: "Queue", number: func(l *Limit) *int { return &l.Queue }, permits: true,
+	},
+	{word: core.OldestFirst.String(), kinds: queued, take: (*parser).takeOrder},
+	{word: core.NewestFirst.String(), kinds: queued, take: (*parser).takeOrder},
+	{word: core.FairShare.String(), kinds: queued, take: (*parser).takeOrder},
 }
 
 // queued are the kinds whose requests may wait.
 var queued = []Kind{Concurrency, TokenBucket, FixedWindow, SlidingWindow}
 
-const order = "order"
-
-// optionOf returns the option that a word in lower case stands for, or nil.
-func optionOf(word string) *option {
-	if new(core.QueueOrder).UnmarshalText([]byte(word)) == nil {
-		return &options[len(options)-1]
-	}
-	for i := range options[:len(options)-1] {
-		if options[i].word == word {
-			return &options[i]
-		}
-	}
-	return nil
-}
-
 // belongs reports whether limits of the kind may have the option.
 func (o *option) belongs(k Kind) bool { return slices.Contains(o.kinds, k) }
 
 // fits reports whether windows of the unit, or None for a time of fixed length, may have the option.
-func (o *option) fits(u calendar.Unit) bool {
-	if o.calendar == nil {
-		return true
+func (o *option) fits(u calendar.Unit) bool { return o.units == nil || slices.Contains(o.units, u) }
+
+// option takes one of the words after the amount, with its value.
+func (p *parser) option() error {
+	word, low := p.next()
+	at := slices.IndexFunc(options, func(o option) bool { return o.word == low })
+	switch {
+	case at < 0:
+		return wrong(word, "unknown word, want %s", p.wanted())
+	case !options[at].belongs(p.limit.Kind):
+		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
 	}
-	return u != calendar.None && (o.calendar.unit == calendar.None || o.calendar.unit == u)
+	o, value, lowValue := &options[at], word, low
+	switch {
+	case slices.Contains(p.seen, o):
+		return wrong(word, "given twice, want it once")
+	case o.value != "" && len(p.words) == 0 && o.number != nil:
+		return wrong(word, "want a number after it, such as %s %s", low, o.value)
+	case o.value != "" && len(p.words) == 0:
+		return wrong(word, "want a value after it, such as %s %s", low, o.value)
+	case o.value != "":
+		value, lowValue = p.next()
+	}
+	p.seen = append(p.seen, o)
+	if o.number == nil {
+		return o.take(p, value, lowValue)
+	}
+	n, err := parseNumber(value, lowValue, o.least)
+	*o.number(&p.limit) = n
+	return err
+}
+
+// takeOrder takes one of the words of the orders.
+func (p *parser) takeOrder(word, low string) error {
+	if p.ordered {
+		return wrong(word, "a second order, want %v, %v or %v once", core.OldestFirst, core.NewestFirst, core.FairShare)
+	}
+	p.ordered = true
+	return p.limit.Order.UnmarshalText([]byte(low))
 }
 
 // wanted lists the words that the limit may have.
 func (p *parser) wanted() string {
 	var words []string
-	for i := range options[:len(options)-1] {
+	for i := range options {
 		if o := &options[i]; o.belongs(p.limit.Kind) && o.fits(p.unit) {
 			words = append(words, o.word)
 		}
@@ -79,5 +119,6 @@ func (p *parser) wanted() string {
 	if len(words) == 0 {
 		return "nothing more"
 	}
-	return strings.Join(words, ", ") + ", oldest-first, newest-first or fair-share"
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

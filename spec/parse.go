@@ -3,12 +3,9 @@ package spec
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
@@ -24,9 +21,10 @@ func Parse(s string) (Limit, error) {
 
 // parser reads a line word by word.
 type parser struct {
-	words []string // not taken yet, as they were written
-	limit Limit
-	seen  []*option
+	words   []string // not taken yet, as they were written
+	limit   Limit
+	seen    []*option
+	ordered bool // an order was among the words
 
 	// For a fixed window that may be of the calendar.
 	unit    calendar.Unit // None: its time is another
@@ -40,8 +38,8 @@ func wrong(word, format string, args ...any) error {
 	return fmt.Errorf("%q: %s", word, fmt.Sprintf(format, args...))
 }
 
-// take returns the next word, as it is and in lower case.
-func (p *parser) take() (word, low string) {
+// next returns the next word, as it was written and in lower case.
+func (p *parser) next() (word, low string) {
 	word, p.words = p.words[0], p.words[1:]
 	return word, lower(word)
 }
@@ -50,11 +48,16 @@ func (p *parser) parse() error {
 	if len(p.words) == 0 {
 		return errors.New("no words, want a limit such as 100/s")
 	}
+	for _, word := range p.words {
+		if strings.HasSuffix(word, ",") {
+			return wrong(word, "a comma, want a single limit")
+		}
+	}
 	p.limit.Kind = TokenBucket
 	kind, ok := kindOf(lower(p.words[0]))
 	if ok {
 		p.limit.Kind = kind
-		p.take()
+		p.next()
 	} else if c := p.words[0][0]; c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
 		return wrong(p.words[0], "unknown kind, want %s, or an amount such as 100/s", wantKind)
 	}
@@ -87,7 +90,7 @@ func (p *parser) amount() (err error) {
 	case len(p.words) == 0:
 		return wrong(p.limit.Kind.String(), "want an amount after it, such as %s", example)
 	}
-	word, low := p.take()
+	word, low := p.next()
 	number, per, slash := strings.Cut(low, "/")
 	switch {
 	case number == "" || !slash && !digit(number[0]):
@@ -144,113 +147,4 @@ func noTime(word, low string) error {
 		return err
 	}
 	return wrong(word, "no time, want an amount such as %s/s", word)
-}
-
-// option takes one of the words after the amount, with its number or value.
-func (p *parser) option() error {
-	word, low := p.take()
-	o := optionOf(low)
-	switch {
-	case o == nil:
-		return wrong(word, "unknown word, want %s", p.wanted())
-	case !o.belongs(p.limit.Kind):
-		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
-	case slices.Contains(p.seen, o) && o.word == order:
-		return wrong(word, "a second order, want %v, %v or %v once", core.OldestFirst, core.NewestFirst, core.FairShare)
-	case slices.Contains(p.seen, o):
-		return wrong(word, "there twice, want it once")
-	}
-	p.seen = append(p.seen, o)
-	switch {
-	case o.word == order:
-		return p.limit.Order.UnmarshalText([]byte(low))
-	case len(p.words) == 0 && o.calendar != nil:
-		return wrong(word, "want a value after it, such as %s", o.calendar.example)
-	case len(p.words) == 0:
-		return wrong(word, "want a number after it, such as %s 20", low)
-	}
-	value, lowValue := p.take()
-	if o.calendar != nil {
-		return o.calendar.take(p, value, lowValue)
-	}
-	n, err := parseNumber(value, lowValue, o.least)
-	*o.of(&p.limit) = n
-	return err
-}
-
-// String returns the limit as a line that Parse turns into the same Limit, such as "100/s".
-// Bytes are written with their largest whole unit, such as "8MiB/s". For an invalid Limit it
-// returns the fields.
-func (l Limit) String() string {
-	if l.validate() != nil || l.named() != nil {
-		type bare Limit // without this method
-		return fmt.Sprintf("%+v", bare(l))
-	}
-	if !l.Kind.counted() {
-		return l.Kind.String()
-	}
-	b := make([]byte, 0, 64)
-	if l.Kind != TokenBucket {
-		b = append(b, l.Kind.String()...)
-		b = append(b, ' ')
-	}
-	b = l.appendPermits(b, l.Permits)
-	if l.Calendar != (core.Calendar{}) {
-		b = append(b, '/')
-		b = append(b, l.calendarText()...)
-	}
-	if l.Per != 0 {
-		b = append(b, '/')
-		b = append(b, formatTime(l.Per)...)
-	}
-	for _, o := range options {
-		switch {
-		case o.of == nil || *o.of(&l) == 0:
-		case o.permits:
-			b = l.appendPermits(append(b, " "+o.word+" "...), *o.of(&l))
-		default:
-			b = strconv.AppendInt(append(b, " "+o.word+" "...), int64(*o.of(&l)), 10)
-		}
-	}
-	if l.Order != core.OldestFirst {
-		b = append(b, ' ')
-		b = append(b, l.Order.String()...)
-	}
-	return string(b)
-}
-
-// appendPermits appends n permits, which may be bytes.
-func (l Limit) appendPermits(b []byte, n int) []byte {
-	if !l.Bytes {
-		return strconv.AppendInt(b, int64(n), 10)
-	}
-	unit := ""
-	for _, u := range []string{"k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti"} {
-		if n > 0 && uint64(n)%units[lower(u)] == 0 {
-			unit = u
-		}
-	}
-	b = strconv.AppendUint(b, uint64(n)/units[lower(unit)], 10)
-	b = append(b, unit...)
-	return append(b, 'B')
-}
-
-// MarshalText implements [encoding.TextMarshaler] with String. It returns an error for a Limit
-// that no text describes.
-func (l Limit) MarshalText() ([]byte, error) {
-	if err := errors.Join(l.validate(), l.named()); err != nil {
-		return nil, err
-	}
-	return []byte(l.String()), nil
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler] with Parse. On an error it leaves l
-// unchanged.
-func (l *Limit) UnmarshalText(text []byte) error {
-	parsed, err := Parse(string(text))
-	if err != nil {
-		return err
-	}
-	*l = parsed
-	return nil
 }

@@ -51,6 +51,8 @@ func TestParse(t *testing.T) {
 			Kind: spec.Concurrency, Permits: 10, Queue: 5, Order: core.NewestFirst,
 		},
 		"unlimited": {},
+		"blocked":   {Kind: spec.Blocked},
+		"Paused":    {Kind: spec.Paused},
 
 		// Units of numbers.
 		"1k/s": bucket(1e3, time.Second), "1kB/s": bytes(1e3, time.Second), "1K/s": bucket(1e3, time.Second),
@@ -156,8 +158,8 @@ func TestErrors(t *testing.T) {
 		"/s":                            `spec: "/s": want an amount, such as 100/s`,
 		"-1/s":                          `spec: "-1/s": want a whole number, such as 20`,
 		"0/s":                           `spec: "0/s": want at least 1`,
-		"1.5k/s":                        `spec: "1.5k/s": a fraction, want a whole number`,
-		".5/s":                          `spec: ".5/s": a fraction, want a whole number`,
+		"1.5k/s":                        `spec: "1.5k/s": a fraction, want a whole number, such as 1/2s in place of 0.5/s`,
+		".5/s":                          `spec: ".5/s": a fraction, want a whole number, such as 1/2s in place of 0.5/s`,
 		"100,000/s":                     `spec: "100,000/s": a comma, want a whole number such as 1_000`,
 		"1x/s":                          `spec: "1x/s": unknown unit "x", want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone`,
 		"1i/s":                          `spec: "1i/s": unknown unit "i", want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone`,
@@ -168,7 +170,8 @@ func TestErrors(t *testing.T) {
 		"9223372036854775808/s":         `spec: "9223372036854775808/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
 		"99999999999999999999999/s":     `spec: "99999999999999999999999/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
 		"9999999999T/s":                 `spec: "9999999999T/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
-		"foo":                           `spec: "foo": unknown kind, want bucket, fixed, sliding, concurrency, unlimited or blocked, or an amount such as 100/s`,
+		"100/s, concurrency 5":          `spec: "100/s,": a comma, want a single limit`,
+		"foo":                           `spec: "foo": unknown kind, want bucket, fixed, sliding, concurrency, unlimited, blocked or paused, or an amount such as 100/s`,
 		"bucket":                        `spec: "bucket": want an amount after it, such as 100/s`,
 		"concurrency":                   `spec: "concurrency": want an amount after it, such as 10`,
 		"concurrency 10/s":              `spec: "10/s": concurrency has no time, want an amount such as 10`,
@@ -184,8 +187,8 @@ func TestErrors(t *testing.T) {
 		"1/s queue burst 1":             `spec: "burst": want a whole number, such as 20`,
 		"1/s burst 0":                   `spec: "0": want at least 1`,
 		"1/s queue -1":                  `spec: "-1": want a whole number, such as 20`,
-		"1/s burst 1 BURST 1":           `spec: "BURST": there twice, want it once`,
-		"1/s queue 1 queue 1":           `spec: "queue": there twice, want it once`,
+		"1/s burst 1 BURST 1":           `spec: "BURST": given twice, want it once`,
+		"1/s queue 1 queue 1":           `spec: "queue": given twice, want it once`,
 		"1/s newest-first oldest-first": `spec: "oldest-first": a second order, want oldest-first, newest-first or fair-share once`,
 		"1/month":                       `spec: "1/month": a month has no fixed length, want fixed 1/month`,
 		"sliding 2k/2Years":             `spec: "2k/2Years": a year has no fixed length, want fixed 2k/year`,
@@ -195,7 +198,7 @@ func TestErrors(t *testing.T) {
 		"fixed 1/month day":             `spec: "day": want a value after it, such as day 15`,
 		"fixed 1/month day 0":           `spec: "0": want at least 1`,
 		"fixed 1/month day 32":          `spec: "32": want a day from 1 to 31`,
-		"fixed 1/month day 1 day 2":     `spec: "day": there twice, want it once`,
+		"fixed 1/month day 1 day 2":     `spec: "day": given twice, want it once`,
 		"fixed 1/week day 2":            `spec: "day": only for a month, as in 1000/month day 15`,
 		"fixed 1/week from mon":         `spec: "mon": want a weekday, such as monday`,
 		"fixed 1/week from":             `spec: "from": want a value after it, such as from sunday`,
@@ -288,7 +291,7 @@ func FuzzString(f *testing.F) {
 	f.Add(uint8(3), 1, int64(math.MaxInt64), 0, 0, 0, uint8(0))
 	f.Fuzz(func(t *testing.T, kind uint8, permits int, per int64, burst, segments, queue int, order uint8) {
 		l := spec.Limit{
-			Kind: spec.Kind(kind % 6), Permits: permits, Per: time.Duration(per),
+			Kind: spec.Kind(kind % 7), Permits: permits, Per: time.Duration(per),
 			Burst: burst, Segments: segments, Queue: queue, Order: core.QueueOrder(order % 3), Bytes: order/3%2 == 1,
 		}
 		_ = l.String()

@@ -125,7 +125,7 @@ func (p *Policy) checkLimit(l spec.Limit) error {
 	if err != nil {
 		return nil //nolint:nilerr // the constructor of the limiter reports it
 	}
-	if of, ok := made.(core.Reporter); ok && l.Kind != spec.Unlimited && l.Kind != spec.Blocked && p.Cost > of.Statistics().Limit {
+	if of, ok := made.(core.Reporter); ok && l.Kind != spec.Unlimited && l.Kind != spec.Blocked && l.Kind != spec.Paused && p.Cost > of.Statistics().Limit {
 		if l.Kind == spec.TokenBucket {
 			return fmt.Errorf("%q never has the %d permits that a request costs: raise it, or add a burst of %[2]d", l, p.Cost)
 		}

@@ -266,7 +266,7 @@ func transfer(to **spec.Limit) reader {
 		l, ok := readLimit(n)
 		switch {
 		case !ok:
-		case l.Kind == spec.Blocked:
+		case l.Kind == spec.Blocked || l.Kind == spec.Paused:
 			n.Fault("%s is %q, want a limit such as 1MiB/s", key, l)
 		default:
 			l.Bytes = l.Kind != spec.Unlimited

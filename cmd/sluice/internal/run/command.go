@@ -228,7 +228,7 @@ func parseLimit(text string) (spec.Limit, error) {
 	switch {
 	case err != nil:
 		return l, errors.New("is not a rate such as 10/s" + cli.RateFault(text, err))
-	case l.Kind == spec.Blocked:
+	case l.Kind == spec.Blocked || l.Kind == spec.Paused:
 		return l, errors.New("is not a rate such as 10/s")
 	case l.Kind != spec.Unlimited:
 		l.Queue = math.MaxInt

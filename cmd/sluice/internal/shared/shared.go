@@ -84,7 +84,7 @@ func (s *Store) Limits() redislimit.Store { return s.store }
 // New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
 func (s *Store) New(l spec.Limit, name string, options redislimit.Options) (core.Limiter, error) {
 	made, err := l.New(name)
-	if err != nil || l.Kind == spec.Unlimited || l.Kind == spec.Blocked {
+	if err != nil || l.Kind == spec.Unlimited || l.Kind == spec.Blocked || l.Kind == spec.Paused {
 		return made, err
 	}
 	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.timeout)

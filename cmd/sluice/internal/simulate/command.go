@@ -134,8 +134,11 @@ func (f *flags) plan() (*engine.Plan, error) {
 	if key == "" && slices.ContainsFunc(strings.Split(f.fields, ","), func(pair string) bool { return strings.HasPrefix(pair, "key=") }) {
 		key = "key"
 	}
-	if l.Kind == spec.Blocked {
+	switch l.Kind {
+	case spec.Blocked:
 		return nil, cli.Usage("--limit %q rejects every request, so there is nothing to simulate; use a limit such as 100/s", f.limit)
+	case spec.Paused:
+		return nil, cli.Usage("--limit %q grants nothing, so there is nothing to simulate; use a limit such as 100/s", f.limit)
 	}
 	p, err := engine.Single(l, key)
 	if err != nil {

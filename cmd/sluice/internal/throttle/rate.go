@@ -36,7 +36,7 @@ func (o *options) parseRate(typed, burst string) (spec.Limit, error) {
 	switch {
 	case err != nil:
 		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s%s", typed, cli.RateFault(typed, err))
-	case l.Kind == spec.Concurrency || l.Kind == spec.Blocked:
+	case l.Kind == spec.Concurrency || l.Kind == spec.Blocked || l.Kind == spec.Paused:
 		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
 	case l.Queue > 0:
 		return l, cli.Usage("--limit %q has a queue, which has no effect on a copy; leave it out", typed)

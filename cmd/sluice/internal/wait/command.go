@@ -145,7 +145,7 @@ func (o *options) read(dash int, args []string) (err error) {
 		return cli.Usage("SPEC %q is not a limit such as 10/m or \"concurrency 1\": %s", args[0], cli.LimitFault(args[0], err))
 	}
 	o.text = o.limit.String()
-	if o.limit.Kind != spec.Unlimited && o.limit.Kind != spec.Blocked {
+	if o.limit.Kind != spec.Unlimited && o.limit.Kind != spec.Blocked && o.limit.Kind != spec.Paused {
 		o.limit.Queue = math.MaxInt // waits have no bound
 	}
 	return nil

@@ -26,8 +26,11 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Kind == spec.Blocked {
+	switch l.Kind {
+	case spec.Blocked:
 		return nil, errors.New("a blocked limit rejects every request: there is nothing to simulate")
+	case spec.Paused:
+		return nil, errors.New("a paused limit grants nothing: there is nothing to simulate")
 	}
 	if t := ways.Terms(made); t != nil {
 		return t, nil
