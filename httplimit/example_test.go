@@ -20,12 +20,11 @@ func Example() {
 	perMinute := func() (core.Limiter, error) {
 		return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Minute})
 	}
-	others := core.Must(perMinute())
 	byClient := core.Must(partition.New(partition.Options[*http.Request, netip.Prefix]{
 		Key:           httplimit.ByIP(httplimit.IPOptions{}),
 		New:           func(netip.Prefix) (core.Limiter, error) { return perMinute() },
 		MaxPartitions: 100_000,
-		Overflow:      others,
+		Group:         func(netip.Prefix) netip.Prefix { return netip.Prefix{} },
 	}))
 	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: byClient}}}))
 	mux := http.NewServeMux()

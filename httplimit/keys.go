@@ -55,7 +55,8 @@ type IPOptions struct {
 // # Clients with many addresses
 //
 // A client with many addresses creates many partitions. partition.Options.MaxPartitions bounds their
-// number; clients beyond it share the limit of Overflow.
+// number; requests of clients beyond it are rejected, unless partition.Options.Group gives such clients a limiter that
+// they share.
 func ByIP(o IPOptions) func(*http.Request) netip.Prefix {
 	f := clientip.New(clientip.Options(o))
 	return func(r *http.Request) netip.Prefix { return f.Key(r.RemoteAddr, r.Header[f.Header]) }

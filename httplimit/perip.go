@@ -21,12 +21,12 @@ import (
 // independent limits. PerIP panics if a number is out of range.
 func PerIP(perSecond, burst int) func(http.Handler) http.Handler {
 	bucket := func(netip.Prefix) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(perSecond, burst)) }
-	others, err := bucket(netip.Prefix{})
-	if err != nil {
-		panic(err)
+	if _, err := bucket(netip.Prefix{}); err != nil {
+		panic(err) // now, and not at the first request
 	}
 	clients, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
-		Key: ByIP(IPOptions{}), New: bucket, MaxPartitions: 100_000, Overflow: others,
+		Key: ByIP(IPOptions{}), New: bucket, MaxPartitions: 100_000,
+		Group: func(netip.Prefix) netip.Prefix { return netip.Prefix{} },
 	})
 	if err != nil {
 		panic(err)

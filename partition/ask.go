@@ -13,22 +13,31 @@ import (
 // not wait for permits, but it waits while another request creates the partition. If the
 // partition cannot be created, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
+	return k.checkTry(r, permits, core.Limiter.TryAcquire)
+}
+
+// Reserve reserves permits of the limiter of r's partition, as [core.Reserver] describes. If that is not a
+// core.Reserver, the lease is not acquired, and its error says so. A reservation stays with the limiter that granted
+// it, also if Refresh replaces that limiter.
+func (k *Keyed[R, K]) Reserve(r R, permits int) core.Lease { return k.checkTry(r, permits, reserve) }
+
+func (k *Keyed[R, K]) checkTry(r R, permits int, try tryFunc) core.Lease {
 	if err := k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return k.tryAcquire(k.o.Key(r), nil, permits, core.Limiter.TryAcquire)
+	return k.tryAcquire(k.o.Key(r), permits, try)
 }
 
 // Acquire takes permits from the limiter of r's partition and may wait in its queue. The
 // partition is not dropped during the wait. If ctx is done, Acquire returns ctx.Err(), also
 // while it waits for another request that creates the partition; Options.New is not interrupted.
-// If the partition cannot be created, the error wraps that of Options.New. Close ends the wait
-// with [core.ErrClosed].
+// If the partition cannot be created, the error wraps that of Options.New. If [Keyed.Refresh] replaces the
+// limiter, the request waits in the new one. Close ends the wait with [core.ErrClosed].
 func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return k.acquire(ctx, k.o.Key(r), nil, permits, hold.Acquire)
+	return k.acquire(ctx, k.o.Key(r), permits, hold.Acquire)
 }
 
 func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
@@ -41,15 +50,12 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 	return nil
 }
 
-// entry returns the key's entry, which is created if it is not live, or the overflow entry if there is
-// no room for it. known is an entry of the key, which may have been dropped, or nil.
-func (k *Keyed[R, K]) entry(ctx context.Context, key K, known *entry[R, K]) (*entry[R, K], error) {
+// entry returns the entry that decides the key's requests, which is created if it is not live. It returns errNoRoom if
+// there is no room for it.
+func (k *Keyed[R, K]) entry(ctx context.Context, key K) (*entry[R, K], error) {
 	k.sweepSometimes()
-	if known == nil || known.dropped() {
-		known = k.find(key)
-	}
-	if known != nil {
-		return known, nil
+	if e := k.partitions.find(key); e != nil {
+		return e, nil
 	}
 	return k.enter(ctx, key)
 }
@@ -66,54 +72,65 @@ func quietly(l core.Limiter, permits int) core.Lease {
 	return lease
 }
 
-func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int, try tryFunc) core.Lease {
-	for {
-		e, err := k.entry(background, key, known)
-		if err != nil {
-			return core.Fail(err)
+func (k *Keyed[R, K]) tryAcquire(key K, permits int, try tryFunc) core.Lease {
+	for again := false; ; again = true {
+		e, err := k.entry(background, key)
+		if !again {
+			k.count(e, err)
 		}
-		k.count(e)
-		if l := e.try(permits, try); !e.lost(l) {
+		if err != nil {
+			return k.failed(err, permits)
+		}
+		if l := e.try(permits, try); !k.lost(e, l) {
 			return l
 		}
-		known = nil
 	}
 }
 
 // tryQuietly is tryAcquire, but a failure leaves no trace. It may also mean that the partition
 // was dropped meanwhile.
-func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.Lease, bool) {
-	e, err := k.entry(background, key, known)
+func (k *Keyed[R, K]) tryQuietly(key K, permits int) (core.Lease, bool) {
+	e, err := k.entry(background, key)
 	if err != nil {
 		return core.Lease{}, false
 	}
 	l := e.try(permits, quietly)
-	if l.Acquired() {
-		k.count(e)
+	if k.lost(e, l) || !l.Acquired() {
+		return core.Lease{}, false
 	}
-	return l, l.Acquired()
+	k.count(e, nil)
+	return l, true
 }
 
 // acquireFunc is hold.Acquire or hold.AcquireWaiting.
 type acquireFunc = func(ctx context.Context, s *wait.Source, l core.Limiter, permits int) (core.Lease, error)
 
-func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int, acquire acquireFunc) (core.Lease, error) {
-	for {
-		e, err := k.entry(ctx, key, known)
-		if err != nil {
-			return core.Fail(err), err
+func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int, acquire acquireFunc) (core.Lease, error) {
+	for again := false; ; again = true {
+		e, err := k.entry(ctx, key)
+		if !again {
+			k.count(e, err)
 		}
-		k.count(e)
-		if l, err := e.acquire(ctx, permits, acquire); !e.lost(l) {
+		if err != nil {
+			l := k.failed(err, permits)
+			return l, l.Err()
+		}
+		waits := !e.dropped()
+		if l, err := e.acquire(ctx, permits, acquire); !k.lost(e, l) {
 			return l, err
 		}
-		known = nil
+		if waits && e.replaced() {
+			acquire = hold.AcquireWaiting // as it has waited already
+		}
+		if err := ctx.Err(); err != nil {
+			return core.Fail(err), err
+		}
 	}
 }
 
-// count counts a request if Overflow decides it.
-func (k *Keyed[R, K]) count(e *entry[R, K]) {
-	if e == k.overflow {
+// count counts a request for which there is no room.
+func (k *Keyed[R, K]) count(e *entry[R, K], err error) {
+	if err == errNoRoom || e != nil && e.group { //nolint:errorlint // this very value
 		k.overflowed.Add(1)
 	}
 }
@@ -129,8 +146,11 @@ func (f full) Unwrap() []error { return []error{f.RejectedError, ErrFull} }
 
 const reasonNoRoom = "partition limit reached"
 
-// noRoom rejects a request because there is no room for its key.
-func (k *Keyed[R, K]) noRoom(permits int) core.Lease {
+// failed returns the answer to a request that no limiter decides.
+func (k *Keyed[R, K]) failed(err error, permits int) core.Lease {
+	if err != errNoRoom { //nolint:errorlint // this very value
+		return core.Fail(err)
+	}
 	l := core.Fail(full{&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom}})
 	if k.o.Name == "" {
 		return l.With(core.ReasonPhrase.With(reasonNoRoom))

@@ -19,8 +19,7 @@ import (
 // a limiter rejects or fails, or ctx is done, the permits already taken are returned, last
 // first, and that limiter's own lease and error are returned. A combined lease releases its
 // parts last first. Its metadata is the union of theirs; if several have a value of one name,
-// the first limiter's is taken. The chain is a [Refunder] and a [Settler]; a part whose limiter
-// is not a Settler keeps what it holds. The chain closes none of its limiters. Chain returns an
+// the first limiter's is taken. The chain closes none of its limiters. Chain returns an
 // error if ls is empty, if a limiter is nil, or if one occurs twice, even inside another chain or [Shared]: it could wait for
 // itself.
 func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
@@ -46,69 +45,129 @@ func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	return newChain(slices.Clone(ls)), nil
+	c := &chain[R]{ls: slices.Clone(ls)}
+	c.joiners.New = func() any { return ways.NewJoiner(len(c.ls), nil) }
+	return c, nil
 }
 
 // asks returns the limiters that l asks for each request, through the chains and shared limiters of this package.
 // Two translations of one limiter may be for two keys.
 func asks[R any](l Limiter[R]) []any {
-	if c, ok := l.(*composed[R]); ok && c.asks != nil {
+	if c, ok := l.(interface{ asks() []any }); ok {
 		return c.asks()
 	}
 	return []any{l}
 }
 
-func newChain[R any](ls []Limiter[R]) Limiter[R] {
-	title := func() string {
-		parts := make([]string, len(ls))
-		for i, l := range ls {
-			parts[i] = backdoor.Describe(l)
-		}
-		return "chain of " + strings.Join(parts, ", ")
-	}
-	template := ways.ChainLike(make([]core.Limiter, len(ls)), nil) // all others are like it
-	fresh := func(pool *sync.Pool) *boundChain {
-		links := make([]core.Limiter, len(ls))
-		return &boundChain{ways.ChainLike(links, template).(chained), links, pool, title}
-	}
-	pool := new(sync.Pool)
-	pool.New = func() any { return fresh(pool) }
-	return &composed[R]{
-		of: func(r R, once bool) bound {
-			var b *boundChain
-			if once {
-				b = pool.Get().(*boundChain)
-			} else {
-				b = fresh(nil)
-			}
-			for i, l := range ls {
-				b.links[i] = bind(l, r)
-			}
-			return b
-		},
-		asks: func() (all []any) {
-			for _, l := range ls {
-				all = append(all, asks(l)...)
-			}
-			return all
-		},
-		title: title,
-	}
+type chain[R any] struct {
+	ls      []Limiter[R]
+	joiners sync.Pool // of backdoor.Joiner, each of which has a mutex: requests do not meet at one
 }
 
-// boundChain is a chain for one request, so that each Key is asked once.
+func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
+	if err := check(background, permits); err != nil {
+		return core.Fail(err)
+	}
+	l, _ := c.all(permits, func(l Limiter[R]) (core.Lease, error) {
+		return l.TryAcquire(r, permits), nil
+	})
+	return l
+}
+
+func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
+	if err := check(ctx, permits); err != nil {
+		return core.Fail(err), err
+	}
+	return c.all(permits, func(l Limiter[R]) (core.Lease, error) {
+		lease, err := l.Acquire(ctx, r, permits)
+		if err == nil {
+			err = lease.Err()
+		}
+		if err == nil {
+			err = ctx.Err() // the limiter may not have noticed
+		}
+		switch {
+		case err == nil || !lease.Acquired() && backdoor.Same(err, lease.Err()):
+			return lease, err
+		case lease.Acquired():
+			lease.Refund()
+		}
+		return core.Fail(err), err
+	})
+}
+
+// all returns one lease of all limiters, which ask asks in their order. If one fails or panics, it refunds
+// the others.
+func (c *chain[R]) all(permits int, ask func(Limiter[R]) (core.Lease, error)) (core.Lease, error) {
+	joiner := c.joiners.Get().(backdoor.Joiner[core.Lease])
+	defer c.joiners.Put(joiner)
+	parts, whole := joiner.Begin(), false
+	defer func() {
+		if !whole {
+			defer parts.Drop()
+			refund(parts.Leases())
+		}
+	}()
+	for _, l := range c.ls {
+		lease, err := ask(l)
+		if !lease.Acquired() {
+			return lease, err
+		}
+		parts.Add(lease)
+	}
+	whole = true
+	return parts.Join(permits), nil
+}
+
+// refund refunds the leases, last first, even if a limiter panics.
+func refund(leases []core.Lease) {
+	if len(leases) == 0 {
+		return
+	}
+	last := len(leases) - 1
+	defer refund(leases[:last])
+	defer leases[last].Release() // what cannot be refunded
+	leases[last].Refund()
+}
+
+func (c *chain[R]) asks() (all []any) {
+	for _, l := range c.ls {
+		all = append(all, asks(l)...)
+	}
+	return all
+}
+
+func (c *chain[R]) String() string {
+	parts := make([]string, len(c.ls))
+	for i, l := range c.ls {
+		parts[i] = backdoor.Describe(l)
+	}
+	return "chain of " + strings.Join(parts, ", ")
+}
+
+func (c *chain[R]) bind(_ Limiter[R], r R) core.Limiter {
+	links := make([]core.Limiter, len(c.ls))
+	for i, l := range c.ls {
+		links[i] = For(l, r)
+	}
+	return &boundChain{ways.ChainLike(links, nil).(chained), links, c.String}
+}
+
+// boundChain is a chain that is bound to a request.
 type boundChain struct {
 	chained
-	links []core.Limiter // those of chained
-	pool  *sync.Pool     // of chains for single calls; nil for the chain of For, which the caller keeps
+	links []core.Limiter
 	title func() string
 }
 
 // chained has the methods of a *core.ChainedLimiter that a boundChain has too.
 type chained interface {
-	bound
+	core.Limiter
+	core.Reporter
 	core.Reserver
 	core.QuietTrier
+	core.Refunder
+	core.Settler
 }
 
 func (b *boundChain) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {

@@ -13,13 +13,6 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// If a limiter has no Refund, its lease is released.
-func TestRefundOfNoRefunder(t *testing.T) {
-	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return bare{semaphore(key, 1)}, nil }})
-	k.Refund("a", takes(t, k, "a", 1))
-	takes(t, k, "a", 1)
-}
-
 func TestFor(t *testing.T) {
 	asked := 0
 	k := newKeyed(t, options{
@@ -40,12 +33,12 @@ func TestFor(t *testing.T) {
 	require.NoError(t, k.Close())
 	require.ErrorIs(t, b.TryAcquire(1).Err(), core.ErrClosed)
 	require.Zero(t, b.Available())
-	b.(core.Refunder).Refund(l)
+	l.Refund()
 	require.Equal(t, 2, asked)
 }
 
-func TestForWithoutRoomReportsOverflow(t *testing.T) {
-	k := newKeyed(t, options{MaxPartitions: 1, Overflow: semaphore("", 5)})
+func TestForWithoutRoomReportsItsGroup(t *testing.T) {
+	k := newKeyed(t, options{MaxPartitions: 1, Group: self, New: func(string) (core.Limiter, error) { return semaphore("", 5), nil }})
 	takes(t, k, "a", 1)
 	b := partition.For[string](k, "b")
 	require.Equal(t, 5, b.Available())
@@ -53,7 +46,7 @@ func TestForWithoutRoomReportsOverflow(t *testing.T) {
 	require.Zero(t, k.Counts().Overflowed, "no request")
 	l := b.TryAcquire(2)
 	require.Equal(t, 3, b.Available())
-	b.(core.Refunder).Refund(l)
+	l.Refund()
 	require.Equal(t, 5, b.Available())
 }
 
@@ -71,7 +64,7 @@ func TestForOfAUsersLimiter(t *testing.T) {
 	lease, err := l.Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	require.False(t, l.TryAcquire(1).Acquired())
-	l.(core.Refunder).Refund(lease) // released
+	lease.Refund()
 	require.True(t, l.TryAcquire(1).Acquired())
 	require.Zero(t, l.Available())
 	require.Zero(t, l.(core.Reporter).Statistics())
@@ -146,7 +139,6 @@ func TestOfNil(t *testing.T) {
 		require.Equal(t, err, lease.Err())
 		require.Zero(t, l.Available())
 		require.Zero(t, l.(core.Reporter).Statistics())
-		l.(core.Refunder).Refund(core.Grant(1, nil))
 		require.ErrorIs(t, l.TryAcquire(-1).Err(), core.ErrNegativePermits)
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -161,8 +153,8 @@ func TestShared(t *testing.T) {
 	s := partition.Shared[string](inner)
 	a, b := s.TryAcquire("a", 1), must(s.Acquire(t.Context(), "b", 1))
 	require.False(t, s.TryAcquire("c", 1).Acquired())
-	s.(partition.Refunder[string]).Refund("a", a)
-	b = s.(partition.Settler[string]).Settle("a", b, 2)
+	a.Refund()
+	b = b.Settle(2)
 	require.Zero(t, inner.Available())
 	b.Release()
 	require.Equal(t, core.Limiter(inner), partition.For(s, "a"))
@@ -170,7 +162,7 @@ func TestShared(t *testing.T) {
 	s = partition.Shared[string](bare{inner})
 	a = s.TryAcquire("a", 2)
 	require.Equal(t, core.Statistics{}, partition.For(s, "a").(core.Reporter).Statistics())
-	s.(partition.Refunder[string]).Refund("a", a)
+	a.Refund()
 	require.Equal(t, core.Statistics{Available: 2}, partition.For(s, "a").(core.Reporter).Statistics())
 }
 
@@ -183,21 +175,21 @@ func TestTranslate(t *testing.T) {
 	_, err := l.Acquire(t.Context(), 1, 1)
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{"a": true, "b": true}, live(k))
-	l.(partition.Refunder[int]).Refund(0, first)
+	first.Refund()
 	takes(t, k, "a", 1)
-	require.Equal(t, 3, asked)
+	require.Equal(t, 2, asked)
 
 	require.ErrorIs(t, l.TryAcquire(0, -1).Err(), core.ErrNegativePermits)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = l.Acquire(done, 0, 1)
 	require.Equal(t, context.Canceled, err)
-	require.Equal(t, 3, asked, "the request is not looked at")
+	require.Equal(t, 2, asked, "the request is not looked at")
 
 	bound := partition.For(l, 2)
 	bound.TryAcquire(1)
 	bound.TryAcquire(1)
-	require.Equal(t, 4, asked)
+	require.Equal(t, 3, asked)
 	require.Equal(t, core.Statistics{Limit: 1, Granted: 1, Rejected: 1}, bound.(core.Reporter).Statistics())
 }
 
@@ -231,7 +223,7 @@ func TestChainOfKeyed(t *testing.T) {
 		// A core.Chain may hold what For returns.
 		joined, err := core.Chain(partition.For(chain, "b"), semaphore("", 1))
 		require.NoError(t, err)
-		joined.Refund(joined.TryAcquire(1))
+		joined.TryAcquire(1).Refund()
 		require.Equal(t, 1, all.Available())
 
 		// The limiter that For returned stays bound to its key, however it is asked.
@@ -246,8 +238,9 @@ func TestChainOfKeyed(t *testing.T) {
 // A channel or a reader asks quietly before it waits. A rejection leaves no trace, also where there is no room.
 func TestForIsAskedQuietly(t *testing.T) {
 	two := func(string) (core.Limiter, error) { return semaphore("", 2), nil }
-	k := newKeyed(t, options{New: two, MaxPartitions: 1, Overflow: semaphore("", 1)})
+	k := newKeyed(t, options{New: two, MaxPartitions: 1, Group: self})
 	takes(t, k, "a", 1)
+	takes(t, k, "no room", 1)
 	chain := must(partition.Chain(k, partition.Shared[string](semaphore("", 1))))
 	for _, l := range []core.Limiter{partition.For[string](k, "a"), partition.For[string](k, "no room"), partition.For(chain, "a")} {
 		lease, ok := core.TryQuietly(l, 1)
@@ -259,7 +252,7 @@ func TestForIsAskedQuietly(t *testing.T) {
 		require.Zero(t, l.(core.Reporter).Statistics().Rejected)
 		lease.Release()
 	}
-	require.Equal(t, uint64(1), k.Counts().Overflowed)
+	require.Equal(t, uint64(2), k.Counts().Overflowed)
 	require.NoError(t, k.Close())
 	_, ok := core.TryQuietly(partition.For[string](k, "a"), 1)
 	require.False(t, ok)
@@ -305,8 +298,8 @@ func TestForReserves(t *testing.T) {
 			delay, _ := core.Delay.From(second)
 			require.Equal(t, want, delay)
 			require.Positive(t, bound.(core.Reporter).Statistics().Queued)
-			bound.(core.Refunder).Refund(second)
-			bound.(core.Refunder).Refund(first)
+			second.Refund()
+			first.Refund()
 			require.Zero(t, bound.(core.Reporter).Statistics().Queued)
 		}
 		slots := newKeyed(t, options{})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"sync"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -12,31 +12,74 @@ import (
 
 var (
 	errNoRoom  = errors.New("partition: no room")
-	errUnequal = errors.New("partition: the key does not equal itself, as NaN does not")
-	errNilNew  = errors.New("New returned a nil limiter")
+	errUnequal = errors.New("partition: the key does not equal itself, as NaN does not, and cannot be looked up")
+	errNil     = errors.New("New or Update returned a nil limiter")
 )
 
-// enter returns the key's entry, which is created if it is not live, or the overflow entry if there is
-// no room for it.
+// entries are the live entries by key: of the partitions, or of the groups.
+type entries[R any, K comparable] struct {
+	live sync.Map // K to *entry[R, K]; written under Keyed.mu
+	max  int
+
+	// Guarded by Keyed.mu.
+	creating map[K]*creation[R, K] // the keys whose New is running
+	table    table[R, K]
+	places   int // taken by live entries and by those being created
+}
+
+// creation is an entry that one request creates and others wait for.
+type creation[R any, K comparable] struct {
+	done  chan struct{} // closed at its end
+	stale bool          // Refresh was called, so the limiter has to be made again; guarded by Keyed.mu
+
+	// Written before done is closed. If both are nil, New has panicked.
+	entry *entry[R, K]
+	err   error
+}
+
+// find returns the key's entry, or nil.
+func (s *entries[R, K]) find(key K) *entry[R, K] {
+	if v, ok := s.live.Load(key); ok {
+		return v.(*entry[R, K])
+	}
+	return nil
+}
+
+// enter is entry for a key that had no live partition.
 func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 	if unequal(key, key) {
 		return nil, errUnequal
 	}
 	k.sweepSome(looksPerNewKey)
+	e, err := k.findOrCreate(ctx, &k.partitions, key)
+	if err != errNoRoom || k.o.Group == nil { //nolint:errorlint // this very value
+		return e, err
+	}
+	group := k.o.Group(key)
+	if unequal(group, group) {
+		return nil, errUnequal
+	}
+	return k.findOrCreate(ctx, &k.groups, group)
+}
+
+func unequal[K comparable](a, b K) bool { return a != b }
+
+func (k *Keyed[R, K]) findOrCreate(ctx context.Context, s *entries[R, K], key K) (*entry[R, K], error) {
 	for tries := 0; ; {
-		e, created, err := k.findOrReserve(key)
+		e, c, mine, err := k.findOrReserve(s, key)
 		switch {
-		case err == errNoRoom && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
+		case err == errNoRoom && s == &k.partitions && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
 			tries++
-		case err == errNoRoom: //nolint:errorlint // this very value
-			return k.overflow, nil
-		case err != nil || e != nil:
+		case e != nil || err != nil:
 			return e, err
-		case created == nil:
-			return k.create(key)
+		case mine:
+			return k.create(s, key, c)
 		default:
 			select {
-			case <-created:
+			case <-c.done:
+				if c.entry != nil || c.err != nil {
+					return c.entry, c.err
+				}
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -44,89 +87,98 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 	}
 }
 
-func unequal[K comparable](a, b K) bool { return a != b }
-
-// findOrReserve returns the key's entry if it is live. Otherwise it returns the channel that is closed when
-// another request has created the partition, or nil if the caller has to create it. The caller then has a
-// place for it.
-func (k *Keyed[R, K]) findOrReserve(key K) (e *entry[R, K], created chan struct{}, err error) {
+// findOrReserve returns the key's entry if it is live. Otherwise it returns its creation, and whether that is the
+// caller's, who then has a place for it.
+func (k *Keyed[R, K]) findOrReserve(s *entries[R, K], key K) (e *entry[R, K], c *creation[R, K], mine bool, err error) {
+	if e := s.find(key); e != nil {
+		return e, nil, false, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
-		return nil, nil, core.ErrClosed
+		return nil, nil, false, core.ErrClosed
 	}
-	if e := k.find(key); e != nil {
-		return e, nil, nil
+	if e := s.find(key); e != nil {
+		return e, nil, false, nil
 	}
-	if created, ok := k.creating[key]; ok {
-		if created == nil {
-			created = make(chan struct{})
-			k.creating[key] = created
-		}
-		return nil, created, nil
+	if c := s.creating[key]; c != nil {
+		return nil, c, false, nil
 	}
-	if k.places >= k.o.MaxPartitions {
-		return nil, nil, errNoRoom
+	if s.places >= s.max {
+		return nil, nil, false, errNoRoom
 	}
-	k.places++
-	k.creating[key] = nil
-	return nil, nil, nil
+	s.places++
+	c = &creation[R, K]{done: make(chan struct{})}
+	s.creating[key] = c
+	return nil, c, true, nil
 }
 
-// create calls New for the key, for which the caller has a place.
-func (k *Keyed[R, K]) create(key K) (*entry[R, K], error) {
-	var e *entry[R, K]
+// create creates the entry of the key, for which the caller has a place.
+func (k *Keyed[R, K]) create(s *entries[R, K], key K, c *creation[R, K]) (*entry[R, K], error) {
+	ended := false
 	defer func() {
-		if e == nil { // an error, or New panicked or ended the goroutine
-			k.finish(key, nil)
+		if !ended { // New panicked or ended the goroutine
+			k.finish(s, key, c, nil, nil)
 		}
 	}()
-	l, err := k.o.New(key)
+	for {
+		l, err := k.limiter(key, nil)
+		var e *entry[R, K]
+		if err == nil {
+			e = k.newEntry(key, l, s == &k.groups)
+		}
+		if ended, err = k.finish(s, key, c, e, err); ended && err == nil {
+			return e, nil
+		}
+		if e != nil {
+			_ = closeLimiter(l)
+		}
+		if ended {
+			return nil, err
+		}
+	}
+}
+
+// limiter returns the limiter for a key under the current limits. now is the limiter that the key has; nil if it has none.
+func (k *Keyed[R, K]) limiter(key K, now core.Limiter) (l core.Limiter, err error) {
+	if k.o.Update == nil || now == nil && k.o.New != nil {
+		l, err = k.o.New(key)
+	} else {
+		l, err = k.o.Update(key, now)
+	}
 	if err == nil && backdoor.IsNil(l) {
-		err = errNilNew
+		err = errNil
 	}
-	if err != nil {
-		return nil, k.explain(err)
+	switch {
+	case err == nil:
+		return l, nil
+	case k.o.Name == "":
+		return nil, fmt.Errorf("partition: cannot create limiter for key: %w", err)
 	}
-	e = &entry[R, K]{k: k, key: key, limiter: l, retires: retires(l), closes: closes(l)}
-	if !k.finish(key, e) {
-		_ = closeLimiter(l)
-		return nil, core.ErrClosed
-	}
-	return e, nil
+	return nil, fmt.Errorf("partition: %q: cannot create limiter for key: %w", k.o.Name, err)
 }
 
-func (k *Keyed[R, K]) explain(err error) error {
-	if k.o.Name == "" {
-		return fmt.Errorf("partition: cannot create limiter for key: %w", err)
-	}
-	return fmt.Errorf("partition: %q: cannot create limiter for key: %w", k.o.Name, err)
-}
-
-// finish ends the creation of a partition: e, or nil if it failed. It reports false if the
-// Keyed was closed meanwhile.
-func (k *Keyed[R, K]) finish(key K, e *entry[R, K]) bool {
+// finish ends a creation with an entry, with an error, or with neither. It returns false if the limits have changed
+// meanwhile, so that the limiter has to be made again, and an error if the creation has failed.
+func (k *Keyed[R, K]) finish(s *entries[R, K], key K, c *creation[R, K], e *entry[R, K], err error) (ended bool, _ error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
-		return false
+		return true, core.ErrClosed
 	}
-	if created := k.creating[key]; created != nil {
-		close(created)
+	if c.stale && (e != nil || err != nil) {
+		c.stale = false
+		return false, nil
 	}
-	delete(k.creating, key)
+	c.entry, c.err = e, err
+	close(c.done)
+	delete(s.creating, key)
 	if e == nil {
-		k.places--
-		return true
+		s.places--
+		return true, err
 	}
-	k.live.Store(key, e)
-	k.table.add(e)
+	s.live.Store(key, e)
+	s.table.add(e)
 	k.counts.Created++
-	return true
-}
-
-// closes reports whether Close closes the limiter.
-func closes(l core.Limiter) bool {
-	_, ok := l.(io.Closer)
-	return ok
+	return true, nil
 }

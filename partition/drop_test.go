@@ -446,7 +446,7 @@ func TestDroppedUnderARequest(t *testing.T) {
 				require.Equal(t, uint64(2), k.Counts().Created)
 				require.Equal(t, core.ErrClosed, old.TryAcquire(1).Err())
 				refused(t, k, "a", 1, core.ErrRejected)
-				k.Refund("a", lease)
+				lease.Refund()
 				takes(t, k, "a", 1)
 			})
 		})
@@ -480,8 +480,8 @@ func TestClosedByItsOwner(t *testing.T) {
 // A request whose share of the sweeping ends in a panic of OnEvict takes no permit.
 func TestPanicOfOnEvictTakesNoPermit(t *testing.T) {
 	ask := map[string]func(*keyed){
-		"TryAcquire": func(k *keyed) { k.Refund("used", takes(t, k, "used", 1)) },
-		"Acquire":    func(k *keyed) { k.Refund("used", must(k.Acquire(t.Context(), "used", 1))) },
+		"TryAcquire": func(k *keyed) { takes(t, k, "used", 1).Refund() },
+		"Acquire":    func(k *keyed) { must(k.Acquire(t.Context(), "used", 1)).Refund() },
 	}
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -12,9 +13,8 @@ import (
 
 var ways = backdoor.Core[core.Lease]()
 
-// entry is a partition: what the map and the table hold while it is live. It has 64 bytes if the
-// key is a string, as there may be millions. It is also what [For] returns, whether the partition
-// is live or not: its requests look for the partition if the entry is dropped.
+// entry is a live partition or group: what the map and the table hold. It has 72 bytes if the key is a string, as
+// there may be millions.
 //
 // A request and the drop of its partition must not miss each other. A limiter that was dropped answers
 // with ErrClosed, atomically with its grants, and the request then looks for the next limiter of its
@@ -23,19 +23,26 @@ var ways = backdoor.Core[core.Lease]()
 //   - core's own four do so themselves: backdoor.Ways.Retire closes one if it is idle.
 //   - For any other limiter, the entry does it. Each request pins the entry before it asks the limiter,
 //     and a drop needs an entry that has no pins and had none since the limiter reported that it is idle.
+//
+// An exchange is a drop whose successor takes the entry's place in the same step, and which does not wait until the
+// limiter is idle: see [Keyed.replace].
 type entry[R any, K comparable] struct {
-	k       *Keyed[R, K]
-	key     K
-	limiter core.Limiter // nil: the key had no live partition when For was called
+	of      keyLimiter[R, K] // what For returns while the entry is live, so that it allocates nothing
+	limiter core.Limiter
+
+	// over ends the waits in a limiter whose Close does not, because it is no io.Closer. It is made when the first
+	// request waits there.
+	over atomic.Pointer[wait.Source]
 
 	// word is what requests and droppers share.
 	//
-	//	63          32   31     30     0
-	//	 pins so far   dropped    pins
+	//	63          32   31        30      29     0
+	//	 pins so far   dropped  replaced    pins
 	//
 	// pins is the number of requests that keep the entry now. The number of pins so far, which
 	// wraps around, changes with every pin: it tells a dropper of a request that came and went.
-	// dropped is set and cleared under Keyed.mu.
+	// dropped is set and cleared under Keyed.mu. replaced says that another entry took its place; it is set together
+	// with dropped, and both stay.
 	word atomic.Uint64
 
 	// notBefore is when the limiter may have been idle for IdleTimeout at the earliest, going
@@ -44,14 +51,19 @@ type entry[R any, K comparable] struct {
 
 	slot    uint32 // in the table; guarded by Keyed.mu
 	retires bool   // the limiter is one of core's own four
-	closes  bool   // Close ends the waits in the limiter, by its own Close, or there are none
+	group   bool   // it decides for the keys of a group
+}
+
+func (k *Keyed[R, K]) newEntry(key K, l core.Limiter, group bool) *entry[R, K] {
+	return &entry[R, K]{of: keyLimiter[R, K]{k, key}, limiter: l, retires: retires(l), group: group}
 }
 
 const (
-	onePin     = 1<<32 + 1
-	pinGone    = 1
-	droppedBit = 1 << 31
-	pinsNow    = droppedBit - 1
+	onePin      = 1<<32 + 1
+	pinGone     = 1
+	droppedBit  = 1 << 31
+	replacedBit = 1 << 30
+	pinsNow     = replacedBit - 1
 )
 
 // retires reports whether backdoor.Ways.Retire knows l. A type that embeds one of core's is not
@@ -76,7 +88,7 @@ func (e *entry[R, K]) try(permits int, try tryFunc) core.Lease {
 	return try(e.limiter, permits)
 }
 
-// acquire is try that may wait, until the Keyed is closed.
+// acquire is try that may wait, until the limiter is closed or e.over ends.
 func (e *entry[R, K]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
 	if e.retires {
 		return acquire(ctx, nil, e.limiter, permits)
@@ -85,11 +97,18 @@ func (e *entry[R, K]) acquire(ctx context.Context, permits int, acquire acquireF
 		return core.Fail(core.ErrClosed), core.ErrClosed
 	}
 	defer e.unpin()
-	var closing *wait.Source
-	if !e.closes {
-		closing = &e.k.closing
+	return acquire(ctx, e.source(), e.limiter, permits)
+}
+
+// source returns what ends the waits in the limiter besides its Close; nil if nothing does.
+func (e *entry[R, K]) source() *wait.Source {
+	if _, closes := e.limiter.(io.Closer); closes {
+		return nil
 	}
-	return acquire(ctx, closing, e.limiter, permits)
+	if e.over.Load() == nil {
+		e.over.CompareAndSwap(nil, new(wait.Source))
+	}
+	return e.over.Load()
 }
 
 // pin keeps the entry until unpin, unless it returns false: the partition is dropped.
@@ -103,23 +122,47 @@ func (e *entry[R, K]) pin() bool {
 
 func (e *entry[R, K]) unpin() { e.word.Add(^uint64(pinGone - 1)) }
 
-// lost reports whether the limiter was asked after its partition had been dropped, so that l
-// decides nothing. The mutex is taken to wait for the dropper's decision.
-func (e *entry[R, K]) lost(l core.Lease) bool {
-	if l.Acquired() || !e.dropped() {
+// close closes the limiter and ends the waits in it.
+func (e *entry[R, K]) close() error {
+	if over := e.source(); over != nil {
+		over.End(core.ErrClosed)
+	}
+	return closeLimiter(e.limiter)
+}
+
+// lost reports whether l decides nothing, so that the request has to look for its partition again: the limiter was
+// asked after its partition had been dropped, or it granted l after it had been replaced. Then lost refunds l.
+func (k *Keyed[R, K]) lost(e *entry[R, K], l core.Lease) bool {
+	if !e.dropped() {
+		return false
+	}
+	if l.Acquired() {
+		// Only a limiter that stays in use grants after it was replaced, or one that is just being closed.
+		if e.replaced() {
+			l.Refund()
+			return true
+		}
 		return false
 	}
 	if l.Err() != core.ErrClosed { //nolint:errorlint // core's own limiters return it unchanged
 		return false
 	}
-	e.k.mu.Lock()
-	defer e.k.mu.Unlock()
+	return k.gone(e)
+}
+
+// gone is dropped, but waits for the decision of a dropper.
+func (k *Keyed[R, K]) gone(e *entry[R, K]) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return e.dropped()
 }
 
 // dropped reports whether the partition is dropped. It is true too while a dropper, with
 // Keyed.mu held, tries.
 func (e *entry[R, K]) dropped() bool { return e.word.Load()&droppedBit != 0 }
+
+// replaced reports whether another entry has taken the place of e.
+func (e *entry[R, K]) replaced() bool { return e.word.Load()&replacedBit != 0 }
 
 // due reports whether a sweep at now asks the limiter. One of core's is asked when it may have
 // been idle for the timeout; a user's is always asked, because its answer may not depend on the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // A request of the examples.
@@ -81,14 +82,14 @@ func ExampleKeyed_Acquire() {
 	// second job of ann's
 }
 
-// Refund returns permits that were not used, even to a token bucket.
-func ExampleKeyed_Refund() {
+// Refund of a lease returns permits that were not used, even to a token bucket.
+func ExampleKeyed_TryAcquire() {
 	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
 	r := request{client: "ann"}
 	lease := limits.TryAcquire(r, 4)
 	s, _ := limits.Statistics(r)
 	fmt.Println(s.Available, "left")
-	limits.Refund(r, lease)
+	lease.Refund()
 	s, _ = limits.Statistics(r)
 	fmt.Println(s.Available, "left")
 	// Output:
@@ -136,7 +137,7 @@ func ExampleKeyed_Sweep() {
 	})
 	limits.TryAcquire(request{client: "ann"}, 1) // not idle before tomorrow
 	bob := request{client: "bob"}
-	limits.Refund(bob, limits.TryAcquire(bob, 1))
+	limits.TryAcquire(bob, 1).Refund()
 	limits.Sweep() // finds bob's limiter idle
 	time.Sleep(time.Millisecond)
 	limits.Sweep()
@@ -146,16 +147,15 @@ func ExampleKeyed_Sweep() {
 	// 1 left
 }
 
-// The first two clients have room; the others share what Overflow grants.
-func ExampleOptions_overflow() {
-	overflow, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "others", PermitLimit: 1})
+// The first two clients have room. All others share a limiter.
+func ExampleOptions_group() {
 	limits, _ := partition.New(partition.Options[request, string]{
 		Key: byClient, New: tenADay,
 		MaxPartitions: 2,
-		Overflow:      overflow,
+		Group:         func(string) string { return "others" },
 	})
 	for _, client := range []string{"ann", "bob", "cyd", "dan"} {
-		lease := limits.TryAcquire(request{client: client}, 1)
+		lease := limits.TryAcquire(request{client: client}, 8)
 		fmt.Println(client, lease.Acquired())
 	}
 	// Output:
@@ -163,6 +163,36 @@ func ExampleOptions_overflow() {
 	// bob true
 	// cyd true
 	// dan false
+}
+
+// Each client has the limits of its plan. A plan that changes applies from the next request on, and what was granted
+// still counts.
+func ExampleKeyed_Refresh() {
+	plans := map[string]string{"ann": "fixed 10/day, concurrency 2"} // guard it with a mutex in a server
+	limits, err := partition.New(partition.Options[request, string]{
+		Key: byClient,
+		Update: func(client string, now core.Limiter) (core.Limiter, error) {
+			plan, err := spec.ParseLimits(plans[client])
+			if err != nil {
+				return nil, err
+			}
+			return plan.Apply(now, client)
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ann := request{client: "ann"}
+	limits.TryAcquire(ann, 2).Release()
+
+	plans["ann"] = "fixed 100/day" // any number at once
+	fmt.Println(limits.Refresh("ann"))
+	s, _ := limits.Statistics(ann)
+	fmt.Println(s.Available, "of", s.Limit)
+	// Output:
+	// <nil>
+	// 98 of 100
 }
 
 // Ten a day for each client, and twelve for all together.
@@ -217,8 +247,8 @@ func ExampleFor() {
 	// Output: true 9
 }
 
-func ExampleByKey() {
-	users, err := partition.ByKey(func(string) (core.Limiter, error) {
+func ExampleNewByKey() {
+	users, err := partition.NewByKey(func(string) (core.Limiter, error) {
 		return core.NewTokenBucket(core.PerSecond(10, 2))
 	})
 	if err != nil {

@@ -9,18 +9,15 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is also a
-// [core.Reporter], a [core.Refunder] and a [core.Settler]. For a Limiter of this package it is a
-// [core.QuietTrier] too, so that a channel or a reader asks it without an allocation.
+// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. For a Limiter of this package it is
+// also a [core.Reporter], a [core.Reserver] and a [core.QuietTrier].
 //
-// If l is a [Keyed], For calls its Key once, before it returns. The returned limiter creates the
-// key's partition when it is first used, even if only for its statistics; if there is no room
-// for the partition it reports the statistics of Overflow, or zero. For a Limiter of your own
+// If l is a [Keyed], For calls its Key once, before it returns, and looks for the key's partition at each call. The
+// returned limiter creates the partition when it is first used, even if only for its statistics. If there is no room
+// for the partition, it reports the statistics of the key's group, or zero. For a Limiter of your own
 // it reports zero unless that has a method Statistics(R) (core.Statistics, bool), as Keyed has.
 // If l is nil, every request to the returned limiter fails.
-func For[R any](l Limiter[R], r R) core.Limiter { return bind(l, r) }
-
-func bind[R any](l Limiter[R], r R) bound {
+func For[R any](l Limiter[R], r R) core.Limiter {
 	if b, ok := l.(binder[R]); ok {
 		if own := b.bind(l, r); own != nil {
 			return own
@@ -32,19 +29,11 @@ func bind[R any](l Limiter[R], r R) bound {
 	return &boundForeign[R]{l, r}
 }
 
-// bound is what For returns: a limiter that is bound to a request.
-type bound interface {
-	core.Limiter
-	core.Reporter
-	core.Refunder
-	core.Settler
-}
-
 // binder is a Limiter that has a better implementation of For than boundForeign. l is the Limiter
 // that For was called with. If that only embeds the binder, or is a nil pointer, bind returns
 // nil.
 type binder[R any] interface {
-	bind(l Limiter[R], r R) bound
+	bind(l Limiter[R], r R) core.Limiter
 }
 
 var (
@@ -66,12 +55,6 @@ func (b *boundForeign[R]) Acquire(ctx context.Context, permits int) (core.Lease,
 	return b.l.Acquire(ctx, b.r, permits)
 }
 
-func (b *boundForeign[R]) Refund(l core.Lease) { refundTo(b.l, b.r, l) }
-
-func (b *boundForeign[R]) Settle(l core.Lease, permits int) core.Lease {
-	return settleTo(b.l, b.r, l, permits)
-}
-
 func (b *boundForeign[R]) Available() int { return b.Statistics().Available }
 
 func (b *boundForeign[R]) Statistics() core.Statistics {
@@ -80,30 +63,6 @@ func (b *boundForeign[R]) Statistics() core.Statistics {
 }
 
 func (b *boundForeign[R]) String() string { return backdoor.Describe(b.l) }
-
-// refundTo refunds a lease of l's, settles it to 0 if l is only a Settler, or else releases it.
-func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
-	switch k := l.(type) {
-	case Refunder[R]:
-		k.Refund(r, lease)
-	case Settler[R]:
-		k.Settle(r, lease, 0)
-	default:
-		lease.Release()
-	}
-}
-
-// settleTo settles a lease of l's. If l is not a Settler, settling to 0 refunds the lease, and
-// settling to more leaves it as it is.
-func settleTo[R any](l Limiter[R], r R, lease core.Lease, permits int) core.Lease {
-	if s, ok := l.(Settler[R]); ok {
-		return s.Settle(r, lease, permits)
-	}
-	if permits <= 0 && lease.Acquired() {
-		refundTo(l, r, lease)
-	}
-	return lease
-}
 
 // statisticsOf returns l's statistics if it has a method for that.
 func statisticsOf[R any](l Limiter[R], r R) (core.Statistics, bool) {
@@ -115,7 +74,7 @@ func statisticsOf[R any](l Limiter[R], r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-func (k *Keyed[R, K]) bind(l Limiter[R], r R) bound {
+func (k *Keyed[R, K]) bind(l Limiter[R], r R) core.Limiter {
 	if own, ok := l.(*Keyed[R, K]); !ok || own == nil {
 		return nil
 	}
@@ -123,124 +82,108 @@ func (k *Keyed[R, K]) bind(l Limiter[R], r R) bound {
 		return refuse(core.ErrClosed)
 	}
 	key := k.o.Key(r)
-	if e := k.find(key); e != nil {
-		return e // allocates nothing
+	if e := k.partitions.find(key); e != nil {
+		return &e.of
 	}
-	e := &entry[R, K]{k: k, key: key}
-	e.word.Store(droppedBit) // its requests look for the partition
-	return e
+	return &keyLimiter[R, K]{k, key}
 }
 
-// TryAcquire and the other exported methods of entry are those of the limiter that For returns.
-func (e *entry[R, K]) TryAcquire(permits int) core.Lease {
-	return e.check(permits, core.Limiter.TryAcquire)
+// keyLimiter is the limiter of a key, whichever its partition has at the time.
+type keyLimiter[R any, K comparable] struct {
+	k   *Keyed[R, K]
+	key K
 }
 
-// Reserve makes it a [core.Reserver].
-func (e *entry[R, K]) Reserve(permits int) core.Lease { return e.check(permits, reserve) }
+func (b *keyLimiter[R, K]) TryAcquire(permits int) core.Lease {
+	return b.try(permits, core.Limiter.TryAcquire)
+}
 
-func (e *entry[R, K]) check(permits int, try tryFunc) core.Lease {
-	if err := e.k.check(background, permits); err != nil {
+func (b *keyLimiter[R, K]) Reserve(permits int) core.Lease { return b.try(permits, reserve) }
+
+func (b *keyLimiter[R, K]) try(permits int, try tryFunc) core.Lease {
+	if err := b.k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return e.k.tryAcquire(e.key, e, permits, try)
+	return b.k.tryAcquire(b.key, permits, try)
 }
 
-func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
-	if e.k.check(background, permits) != nil {
+func (b *keyLimiter[R, K]) TryQuietly(permits int) (core.Lease, bool) {
+	if b.k.check(background, permits) != nil {
 		return core.Lease{}, false
 	}
-	return e.k.tryQuietly(e.key, e, permits)
+	return b.k.tryQuietly(b.key, permits)
 }
 
-func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	return e.checkAcquire(ctx, permits, hold.Acquire)
+func (b *keyLimiter[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	return b.acquire(ctx, permits, hold.Acquire)
 }
 
 // AcquireWaiting makes it a [backdoor.Waiter].
-func (e *entry[R, K]) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return e.checkAcquire(ctx, permits, hold.AcquireWaiting)
+func (b *keyLimiter[R, K]) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
+	return b.acquire(ctx, permits, hold.AcquireWaiting)
 }
 
-func (e *entry[R, K]) checkAcquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
-	if err := e.k.check(ctx, permits); err != nil {
+func (b *keyLimiter[R, K]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
+	if err := b.k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return e.k.acquire(ctx, e.key, e, permits, acquire)
+	return b.k.acquire(ctx, b.key, permits, acquire)
 }
 
-func (e *entry[R, K]) Refund(l core.Lease) {
-	if l.Acquired() {
-		e.k.settle(e.key, l, 0, refund)
-	}
-}
+func (b *keyLimiter[R, K]) Available() int { return b.current().Available() }
 
-func (e *entry[R, K]) Settle(l core.Lease, permits int) core.Lease {
-	if !l.Acquired() {
-		return l
-	}
-	return e.k.settle(e.key, l, max(permits, 0), settle)
-}
-
-func (e *entry[R, K]) Available() int { return e.current().Available() }
-
-func (e *entry[R, K]) Statistics() core.Statistics { return statistics(e.current()) }
+func (b *keyLimiter[R, K]) Statistics() core.Statistics { return statistics(b.current()) }
 
 // Asks returns the live limiter, if there is one: see [backdoor.Asker].
-func (e *entry[R, K]) Asks() []core.Limiter {
-	if live := e.k.find(e.key); live != nil {
-		return []core.Limiter{live.limiter}
+func (b *keyLimiter[R, K]) Asks() []core.Limiter {
+	if live, ok := b.k.Get(b.key); ok {
+		return []core.Limiter{live}
 	}
 	return nil
 }
 
 // String makes no partition, and does not show the key, which may be a secret.
-func (e *entry[R, K]) String() string {
-	if live := e.k.find(e.key); live != nil {
-		return "one of " + e.k.title() + ": " + backdoor.Describe(live.limiter)
+func (b *keyLimiter[R, K]) String() string {
+	if live, ok := b.k.Get(b.key); ok {
+		return "one of " + b.k.title() + ": " + backdoor.Describe(live)
 	}
-	return "one of " + e.k.title() + ": not live"
+	return "one of " + b.k.title() + ": not live"
 }
 
 // current returns the limiter that decides now: the partition's, which is created if it is not live.
-// If it cannot be created or the Keyed is closed, it returns a limiter that refuses everything.
-func (e *entry[R, K]) current() core.Limiter {
-	if err := e.k.check(background, 0); err != nil {
+// If it cannot be created, there is no room, or the Keyed is closed, it returns a limiter that refuses everything.
+func (b *keyLimiter[R, K]) current() core.Limiter {
+	if err := b.k.check(background, 0); err != nil {
 		return refuse(err)
 	}
-	live, err := e.k.entry(background, e.key, e)
+	live, err := b.k.entry(background, b.key)
 	if err != nil {
 		return refuse(err)
 	}
 	return live.limiter // it may be dropped while it is read
 }
 
-// refuser refuses every request, with the answer's error.
-type refuser struct{ answer func(permits int) core.Lease }
+// refuser refuses every request with an error.
+type refuser struct{ err error }
 
-func refuse(err error) *refuser {
-	return &refuser{func(int) core.Lease { return core.Fail(err) }}
-}
+func refuse(err error) *refuser { return &refuser{err} }
 
 func (f *refuser) TryAcquire(permits int) core.Lease {
 	if err := check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return f.answer(permits)
+	return core.Fail(f.err)
 }
 
 func (f *refuser) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	l := f.answer(permits)
-	return l, l.Err()
+	return core.Fail(f.err), f.err
 }
 
-func (f *refuser) Reserve(permits int) core.Lease        { return f.TryAcquire(permits) }
-func (f *refuser) TryQuietly(int) (core.Lease, bool)     { return core.Lease{}, false }
-func (f *refuser) Refund(core.Lease)                     {}
-func (f *refuser) Settle(l core.Lease, _ int) core.Lease { return l }
-func (f *refuser) Available() int                        { return 0 }
-func (f *refuser) Statistics() core.Statistics           { return core.Statistics{} }
-func (f *refuser) String() string                        { return f.answer(0).Err().Error() }
+func (f *refuser) Reserve(permits int) core.Lease    { return f.TryAcquire(permits) }
+func (f *refuser) TryQuietly(int) (core.Lease, bool) { return core.Lease{}, false }
+func (f *refuser) Available() int                    { return 0 }
+func (f *refuser) Statistics() core.Statistics       { return core.Statistics{} }
+func (f *refuser) String() string                    { return f.err.Error() }

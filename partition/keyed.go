@@ -30,38 +30,36 @@ import (
 //
 // A request for a live partition allocates nothing beyond what Options.Key allocates.
 //
-// Keyed is a [Limiter], a [Refunder] and a [Settler], safe for concurrent use. Make it with
-// [New]; requests to the zero value fail with [core.ErrClosed].
+// Keyed is a [Limiter], safe for concurrent use. Make it with [New]; requests to the zero value fail with
+// [core.ErrClosed].
 type Keyed[R any, K comparable] struct {
 	o    Options[R, K] // as given, but for the defaults
 	base time.Time     // instants are counted from here
 	open atomic.Bool   // until Close; written under mu
-	live sync.Map      // the live partitions: K to *entry[R, K]; written under mu
 
-	overflow *entry[R, K] // not in live: it decides for the keys for which there is no room
+	partitions entries[R, K]
 
 	_ [64]byte // each call reads the fields above, and sweeps write those below: see LiveKeyAllCores in bench
 
+	groups     entries[R, K] // for the keys for which there is no room
 	overflowed atomic.Uint64
 	sweeps     sweeps
-	closing    wait.Source // ends the waits in limiters that Close does not close
+	refreshing wait.Turn // of Refresh: a turn and not a mutex, because Update may sleep in a synctest bubble
 
 	// mu is held for a few steps when a partition comes or goes, never while a user's code
-	// runs. A limiter's mutex may be taken under it. It guards what follows, and the dropped
-	// bit of all entries.
-	mu       sync.Mutex
-	table    table[R, K]
-	creating map[K]chan struct{} // the keys whose New is running; nil until a request waits for it, then closed at its end
-	places   int                 // taken by live partitions and by those being created
-	counts   Counts              // Created and Dropped only
+	// runs. A limiter's mutex may be taken under it. It guards what follows, the dropped and replaced
+	// bits of all entries, and what entries says.
+	mu     sync.Mutex
+	counts Counts // Created and Dropped only
 }
 
 // Counts are the counts of a [Keyed] at one instant.
 type Counts struct {
-	Live       int    // now
-	Created    uint64 // so far; a partition whose New failed does not count
-	Dropped    uint64 // so far, for being idle; Close drops none
-	Overflowed uint64 // requests of keys for which there was no room, granted or not
+	Live       int    // partitions that exist now
+	Groups     int    // groups that exist now: see Options.Group
+	Created    uint64 // partitions and groups created since New, without those whose creation failed
+	Dropped    uint64 // partitions and groups dropped because they were idle; Close drops none
+	Overflowed uint64 // requests of keys for which there was no room, whatever was decided
 }
 
 // New returns a Keyed without partitions, or an error that reports all invalid options.
@@ -75,21 +73,18 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if o.MaxPartitions == 0 {
 		o.MaxPartitions = defaultMaxPartitions
 	}
-	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4)   // may be added to an instant
-	o.MaxPartitions = min(o.MaxPartitions, math.MaxInt32) // fits an entry's slot
-	k := &Keyed[R, K]{o: o, base: time.Now(), creating: make(map[K]chan struct{})}
-	inner := bound(&refuser{k.noRoom})
-	if o.Overflow != nil {
-		inner = complete(o.Overflow)
-	}
-	k.overflow = &entry[R, K]{k: k, limiter: inner, closes: o.Overflow == nil}
+	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4) // may be added to an instant
+	k := &Keyed[R, K]{o: o, base: time.Now()}
+	k.partitions.creating, k.groups.creating = make(map[K]*creation[R, K]), make(map[K]*creation[R, K])
+	k.partitions.max = min(o.MaxPartitions, math.MaxInt32-maxGroups) // fits an entry's slot
+	k.groups.max = maxGroups
 	k.open.Store(true)
 	return k, nil
 }
 
-// ByKey returns a Keyed whose requests are their keys, with the default options. newLimiter makes a key's
+// NewByKey returns a Keyed whose requests are their keys, with the default options. newLimiter makes a key's
 // limiter: see Options.New.
-func ByKey[K comparable](newLimiter func(K) (core.Limiter, error)) (*Keyed[K, K], error) {
+func NewByKey[K comparable](newLimiter func(K) (core.Limiter, error)) (*Keyed[K, K], error) {
 	return New(Options[K, K]{Key: func(key K) K { return key }, New: newLimiter})
 }
 
@@ -99,7 +94,7 @@ func ByKey[K comparable](newLimiter func(K) (core.Limiter, error)) (*Keyed[K, K]
 // the limiter. A partition is live once Options.New has returned. If limits change while New
 // runs, New may have seen the old ones, and Get does not return its limiter yet.
 func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
-	if e := k.find(key); e != nil {
+	if e := k.partitions.find(key); e != nil {
 		return e.limiter, true
 	}
 	return nil, false
@@ -118,34 +113,62 @@ func (k *Keyed[R, K]) Statistics(r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-// All yields the live partitions in no particular order: each partition that is live throughout
-// the iteration once, and possibly partitions that are created or dropped during it. No lock is
+// All yields the live partitions and groups in no particular order: each one that is live throughout
+// the iteration once, and possibly others that are created or dropped during it. No lock is
 // held; the loop's body may call any method.
 func (k *Keyed[R, K]) All() iter.Seq2[K, core.Limiter] {
 	return func(yield func(K, core.Limiter) bool) {
-		k.live.Range(func(_, v any) bool {
-			e := v.(*entry[R, K])
-			return k.open.Load() && yield(e.key, e.limiter)
+		for e := range k.all {
+			if !yield(e.of.key, e.limiter) {
+				return
+			}
+		}
+	}
+}
+
+// all yields the live entries, until Close.
+func (k *Keyed[R, K]) all(yield func(*entry[R, K]) bool) {
+	more := true
+	for _, s := range k.both() {
+		s.live.Range(func(_, v any) bool {
+			more = more && k.open.Load() && yield(v.(*entry[R, K]))
+			return more
 		})
 	}
+}
+
+// both returns the two kinds of entries.
+func (k *Keyed[R, K]) both() [2]*entries[R, K] { return [2]*entries[R, K]{&k.partitions, &k.groups} }
+
+// entriesOf returns the entries to which e belongs.
+func (k *Keyed[R, K]) entriesOf(e *entry[R, K]) *entries[R, K] {
+	if e.group {
+		return &k.groups
+	}
+	return &k.partitions
 }
 
 // Len returns the number of live partitions.
 func (k *Keyed[R, K]) Len() int { return k.Counts().Live }
 
-// Counts returns the number of live partitions, and how many were created and dropped.
+// Counts returns how many partitions and groups exist, how many were created and dropped, and how many requests found
+// no room.
 func (k *Keyed[R, K]) Counts() Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.counts
-	c.Live, c.Overflowed = k.table.n, k.overflowed.Load()
+	c.Live, c.Groups, c.Overflowed = k.partitions.table.n, k.groups.table.n, k.overflowed.Load()
 	return c
 }
 
 // String returns a human-readable line: the name and the counts.
 func (k *Keyed[R, K]) String() string {
 	c := k.Counts()
-	return fmt.Sprintf("%s: %d live, %d created, %d dropped, %d overflowed", k.title(), c.Live, c.Created, c.Dropped, c.Overflowed)
+	groups := ""
+	if k.o.Group != nil {
+		groups = fmt.Sprintf("%d groups, ", c.Groups)
+	}
+	return fmt.Sprintf("%s: %d live, %s%d created, %d dropped, %d overflowed", k.title(), c.Live, groups, c.Created, c.Dropped, c.Overflowed)
 }
 
 // title returns the name as errors and String show it.
@@ -156,44 +179,35 @@ func (k *Keyed[R, K]) title() string {
 	return fmt.Sprintf("partitions %q", k.o.Name)
 }
 
-// find returns the key's entry, or nil.
-func (k *Keyed[R, K]) find(key K) *entry[R, K] {
-	if v, ok := k.live.Load(key); ok {
-		return v.(*entry[R, K])
-	}
-	return nil
-}
-
 // Close closes every partition's limiter that is an [io.Closer] and returns their errors,
-// joined. Waiting requests end with [core.ErrClosed], even in limiters that are not closed:
-// Overflow, which belongs to the caller, and partitions' limiters that are not io.Closers.
+// joined. Waiting requests end with [core.ErrClosed], even in limiters that are not io.Closers.
 // Later requests fail with core.ErrClosed. Leases can still be released. OnEvict is not called.
 // A second Close does nothing and returns nil.
 func (k *Keyed[R, K]) Close() error {
-	closed := k.detach()
-	k.closing.End(core.ErrClosed)
 	var errs []error
-	for e := range closed.all {
-		if err := closeLimiter(e.limiter); err != nil {
-			errs = append(errs, err)
+	for _, closed := range k.detach() {
+		for e := range closed.all {
+			if err := e.close(); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// detach closes the Keyed to all requests and returns the partitions that were live.
-func (k *Keyed[R, K]) detach() table[R, K] {
+// detach closes the Keyed to all requests and returns the partitions and groups that were live.
+func (k *Keyed[R, K]) detach() (closed [2]table[R, K]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open.Store(false)
-	for _, created := range k.creating {
-		if created != nil {
-			close(created)
+	for i, s := range k.both() {
+		for _, c := range s.creating {
+			c.err = core.ErrClosed
+			close(c.done)
 		}
+		clear(s.creating)
+		s.live.Clear()
+		closed[i], s.table, s.places = s.table, table[R, K]{}, 0
 	}
-	clear(k.creating)
-	k.live.Clear()
-	closed := k.table
-	k.table, k.places = table[R, K]{}, 0
 	return closed
 }

@@ -16,15 +16,13 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// The lease is the limiter's own: it has the limiter's metadata, and the limiter refunds it.
+// The lease is the limiter's own: it has the limiter's metadata.
 func TestLeaseComesBackUnchanged(t *testing.T) {
 	k := newKeyed(t, options{})
 	a := takes(t, k, "a", 1)
 	name, _ := core.LimiterName.From(a)
 	require.Equal(t, "a", name)
-	limiter, ok := k.Get("a")
-	require.True(t, ok)
-	limiter.(core.Refunder).Refund(a)
+	a.Refund()
 	takes(t, k, "a", 1)
 
 	l := k.TryAcquire("a", 1)
@@ -79,7 +77,7 @@ func TestGetAndStatisticsCreateNothing(t *testing.T) {
 	require.False(t, ok)
 	_, ok = k.Statistics("a")
 	require.False(t, ok)
-	k.Refund("a", core.Grant(1, nil))
+	core.Grant(1, nil).Refund()
 	require.Equal(t, partition.Counts{}, k.Counts())
 
 	takes(t, k, "a", 1)
@@ -126,20 +124,18 @@ func TestAll(t *testing.T) {
 }
 
 func TestOptionFaults(t *testing.T) {
-	var none *core.TokenBucket
 	_, err := partition.New(partition.Options[string, string]{
-		IdleTimeout: -time.Second, MaxPartitions: -1, Overflow: none,
+		IdleTimeout: -time.Second, MaxPartitions: -1,
 	})
 	for _, want := range []string{
 		"partition: Options.Key = nil, want a function",
 		"partition: Options.New = nil, want a function",
 		"partition: Options.IdleTimeout = -1s, want at least 0",
 		"partition: Options.MaxPartitions = -1, want at least 0",
-		"partition: Options.Overflow = (*core.TokenBucket)(nil), want a limiter, or nil itself",
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	_, err = partition.ByKey[int](nil)
+	_, err = partition.NewByKey[int](nil)
 	require.EqualError(t, err, "partition: Options.New = nil, want a function")
 	k := newKeyed(t, options{IdleTimeout: math.MaxInt64, MaxPartitions: math.MaxInt})
 	takes(t, k, "a", 1)
@@ -151,7 +147,7 @@ func TestZeroValueRefuses(t *testing.T) {
 	refused(t, &k, "a", 1, core.ErrClosed)
 	_, err := k.Acquire(t.Context(), "a", 1)
 	require.ErrorIs(t, err, core.ErrClosed)
-	k.Refund("a", core.Grant(1, nil))
+	core.Grant(1, nil).Refund()
 	_, ok := k.Get("a")
 	require.False(t, ok)
 	_, ok = k.Statistics("a")
@@ -220,7 +216,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
-	k := newKeyed(t, options{MaxPartitions: 2, Overflow: semaphore("", 5), New: func(key string) (core.Limiter, error) {
+	k := newKeyed(t, options{MaxPartitions: 2, Group: self, New: func(key string) (core.Limiter, error) {
 		if key == "bucket" {
 			return bucket(1<<30, 1), nil
 		}
@@ -229,20 +225,19 @@ func TestNothingIsAllocated(t *testing.T) {
 	takes(t, k, "a", 1)
 	takes(t, k, "bucket", 1)
 	chain := must(partition.Chain(k, partition.Shared[string](semaphore("", 5))))
-	r, s := chain.(partition.Refunder[string]), chain.(partition.Settler[string])
 	bound := partition.For(chain, "a")
 	for name, f := range map[string]func(){
 		"try":            func() { k.TryAcquire("a", 1).Release() },
 		"acquire":        func() { must(k.Acquire(t.Context(), "a", 1)).Release() },
 		"bucket":         func() { k.TryAcquire("bucket", 1) },
-		"overflow":       func() { k.TryAcquire("no room", 1).Release() },
+		"no room":        func() { k.TryAcquire("no room", 1).Release() },
 		"for":            func() { partition.For[string](k, "a").TryAcquire(1).Release() },
 		"for, quietly":   func() { l, _ := core.TryQuietly(partition.For[string](k, "a"), 1); l.Release() },
 		"chain":          func() { chain.TryAcquire("a", 1).Release() },
 		"chain, quietly": func() { l, _ := core.TryQuietly(bound, 1); l.Release() },
-		"chain, refund":  func() { r.Refund("a", chain.TryAcquire("a", 1)) },
+		"chain, refund":  func() { chain.TryAcquire("a", 1).Refund() },
 		"chain, refused": func() { chain.TryAcquire("a", 6) },
-		"chain, settle":  func() { s.Settle("a", chain.TryAcquire("a", 3), 2).Release() },
+		"chain, settle":  func() { chain.TryAcquire("a", 3).Settle(2).Release() },
 	} {
 		require.Zero(t, testing.AllocsPerRun(1000, f), name)
 	}

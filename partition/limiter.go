@@ -21,22 +21,6 @@ type Limiter[R any] interface {
 	Acquire(ctx context.Context, r R, permits int) (core.Lease, error)
 }
 
-// Refunder is a [Limiter] that can undo a grant that was not used.
-type Refunder[R any] interface {
-	// Refund returns the permits of a lease that was acquired for r, as [core.Refunder]
-	// does, at most once per lease. It ignores leases of other limiters.
-	Refund(r R, l core.Lease)
-}
-
-// Settler is a [Limiter] that can correct the cost of a grant once the cost is known.
-type Settler[R any] interface {
-	// Settle records that the grant of l, which was acquired for r, has cost permits, as
-	// [core.Settler] does: the difference is returned, or taken as a debt. It returns a lease
-	// that replaces l. Negative permits count as 0. A lease that another limiter granted, that
-	// is not acquired, or whose limiter is gone is returned unchanged.
-	Settle(r R, l core.Lease, permits int) core.Lease
-}
-
 // background is the context of calls that have none.
 var background = context.Background() //nolint:forbidigo // TryAcquire has no context
 

@@ -54,16 +54,9 @@ func FuzzAgainstMap(f *testing.F) {
 	})
 }
 
-// composed is what a Keyed and all that is composed of one are.
-type composed interface {
-	partition.Limiter[string]
-	partition.Settler[string]
-	partition.Refunder[string]
-}
-
 // way is one way to ask a Keyed, and how the limiter of a key is asked in the same way.
 type way struct {
-	ours  composed
+	ours  partition.Limiter[string]
 	model func(core.Limiter) core.Limiter
 }
 
@@ -71,7 +64,7 @@ func (w way) limiter(key string) core.Limiter {
 	if b, ok := w.ours.(bound); ok {
 		return b.limiter(key)
 	}
-	return partition.For[string](w.ours, key)
+	return partition.For(w.ours, key)
 }
 
 // bound asks the limiters that For returns: each time another.
@@ -80,11 +73,6 @@ type bound struct{ of partition.Limiter[string] }
 func (b bound) limiter(key string) core.Limiter { return partition.For(b.of, key) }
 
 func (b bound) TryAcquire(key string, n int) core.Lease { return b.limiter(key).TryAcquire(n) }
-func (b bound) Refund(key string, l core.Lease)         { b.limiter(key).(core.Refunder).Refund(l) }
-
-func (b bound) Settle(key string, l core.Lease, n int) core.Lease {
-	return b.limiter(key).(core.Settler).Settle(l, n)
-}
 
 func (b bound) Acquire(ctx context.Context, key string, n int) (core.Lease, error) {
 	return b.limiter(key).Acquire(ctx, n)
@@ -95,7 +83,6 @@ type pair struct {
 	way
 	key         string
 	ours, model core.Lease
-	by          core.Limiter // of the model
 }
 
 func playAgainstMap(t *testing.T, ops []byte) {
@@ -111,11 +98,11 @@ func playAgainstMap(t *testing.T, ops []byte) {
 	both := func(l core.Limiter) core.Limiter { return must(core.Chain(l, allModel)) }
 	ways := []way{
 		{k, alone},
-		{partition.Translate[string](k, self).(composed), alone},
+		{partition.Translate[string](k, self), alone},
 		{bound{k}, alone},
 		{bound{&overriding{keyed: k}}, alone},
-		{chain.(composed), both},
-		{must(partition.Chain(chain, partition.Shared[string](core.Unlimited()))).(composed), both},
+		{chain, both},
+		{must(partition.Chain(chain, partition.Shared[string](core.Unlimited()))), both},
 		{bound{chain}, both},
 	}
 	var held []pair
@@ -130,7 +117,7 @@ func playAgainstMap(t *testing.T, ops []byte) {
 		switch op := ops[i] % 16; {
 		case op < 8:
 			by := w.model(m.limiter(key))
-			p := pair{way: w, key: key, by: by, model: by.TryAcquire(n)}
+			p := pair{way: w, key: key, model: by.TryAcquire(n)}
 			switch {
 			case op < 4 || op < 6 && !p.model.Acquired():
 				p.ours = w.ours.TryAcquire(key, n)
@@ -155,8 +142,8 @@ func playAgainstMap(t *testing.T, ops []byte) {
 			p.model.Release()
 		case op < 11 && len(held) > 0:
 			p := pick()
-			p.way.ours.Refund(p.key, p.ours)
-			p.by.(core.Refunder).Refund(p.model)
+			p.ours.Refund()
+			p.model.Refund()
 			p.ours.Release() // it is spent
 		case op < 12 && len(held) > 0:
 			p := pick()
@@ -164,8 +151,8 @@ func playAgainstMap(t *testing.T, ops []byte) {
 				n = min(n, p.model.Permits()) // a Keyed may have dropped what a later cost was for
 			}
 			spent := p.ours
-			p.ours = p.way.ours.Settle(p.key, p.ours, n)
-			p.model = p.by.(core.Settler).Settle(p.model, n)
+			p.ours = p.ours.Settle(n)
+			p.model = p.model.Settle(n)
 			if returns(p.key) {
 				require.Equal(t, p.model.Permits(), p.ours.Permits())
 			}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Options are the options of a [Keyed].
@@ -19,14 +18,30 @@ type Options[R any, K comparable] struct {
 	// not equal itself, such as NaN, is an error. Key must be safe for concurrent use.
 	Key func(R) K
 
-	// New creates the limiter for a key. Required. It is called for the first request with a key, and again
-	// if the key returns after its partition was dropped. Each call must return a new limiter with the
+	// New creates the limiter for a key. Required, unless Update is set. It is called for the first request with a key,
+	// and again if the key returns after its partition was dropped. Each call must return a new limiter with the
 	// current limits. Because a
 	// dropped limiter is closed, a limiter that several keys share must hide its Close: return
 	// [core.Chain] of it, which closes nothing. New may block: requests for other keys do not
-	// wait for it. New may use the Keyed for other keys. If New fails or panics, the request that
-	// called it gets the error or panics, and the next request calls New again.
+	// wait for it. New may use the Keyed for other keys. If New fails, the request that called it and those that
+	// waited for it get the error. If it panics, the request that called it panics, and one of the others calls New
+	// again. The next request calls New again in either case.
 	New func(K) (core.Limiter, error)
+
+	// Update returns the limiter for a key under the current limits, for [Keyed.Refresh]. now is the limiter that the key
+	// has. Update changes its limits and returns it, or returns another one, which replaces it. If there is
+	// no New, Update also creates the limiters, and now is then nil. The Apply methods of package spec do all of this:
+	//
+	//	Update: func(tenant string, now core.Limiter) (core.Limiter, error) { return planOf(tenant).Apply(now, tenant) }
+	//
+	// A limiter that is replaced is closed, unless the new one asks it, as a chain does. Update must not call Refresh.
+	Update func(key K, now core.Limiter) (core.Limiter, error)
+
+	// Group returns the group of a key for which there is no room: one of a small set of keys. All keys of a group share
+	// a limiter, which New creates at the group's first request and for which no key stands. Groups do not count in
+	// MaxPartitions. There are at most 65,536; requests of keys of further groups are rejected. Group must be safe
+	// for concurrent use. If it is nil, the requests of keys for which there is no room are rejected with [ErrFull].
+	Group func(K) K
 
 	// IdleTimeout is how long a partition's limiter must have been idle before the partition is
 	// dropped. 0 means 10 s. Below 0 is an error. When MaxPartitions is reached, room for a new key
@@ -37,13 +52,10 @@ type Options[R any, K comparable] struct {
 	// 0 means 1<<20. Below 0 is an error.
 	MaxPartitions int
 
-	// Overflow decides the requests of keys for which there is no room; all such keys share it.
-	// If it is nil, these requests are rejected. Close does not close it.
-	Overflow core.Limiter
-
-	// OnEvict is called for each partition that was dropped, by the call that dropped it, after
-	// its limiter is closed. No lock is held. OnEvict may use the Keyed. Its own requests drop no other
-	// partitions: if there is no room for a new key, they are decided by Overflow or rejected. If OnEvict
+	// OnEvict is called for each partition or group that was dropped, by the call that dropped it, after
+	// its limiter is closed. No lock is held, and New may already have been called for the same key again; the
+	// limiter tells them apart. OnEvict may use the Keyed. Its own requests drop no other
+	// partitions: if there is no room for a new key, they are decided by its group or rejected. If OnEvict
 	// panics, the call that dropped the partition panics, before it has taken permits. It may be nil.
 	OnEvict func(K, core.Limiter)
 }
@@ -51,6 +63,7 @@ type Options[R any, K comparable] struct {
 const (
 	defaultIdleTimeout   = 10 * time.Second
 	defaultMaxPartitions = 1 << 20
+	maxGroups            = 1 << 16
 )
 
 func (o *Options[R, K]) validate() error {
@@ -61,7 +74,7 @@ func (o *Options[R, K]) validate() error {
 	if o.Key == nil {
 		fault("Key", "nil", "a function")
 	}
-	if o.New == nil {
+	if o.New == nil && o.Update == nil {
 		fault("New", "nil", "a function")
 	}
 	if o.IdleTimeout < 0 {
@@ -69,9 +82,6 @@ func (o *Options[R, K]) validate() error {
 	}
 	if o.MaxPartitions < 0 {
 		fault("MaxPartitions", o.MaxPartitions, "at least 0")
-	}
-	if o.Overflow != nil && backdoor.IsNil(o.Overflow) {
-		fault("Overflow", fmt.Sprintf("(%T)(nil)", o.Overflow), "a limiter, or nil itself")
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -66,40 +68,76 @@ func TestRoomIsFoundAmongSixteen(t *testing.T) {
 	}
 }
 
-func TestOverflow(t *testing.T) {
-	overflow := semaphore("overflow", 2)
-	k := newKeyed(t, options{MaxPartitions: 1, Overflow: overflow})
+// Keys for which there is no room share the limiter of their group.
+func TestGroup(t *testing.T) {
+	k := newKeyed(t, options{
+		MaxPartitions: 1,
+		New:           func(key string) (core.Limiter, error) { return semaphore("limiter of "+key, 2), nil },
+		Group:         func(key string) string { return key[:1] },
+	})
 	takes(t, k, "a", 1)
-	name, _ := core.LimiterName.From(takes(t, k, "b", 1))
-	require.Equal(t, "overflow", name)
-	_, err := k.Acquire(t.Context(), "c", 1)
+	b := takes(t, k, "b1", 1)
+	name, _ := core.LimiterName.From(b)
+	require.Equal(t, "limiter of b", name)
+	_, err := k.Acquire(t.Context(), "b2", 1)
 	require.NoError(t, err)
-	refused(t, k, "d", 1, core.ErrRejected)
-	require.Equal(t, partition.Counts{Live: 1, Created: 1, Overflowed: 3}, k.Counts())
+	refused(t, k, "b3", 1, core.ErrRejected)
+	require.NotErrorIs(t, k.TryAcquire("b3", 1).Err(), partition.ErrFull)
+	takes(t, k, "c1", 1)
+	require.Equal(t, partition.Counts{Live: 1, Groups: 2, Created: 3, Overflowed: 5}, k.Counts())
+	b.Refund()
+	takes(t, k, "b3", 1)
+
+	// No key names a group's limiter.
+	_, ok := k.Get("b")
+	require.False(t, ok)
+	takes(t, k, "c", 1)
+	refused(t, k, "c", 1, core.ErrRejected)
+	_, ok = k.Statistics("c1")
+	require.False(t, ok)
+	require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, live(k), "All has groups")
+	require.Equal(t, 1, k.Len())
+	require.Equal(t, "partitions: 1 live, 2 groups, 3 created, 0 dropped, 8 overflowed", k.String())
 }
 
-// A lease of Overflow is settled and refunded by Overflow, even if its key has a partition by then. Without Settle and
-// Refund it is released.
-func TestOverflowKeepsItsLeases(t *testing.T) {
-	for _, settles := range []bool{true, false} {
-		overflow := semaphore("overflow", 5)
-		k := newKeyed(t, options{MaxPartitions: 1, Overflow: overflow})
-		if !settles {
-			k = newKeyed(t, options{MaxPartitions: 1, Overflow: bare{overflow}})
-		}
-		a := takes(t, k, "a", 1)
-		b, again := takes(t, k, "b", 3), takes(t, k, "b", 1)
-		a.Release()
-		own := takes(t, k, "b", 1)
-		b = k.Settle("b", b, 4)
-		require.Equal(t, settles, overflow.Available() == 0)
-		k.Refund("b", b)
-		again.Release()
-		require.Equal(t, 5, overflow.Available())
-		refused(t, k, "b", 1, core.ErrRejected) // the partition's own lease is still out
-		k.Refund("b", own)
+// Groups that are idle are dropped like partitions, but not to make room.
+func TestGroupsAreDropped(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		told := map[string]int{}
+		k := newKeyed(t, options{MaxPartitions: 1, Group: self, OnEvict: func(key string, _ core.Limiter) { told[key]++ }})
+		takes(t, k, "a", 1)
+		takes(t, k, "b", 1).Release()
+		takes(t, k, "c", 1)
+		see(t, k)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, k.Sweep())
+		require.Equal(t, map[string]int{"b": 1}, told)
+		require.Equal(t, partition.Counts{Live: 1, Groups: 1, Created: 3, Dropped: 1, Overflowed: 2}, k.Counts())
 		takes(t, k, "b", 1)
+	})
+}
+
+// There are at most 65,536 groups.
+func TestTooManyGroups(t *testing.T) {
+	k := must(partition.New(partition.Options[int, int]{
+		Key: func(i int) int { return i }, Group: func(i int) int { return i }, MaxPartitions: 1,
+		New: func(int) (core.Limiter, error) { return newFake(busy), nil },
+	}))
+	for i := range 1 + 65_536 {
+		require.NoError(t, k.TryAcquire(i, 1).Err())
 	}
+	require.ErrorIs(t, k.TryAcquire(-1, 1).Err(), partition.ErrFull)
+	require.NoError(t, k.TryAcquire(1, 1).Err())
+	require.Equal(t, 65_536, k.Counts().Groups)
+}
+
+func TestGroupThatDoesNotEqualItself(t *testing.T) {
+	k := must(partition.New(partition.Options[float64, float64]{
+		Key: func(f float64) float64 { return f }, Group: func(float64) float64 { return math.NaN() }, MaxPartitions: 1,
+		New: func(float64) (core.Limiter, error) { return semaphore("", 1), nil },
+	}))
+	k.TryAcquire(1, 1)
+	require.ErrorContains(t, k.TryAcquire(2, 1).Err(), "does not equal itself")
 }
 
 // A partition that is being created counts for MaxPartitions, but is not live.
@@ -138,11 +176,11 @@ func TestRoomAfterAPanic(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		overflow := semaphore("overflow", 1)
 		fakes := map[string]*fake{}
+		var made []*core.ConcurrencyLimiter
 		told := false
 		k := newKeyed(t, options{
-			MaxPartitions: 4, Overflow: overflow,
+			MaxPartitions: 4, Group: func(string) string { return "group" },
 			OnEvict: func(string, core.Limiter) { told = true },
 			New: func(key string) (core.Limiter, error) {
 				switch key {
@@ -151,10 +189,13 @@ func TestClose(t *testing.T) {
 					f.onClose = func() error { return context.DeadlineExceeded }
 					fakes[key] = f
 					return f, nil
-				case "bare":
-					return bare{semaphore(key, 1)}, nil
 				}
-				return semaphore(key, 1), nil
+				l := semaphore(key, 1)
+				made = append(made, l)
+				if key == "bare" {
+					return bare{l}, nil
+				}
+				return l, nil
 			},
 		})
 		takes(t, k, "fake1", 1)
@@ -173,8 +214,6 @@ func TestClose(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		require.Equal(t, 2, overflow.Statistics().Queued)
-
 		require.ErrorIs(t, k.Close(), context.DeadlineExceeded)
 		synctest.Wait()
 		require.Equal(t, int64(4), ended.Load())
@@ -190,18 +229,18 @@ func TestClose(t *testing.T) {
 		refused(t, k, "own", 1, core.ErrClosed)
 		refused(t, k, "over", 1, core.ErrClosed)
 
-		// Leases still release, and Overflow is open.
-		own.Release()
-		foreign.Release()
-		require.Zero(t, overflow.Statistics().Queued)
-		k.Refund("over", over)
-		require.Equal(t, 1, overflow.Available())
-		require.True(t, overflow.TryAcquire(1).Acquired())
+		for _, l := range []core.Lease{own, foreign, over} {
+			l.Release()
+		}
+		for _, l := range made {
+			require.Equal(t, 1, l.Available(), "leases still release")
+			require.Zero(t, l.Statistics().Queued)
+		}
 	})
 }
 
-// A grant of Overflow at the instant of Close is refunded, because Close wins.
-func TestCloseWinsOverAGrantOfOverflow(t *testing.T) {
+// A grant at the instant of Close is refunded, because Close wins.
+func TestCloseWinsOverAGrant(t *testing.T) {
 	var k *keyed
 	f := newFake(busy)
 	released := 0
@@ -209,8 +248,7 @@ func TestCloseWinsOverAGrantOfOverflow(t *testing.T) {
 		require.NoError(t, k.Close())
 		return core.Grant(1, func() { released++ }), nil
 	}
-	k = newKeyed(t, options{MaxPartitions: 1, Overflow: f})
-	takes(t, k, "a", 1)
+	k = newKeyed(t, options{New: func(string) (core.Limiter, error) { return bare{f}, nil }})
 	_, err := k.Acquire(t.Context(), "b", 1)
 	require.ErrorIs(t, err, core.ErrClosed)
 	require.Equal(t, 1, released)

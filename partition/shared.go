@@ -8,33 +8,47 @@ import (
 )
 
 // Shared returns l as a limiter that ignores the request: for a [Chain] of a limit per key and
-// a limit for all keys together. It passes every call on and is a [Refunder] and a [Settler].
-// If l is nil, every request fails.
+// a limit for all keys together. It passes every call on. If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
 	if backdoor.IsNil(l) {
-		return always[R](refuse(errSharedNil))
+		l = refuse(errSharedNil)
 	}
-	return always[R](complete(l))
+	return &shared[R]{l}
 }
 
-// always returns a Limiter for which b decides all requests.
-func always[R any](b bound) Limiter[R] {
-	return &composed[R]{
-		of:         func(R, bool) bound { return b },
-		statistics: func(R) (core.Statistics, bool) { return b.Statistics(), true },
-		asks:       func() []any { return ways.Roots(b) },
-		title:      func() string { return "shared " + backdoor.Describe(b) },
+type shared[R any] struct{ l core.Limiter }
+
+func (s *shared[R]) TryAcquire(_ R, permits int) core.Lease {
+	if err := check(background, permits); err != nil {
+		return core.Fail(err)
 	}
+	return s.l.TryAcquire(permits)
 }
 
-// complete returns l itself if it has all methods of bound, and otherwise l with the methods that it lacks.
-func complete(l core.Limiter) bound {
-	if b, ok := l.(bound); ok && !ways.Embeds(l) { // a promoted Settle would bypass its Refund
-		return b
+func (s *shared[R]) Acquire(ctx context.Context, _ R, permits int) (core.Lease, error) {
+	if err := check(ctx, permits); err != nil {
+		return core.Fail(err), err
 	}
-	return &completed{l}
+	return s.l.Acquire(ctx, permits)
 }
 
+// Statistics returns the limiter's statistics.
+func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return statistics(s.l), true }
+
+func (s *shared[R]) String() string { return "shared " + backdoor.Describe(s.l) }
+
+func (s *shared[R]) asks() []any { return ways.Roots(s.l) }
+
+// bind returns the limiter itself if its figures and its rejections need no help.
+func (s *shared[R]) bind(Limiter[R], R) core.Limiter {
+	_, reports := s.l.(core.Reporter)
+	if _, quiet := s.l.(core.QuietTrier); quiet && reports {
+		return s.l
+	}
+	return &completed{s.l}
+}
+
+// completed is a limiter with the methods that it lacks.
 type completed struct{ core.Limiter }
 
 // Reserve is the limiter's, if it is a [core.Reserver].
@@ -52,11 +66,47 @@ func (c *completed) AcquireWaiting(ctx context.Context, permits int) (core.Lease
 // Unwrap returns the limiter that this is a view of.
 func (c *completed) Unwrap() core.Limiter { return c.Limiter }
 
-func (c *completed) Refund(l core.Lease) { backdoor.Refund(c.Limiter, l) }
-
-func (c *completed) Settle(l core.Lease, permits int) core.Lease {
-	return backdoor.Settle(c.Limiter, l, permits)
-}
-
 func (c *completed) Statistics() core.Statistics { return statistics(c.Limiter) }
 func (c *completed) String() string              { return backdoor.Describe(c.Limiter) }
+
+// Translate returns l as a limiter of requests of another type: f returns the request to pass
+// to l. f is called after the checks for negative permits
+// and a done context, and must be safe for concurrent use. If l or f is nil, every request
+// fails.
+func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
+	switch {
+	case backdoor.IsNil(l):
+		return &shared[R]{refuse(errTranslateNil)}
+	case f == nil:
+		return &shared[R]{refuse(errTranslateFunc)}
+	}
+	return &translated[R, Inner]{l, f}
+}
+
+type translated[R, Inner any] struct {
+	l Limiter[Inner]
+	f func(R) Inner
+}
+
+func (t *translated[R, Inner]) TryAcquire(r R, permits int) core.Lease {
+	if err := check(background, permits); err != nil {
+		return core.Fail(err)
+	}
+	return t.l.TryAcquire(t.f(r), permits)
+}
+
+func (t *translated[R, Inner]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
+	if err := check(ctx, permits); err != nil {
+		return core.Fail(err), err
+	}
+	return t.l.Acquire(ctx, t.f(r), permits)
+}
+
+// Statistics returns the statistics of the limiter for r, and whether it has any.
+func (t *translated[R, Inner]) Statistics(r R) (core.Statistics, bool) {
+	return statisticsOf(t.l, t.f(r))
+}
+
+func (t *translated[R, Inner]) String() string { return "translated " + backdoor.Describe(t.l) }
+
+func (t *translated[R, Inner]) bind(_ Limiter[R], r R) core.Limiter { return For(t.l, t.f(r)) }

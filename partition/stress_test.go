@@ -120,7 +120,7 @@ func TestStressDroppedUnderRequests(t *testing.T) {
 						if name == "concurrency" && r.IntN(2) == 0 {
 							lease.Release()
 						}
-						k.Refund(s, lease)
+						lease.Refund()
 					}
 				})
 			}

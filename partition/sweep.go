@@ -35,19 +35,20 @@ func (k *Keyed[R, K]) sweepSome(n int) {
 		return
 	}
 	defer k.sweeps.end()
-	var buffer [looksPerSweep]*entry[R, K]
+	var buffer [2 * looksPerSweep]*entry[R, K]
 	now := int64(time.Since(k.base))
-	for _, e := range k.next(buffer[:0], n) {
+	for _, e := range k.next(buffer[:0], n, n) {
 		if e.due(now, k.o.IdleTimeout) {
 			k.expire(e, now)
 		}
 	}
 }
 
-func (k *Keyed[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
+// next appends to buffer the partitions and groups that are looked at next.
+func (k *Keyed[R, K]) next(buffer []*entry[R, K], partitions, groups int) []*entry[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.table.next(buffer, n)
+	return k.groups.table.next(k.partitions.table.next(buffer, partitions), groups)
 }
 
 // expire drops the partition if its limiter has been idle for IdleTimeout, or notes when to
@@ -72,7 +73,7 @@ func (k *Keyed[R, K]) makeRoom() bool {
 	}
 	defer k.sweeps.end()
 	var buffer [looksForRoom]*entry[R, K]
-	for _, e := range k.next(buffer[:0], looksForRoom) {
+	for _, e := range k.next(buffer[:0], looksForRoom, 0) {
 		if _, word, idle := e.idle(); idle && k.drop(e, word, 0) {
 			return true
 		}
@@ -90,12 +91,11 @@ func (k *Keyed[R, K]) Sweep() int {
 	}
 	defer k.sweeps.end()
 	n, now := 0, int64(time.Since(k.base))
-	k.live.Range(func(_, v any) bool {
-		if k.expire(v.(*entry[R, K]), now) {
+	for e := range k.all {
+		if k.expire(e, now) {
 			n++
 		}
-		return true
-	})
+	}
 	return n
 }
 
@@ -106,9 +106,9 @@ func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool
 		return false
 	}
 	callUser(func() {
-		_ = closeLimiter(e.limiter) // no caller to return its error to
+		_ = e.close() // no caller to return its error to
 		if k.o.OnEvict != nil {
-			k.o.OnEvict(e.key, e.limiter)
+			k.o.OnEvict(e.of.key, e.limiter)
 		}
 	})
 	return true
@@ -121,9 +121,10 @@ func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration) bo
 	if !k.open.Load() || !e.dropLocked(word, idle) {
 		return false
 	}
-	k.live.Delete(e.key)
-	k.table.remove(e)
-	k.places--
+	s := k.entriesOf(e)
+	s.live.Delete(e.of.key)
+	s.places--
+	s.table.remove(e)
 	k.counts.Dropped++
 	return true
 }

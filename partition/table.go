@@ -40,6 +40,12 @@ func (t *table[R, K]) remove(e *entry[R, K]) {
 	}
 }
 
+// replace puts next in the place of e.
+func (t *table[R, K]) replace(e, next *entry[R, K]) {
+	next.slot = e.slot
+	*t.at(int(e.slot)) = next
+}
+
 // next appends to buffer the entries that are looked at next: n of them, or all if there are fewer.
 func (t *table[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
 	for range min(n, t.n) {

@@ -27,7 +27,7 @@ func TestOrderThatChanges(t *testing.T) {
 		"switch":  func(l core.Limiter) core.Limiter { return core.NewSwitch(core.WithReason(l, "busy")) },
 		"chain":   func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Unlimited(), l)) },
 		"key": func(l core.Limiter) core.Limiter {
-			keyed := core.Must(partition.ByKey(func(string) (core.Limiter, error) { return l, nil }))
+			keyed := core.Must(partition.NewByKey(func(string) (core.Limiter, error) { return l, nil }))
 			key := partition.For(keyed, "a")
 			key.TryAcquire(1).Release() // it is live
 			return key
@@ -128,7 +128,7 @@ func TestMapLooksAtTheCurrentLimiter(t *testing.T) {
 		"bucket": rate(),
 		"view":   core.WithReason(rate(), "later"),
 		"switch": core.NewSwitch(rate()),
-		"key": partition.For(core.Must(partition.ByKey(func(string) (core.Limiter, error) {
+		"key": partition.For(core.Must(partition.NewByKey(func(string) (core.Limiter, error) {
 			return rate(), nil
 		})), "a"),
 	} {

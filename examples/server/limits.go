@@ -65,15 +65,11 @@ func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, 
 // byClient returns a limiter per client. Clients beyond the maximum share one limiter, so that
 // a client that uses many addresses cannot fill the memory.
 func byClient(ip httplimit.IPOptions, name string, one func() (core.Limiter, error)) (httplimit.Limiter, error) {
-	overflow, err := one()
-	if err != nil {
-		return nil, err
-	}
 	return partition.New(partition.Options[*http.Request, netip.Prefix]{
 		Name:          name,
 		Key:           httplimit.ByIP(ip),
 		New:           func(netip.Prefix) (core.Limiter, error) { return one() },
 		MaxPartitions: clients,
-		Overflow:      overflow,
+		Group:         func(netip.Prefix) netip.Prefix { return netip.Prefix{} },
 	})
 }

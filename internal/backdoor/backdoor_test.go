@@ -413,10 +413,15 @@ func TestWaitingPassesThroughOurs(t *testing.T) {
 		"partition": func(l core.Limiter) core.Limiter {
 			return partition.For(keyed(partition.Options[string, string]{New: func(string) (core.Limiter, error) { return l, nil }}), "key")
 		},
-		"overflow of partitions": func(l core.Limiter) core.Limiter {
+		"group of partitions": func(l core.Limiter) core.Limiter {
 			k := keyed(partition.Options[string, string]{
-				New:           func(string) (core.Limiter, error) { return limiter(t, 1, 0), nil },
-				MaxPartitions: 1, Overflow: core.WithReason(l, "full"),
+				New: func(key string) (core.Limiter, error) {
+					if key == "group" {
+						return core.WithReason(l, "full"), nil
+					}
+					return limiter(t, 1, 0), nil
+				},
+				MaxPartitions: 1, Group: func(string) string { return "group" },
 			})
 			k.TryAcquire("other", 1)
 			return partition.For(k, "key")

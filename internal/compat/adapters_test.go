@@ -160,7 +160,7 @@ type zone struct {
 func newZone(events int, window time.Duration) (*zone, error) {
 	z := &zone{events: events, window: window}
 	var err error
-	z.keys, err = partition.ByKey(func(string) (core.Limiter, error) {
+	z.keys, err = partition.NewByKey(func(string) (core.Limiter, error) {
 		l, err := z.limiter()
 		return core.NewSwitch(l), err
 	})

@@ -49,7 +49,7 @@ func TestOrderOfWhatIsExchanged(t *testing.T) {
 	require.Equal(t, core.OldestFirst, hold.Order(core.Must(core.Chain(s))))
 	s.Set(newest)
 	require.Equal(t, core.NewestFirst, hold.Order(core.Must(core.Chain(s))))
-	keyed := core.Must(partition.ByKey(func(string) (core.Limiter, error) { return newest, nil }))
+	keyed := core.Must(partition.NewByKey(func(string) (core.Limiter, error) { return newest, nil }))
 	key := partition.For(keyed, "a")
 	require.Equal(t, core.OldestFirst, hold.Order(key), "it is not live")
 	key.TryAcquire(1).Release()

@@ -56,7 +56,7 @@ func TestPartitions(t *testing.T) {
 		New: func(string) (core.Limiter, error) {
 			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
 		},
-		Overflow: core.Unlimited(),
+		Group: func(string) string { return "others" },
 	}))
 	for _, key := range []string{"a", "b", "c", "a"} {
 		require.True(t, keyed.TryAcquire(key, 1).Acquired())
@@ -65,7 +65,7 @@ func TestPartitions(t *testing.T) {
 	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP sluice_partition_created_total Partitions made.
 # TYPE sluice_partition_created_total counter
-sluice_partition_created_total{sluice_limiter_name="tenants"} 2
+sluice_partition_created_total{sluice_limiter_name="tenants"} 3
 # HELP sluice_partition_dropped_total Partitions dropped for idleness.
 # TYPE sluice_partition_dropped_total counter
 sluice_partition_dropped_total{sluice_limiter_name="tenants"} 0
