@@ -1,5 +1,5 @@
 # Everything a contributor or the gate runs, by name. Each target works on every module of the repository.
-# The tools are built once, from the versions pinned in tools/go.mod, into .bin/.
+# The tools are built once, from the versions pinned in tools/go.mod and here, into .bin/.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,12 +9,17 @@ STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
 SYSTEMS      ?= windows/amd64 darwin/arm64 linux/386
 
+# As a tool of tools/go.mod, golangci-lint would add 230 modules to it, and they would decide the versions of the others.
+GOLANGCI   = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GORELEASER = github.com/goreleaser/goreleaser/v2@v2.12.7
+PACKAGING  = cmd/sluice/packaging/goreleaser.yaml
+
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
-# What users import. All but rlslimit, which needs the Go of its dependencies, build with OLDEST.
+# What users import. It builds with OLDEST.
 OLDEST  = go1.25.5
-LIBRARY = . grpclimit redislimit redislimit/goredis redislimit/rueidis resilience/failsafe rlslimit telemetry
+LIBRARY = . grpclimit redislimit redislimit/goredis redislimit/rueidis resilience/failsafe telemetry
 
 # The race detector makes each program, and each package's tests, wait for a second at the end.
 export GORACE ?= atexit_sleep_ms=10
@@ -36,6 +41,7 @@ help:
 ## tools: build the pinned tools into .bin/
 tools:
 	@cd tools && go build -trimpath -o ../.bin/ tool
+	@GOBIN=$(CURDIR)/.bin go install -trimpath $(GOLANGCI)
 
 ## build: compile every package, with VARIANT=-race for the race detector
 build:
@@ -113,7 +119,7 @@ browser:
 
 ## go125: vet and test the library's modules with the oldest Go that they support
 go125:
-	@for m in $(filter-out rlslimit,$(LIBRARY)); do echo "module $$m"; (cd "$$m" && GOTOOLCHAIN=$(OLDEST) go vet ./...) || exit 1; done; \
+	@for m in $(LIBRARY); do echo "module $$m"; (cd "$$m" && GOTOOLCHAIN=$(OLDEST) go vet ./...) || exit 1; done; \
 	GOTOOLCHAIN=$(OLDEST) go test -short ./core ./internal/machine ./channel ./pipe ./ioreader ./worker ./partition ./spec
 
 ## vulncheck: look for known vulnerabilities in what the released modules use
@@ -122,8 +128,8 @@ vulncheck: tools
 
 ## packages: build the command's packages of an unreleased version with goreleaser
 packages:
-	go run github.com/goreleaser/goreleaser/v2@v2.12.7 check
-	go run github.com/goreleaser/goreleaser/v2@v2.12.7 release --snapshot --clean --skip=publish
+	go run $(GORELEASER) check $(PACKAGING)
+	go run $(GORELEASER) release --config $(PACKAGING) --snapshot --clean --skip=publish
 
 ## envoy: try sluice serve behind a real Envoy, which is installed into .bin
 envoy:

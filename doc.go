@@ -47,7 +47,6 @@
 //   - worker: a pool whose tasks run under a lease.
 //   - httplimit: middleware for servers, and a transport for clients.
 //   - grpclimit (a separate module): interceptors for gRPC servers and clients.
-//   - rlslimit (a separate module): a rate limit service for Envoy.
 //   - resilience: runs functions under a limiter.
 //
 // # Tools

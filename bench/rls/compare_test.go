@@ -19,9 +19,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-
-	"github.com/sluice-go/sluice/rlslimit"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
+
+var sluice string // the command, built
+
+func TestMain(m *testing.M) { os.Exit(built(m)) }
+
+func built(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "rls")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	root, err := rootOf(context.Background())
+	if err == nil {
+		err = goBuild(context.Background(), filepath.Join(root, "cmd", "sluice"), dir, ".")
+	}
+	if err != nil {
+		panic(err)
+	}
+	sluice = filepath.Join(dir, "sluice")
+	return m.Run()
+}
 
 // reference returns the directory of the reference's module.
 func reference(t *testing.T) string {
@@ -50,11 +71,37 @@ func load(files []string, merge bool) (c config.RateLimitConfig, err error) {
 	return config.NewRateLimitConfigImpl(all, refstats.NewStatManager(store, settings.NewSettings()), merge), nil
 }
 
-func readLike(files []string, merge bool) (rlslimit.Config, error) {
-	if merge {
-		return rlslimit.LoadMerged(files...)
+// check is our reading of files: what sluice serve --check says of errors.
+func check(ctx context.Context, files []string, merge bool) error {
+	args := []string{"serve", "--check"}
+	for _, f := range files {
+		args = append(args, "--config", f)
 	}
-	return rlslimit.Load(files...)
+	if merge {
+		args = append(args, "--merge")
+	}
+	out, err := exec.CommandContext(ctx, sluice, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s%w", out, err)
+	}
+	return nil
+}
+
+// serves starts sluice serve and returns its address.
+func serves(t *testing.T, file string) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	c := exec.CommandContext(t.Context(), sluice, "serve", "--config", file, "--listen", address)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	require.NoError(t, waitFor(t.Context(), "tcp", address))
+	return address
 }
 
 // TestVerdicts: every configuration file of the reference's tests and examples gets the same verdict, with the reference's reason.
@@ -81,7 +128,7 @@ func TestVerdicts(t *testing.T) {
 	for _, files := range cases {
 		for _, merge := range []bool{false, true} {
 			_, theirs := load(files, merge)
-			_, ours := readLike(files, merge)
+			ours := check(t.Context(), files, merge)
 			assert.Equal(t, theirs == nil, ours == nil, "%v, merge %v: %v; %v", files, merge, theirs, ours)
 			if theirs == nil {
 				accepted++
@@ -105,7 +152,7 @@ func TestVerdicts(t *testing.T) {
 
 // TestLookups: a descriptor has the same limit. The key midWild is left out, because it cannot be compared: in this version of
 // the reference only a * at the end of a value is a wildcard, and it takes any other * literally. It is the latest version that
-// the module proxy has; later ones, which are not tagged, take each * for a wildcard, as rlslimit does (TestMatch there).
+// the module proxy has; later ones, which are not tagged, take each * for a wildcard, as sluice serve does (TestMatch of its rules).
 func TestLookups(t *testing.T) {
 	values := []string{
 		"", "value1", "value2", "value3", "value5", "subvalue1", "subvalue5", "something", "foo", "foobar", "goo1", "bar1b", "bar*b", "val1", "files/a",
@@ -120,30 +167,36 @@ func TestLookups(t *testing.T) {
 		file := filepath.Join(reference(t), "test", "config", name)
 		theirs, err := load([]string{file}, false)
 		require.NoError(t, err)
-		c, err := rlslimit.Load(file)
+		conn, err := grpc.NewClient(serves(t, file), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		require.NoError(t, err)
-		ours, err := rlslimit.New(rlslimit.Options{Config: c})
-		require.NoError(t, err)
-		check := func(entries ...*envoy.RateLimitDescriptor_Entry) (found bool) {
-			d := &envoy.RateLimitDescriptor{Entries: entries}
-			want := theirs.GetLimit(t.Context(), "test-domain", d)
-			r, err := ours.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "test-domain", Descriptors: []*envoy.RateLimitDescriptor{d}})
+		ours := ratelimit.NewRateLimitServiceClient(conn)
+		var batch []*envoy.RateLimitDescriptor
+		compare := func() {
+			r, err := ours.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "test-domain", Descriptors: batch})
 			require.NoError(t, err)
-			got := r.GetStatuses()[0]
-			compared++
-			switch {
-			case want == nil:
-				assert.Nil(t, got.GetCurrentLimit(), "%v", d)
-				return false
-			case want.Unlimited:
-				assert.Equal(t, uint32(1<<32-1), got.GetLimitRemaining(), "%v", d)
-			default:
-				assert.Equal(t, want.Limit.GetRequestsPerUnit(), got.GetCurrentLimit().GetRequestsPerUnit(), "%v", d)
-				assert.Equal(t, want.Limit.GetUnit(), got.GetCurrentLimit().GetUnit(), "%v", d)
-				assert.Equal(t, want.Limit.GetName(), got.GetCurrentLimit().GetName(), "%v", d)
+			for i, d := range batch {
+				want, got := theirs.GetLimit(t.Context(), "test-domain", d), r.GetStatuses()[i]
+				compared++
+				switch {
+				case want == nil:
+					assert.Nil(t, got.GetCurrentLimit(), "%v", d)
+					continue
+				case want.Unlimited:
+					assert.Equal(t, uint32(1<<32-1), got.GetLimitRemaining(), "%v", d)
+				default:
+					assert.Equal(t, want.Limit.GetRequestsPerUnit(), got.GetCurrentLimit().GetRequestsPerUnit(), "%v", d)
+					assert.Equal(t, want.Limit.GetUnit(), got.GetCurrentLimit().GetUnit(), "%v", d)
+					assert.Equal(t, want.Limit.GetName(), got.GetCurrentLimit().GetName(), "%v", d)
+				}
+				limited++
 			}
-			limited++
-			return true
+			batch = batch[:0]
+		}
+		check := func(entries ...*envoy.RateLimitDescriptor_Entry) {
+			batch = append(batch, &envoy.RateLimitDescriptor{Entries: entries, HitsAddend: wrapperspb.UInt64(0)})
+			if len(batch) == 1000 {
+				compare()
+			}
 		}
 		entry := func(key, value string) *envoy.RateLimitDescriptor_Entry {
 			return &envoy.RateLimitDescriptor_Entry{Key: key, Value: value}
@@ -161,7 +214,8 @@ func TestLookups(t *testing.T) {
 		for _, path := range [][]string{{"path", "path/a", "file", "file/b", "type", "x"}, {"user", "user/a", "resource", "res/b", "action", "x"}} {
 			check(entry(path[0], path[1]), entry(path[2], path[3]), entry(path[4], path[5]))
 		}
-		require.NoError(t, ours.Close())
+		compare()
+		require.NoError(t, conn.Close())
 	}
 	t.Logf("%d compared, %d with a limit", compared, limited)
 	assert.Greater(t, limited, 100)
@@ -172,19 +226,12 @@ func TestClient(t *testing.T) {
 	client := filepath.Join(t.TempDir(), "client")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "github.com/envoyproxy/ratelimit/src/client_cmd").CombinedOutput()
 	require.NoError(t, err, string(out))
-	c, err := rlslimit.Parse("f", []byte("domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 2}}"))
-	require.NoError(t, err)
-	service, err := rlslimit.New(rlslimit.Options{Config: c})
-	require.NoError(t, err)
-	defer func() { _ = service.Close() }()
-	server := grpc.NewServer()
-	ratelimit.RegisterRateLimitServiceServer(server, service)
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go func() { _ = server.Serve(l) }()
-	defer server.Stop()
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	const rules = "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 2}}"
+	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
+	address := serves(t, file)
 	asks := func(ctx context.Context, args ...string) string {
-		out, err := exec.CommandContext(ctx, client, append([]string{"-dial_string", l.Addr().String()}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, client, append([]string{"-dial_string", address}, args...)...).CombinedOutput()
 		if err != nil {
 			return string(out) + err.Error()
 		}

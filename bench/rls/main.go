@@ -229,16 +229,24 @@ func build(ctx context.Context, dir string) (*bench, error) {
 		{filepath.Join(root, "bench", "rls"), "github.com/envoyproxy/ratelimit/src/service_cmd"},
 		{filepath.Join(root, "cmd", "sluice"), "."},
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", dir+"/", c.what)
-		cmd.Dir, cmd.Stderr = c.in, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return nil, fmt.Errorf("building %s: %w", c.what, err)
+		if err := goBuild(ctx, c.in, dir, c.what); err != nil {
+			return nil, err
 		}
 	}
 	if err := os.Mkdir(filepath.Join(dir, "config"), 0o700); err != nil {
 		return nil, err
 	}
 	return b, os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(rules), 0o600)
+}
+
+// goBuild builds a program of the module in a directory.
+func goBuild(ctx context.Context, in, dir, what string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", dir+"/", what)
+	cmd.Dir, cmd.Stderr = in, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("building %s: %w", what, err)
+	}
+	return nil
 }
 
 // rootOf returns the directory of the repository.

@@ -25,13 +25,15 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c
+require (
+	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c
+	go.yaml.in/yaml/v4 v4.0.0
+)
 
 require (
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
-	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 )
@@ -47,7 +49,6 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
-	github.com/sluice-go/sluice/rlslimit v0.0.0
 	github.com/sluice-go/sluice/telemetry v0.0.0
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect
@@ -65,5 +66,3 @@ replace github.com/sluice-go/sluice/redislimit/goredis => ../../redislimit/gored
 replace github.com/sluice-go/sluice/redislimit/rueidis => ../../redislimit/rueidis
 
 replace github.com/sluice-go/sluice/telemetry => ../../telemetry
-
-replace github.com/sluice-go/sluice/rlslimit => ../../rlslimit

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
 const maxWeight = 1 << 20

@@ -12,8 +12,8 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 	"github.com/sluice-go/sluice/internal/policy"
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
 // Key says which requests share a limit: those of which all parts are the same. Without parts all requests do.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 )
 
 // Overrides are other limits for some values of the first part of a policy's key. The zero value has none.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/rlslimit"
 )
 
 // handler returns the handler of the admin address.

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
-	"github.com/sluice-go/sluice/rlslimit"
 )
 
 // metrics are for Prometheus. There are series per rule. There are series per value only for rules with detailed_metric or

@@ -19,10 +19,10 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/rlslimit"
 	"github.com/sluice-go/sluice/spec"
 )
 

@@ -7,7 +7,7 @@ import (
 	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"github.com/sluice-go/sluice/rlslimit"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 )
 
 func BenchmarkShouldRateLimit(b *testing.B) {

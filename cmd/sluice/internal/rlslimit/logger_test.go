@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/sluice-go/sluice/rlslimit"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 )
 
 // A request that a rule in shadow mode lets through is logged, once a second, also after the clock was set back.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 )
 
 // read returns the value of a text.

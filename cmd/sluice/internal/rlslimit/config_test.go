@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/rlslimit"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 )
 
 // A file is accepted (want is "") or rejected with FILE:LINE:COLUMN: and the text that was expected.

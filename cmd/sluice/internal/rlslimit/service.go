@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
 // Options are the options of a [Service].

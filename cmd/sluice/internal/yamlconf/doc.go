@@ -14,10 +14,6 @@
 // Reading continues after an error, so that a user sees all of them together. Aliases and merge keys are read as everywhere.
 // Duplicate keys and a second document are errors.
 //
-// The package belongs to rlslimit and to the sluice command, which read their files with it. It is public because these are
-// two modules: neither can import an internal package of the other, and an internal package of the root module would make
-// every user of Sluice depend on a YAML parser. Other programs should not use it; it may change in any release.
-//
 // # Inside
 //
 // The parser is go.yaml.in/yaml/v4, whose nodes and errors have places and whose time is linear. Before a caller reads the

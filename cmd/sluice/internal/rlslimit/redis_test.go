@@ -25,9 +25,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/goredis"
-	"github.com/sluice-go/sluice/rlslimit"
 )
 
 // server is a redis-server that a test has started.

@@ -1,4 +1,4 @@
-package sluice_test
+package compat_test
 
 import (
 	"context"

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sluice-go/sluice/rlslimit"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 )
 
 // service returns a service with the descriptors of a domain d.
