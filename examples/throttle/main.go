@@ -52,56 +52,74 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		if err != nil {
 			return program.Usage("-rate: %w", err)
 		}
-		logger := log.New(s.Err, "", 0) // shared by the copies
+		copies := &copies{limiter: limiter, logger: log.New(s.Err, "", 0), start: time.Now()}
 		if *dir == "" {
-			_, err := copyOne(ctx, "stdin", s.Out, s.In, limiter, logger)
-			return err
+			copies.logger.Printf("copying stdin to stdout at %v", limit)
+			return copies.one(ctx, "stdin", s.Out, s.In)
 		}
-		return copyAll(ctx, *dir, names, limiter, logger)
+		copies.logger.Printf("copying %d files to %s at %v together", len(names), *dir, limit)
+		return copies.all(ctx, *dir, names)
 	}
 }
 
-// copyAll copies all files concurrently, at equal shares of the rate. An error in one copy does not stop the others.
-func copyAll(ctx context.Context, dir string, names []string, l core.Limiter, logger *log.Logger) error {
+// copies are the copies of one run. They share the limiter, and a line of progress each second.
+type copies struct {
+	limiter core.Limiter
+	logger  *log.Logger
+	start   time.Time
+	bytes   atomic.Int64 // bytes that all copies have written so far
+	seconds atomic.Int64 // whole seconds after start for which progress was logged
+}
+
+// all copies all files concurrently, at equal shares of the rate. An error in one copy does not stop the others.
+func (c *copies) all(ctx context.Context, dir string, names []string) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
-	var bytes atomic.Int64
-	start := time.Now()
 	for i, name := range names {
-		all.Go(func() {
-			var n int64
-			n, errs[i] = copyFile(ctx, dir, name, l, logger)
-			bytes.Add(n)
-		})
+		all.Go(func() { errs[i] = c.file(ctx, dir, name) })
 	}
 	all.Wait()
-	report(logger, "together", bytes.Load(), time.Since(start))
+	c.report("together", c.bytes.Load(), c.start)
 	return errors.Join(errs...)
 }
 
-func copyFile(ctx context.Context, dir, name string, l core.Limiter, logger *log.Logger) (int64, error) {
+func (c *copies) file(ctx context.Context, dir, name string) error {
 	src, err := os.Open(name)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer src.Close()
 	// An existing file is not overwritten: it may be the one that is read.
 	dst, err := os.OpenFile(filepath.Join(dir, filepath.Base(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n, err := copyOne(ctx, filepath.Base(name), dst, src, l, logger)
-	return n, errors.Join(err, dst.Close())
+	return errors.Join(c.one(ctx, filepath.Base(name), dst, src), dst.Close())
 }
 
-// copyOne copies one stream and logs how fast it was.
-func copyOne(ctx context.Context, name string, dst io.Writer, src io.Reader, l core.Limiter, logger *log.Logger) (int64, error) {
+// one copies one stream and logs how fast it was.
+func (c *copies) one(ctx context.Context, name string, dst io.Writer, src io.Reader) error {
 	start := time.Now()
-	n, err := ioreader.Copy(ctx, dst, src, ioreader.CopyOptions{Limiter: l})
-	report(logger, name, n, time.Since(start))
-	return n, err
+	var before int64
+	n, err := ioreader.Copy(ctx, dst, src, ioreader.CopyOptions{Limiter: c.limiter, OnProgress: func(p ioreader.Progress) {
+		c.progress(p.Bytes - before)
+		before = p.Bytes
+	}})
+	c.report(name, n, start)
+	return err
 }
 
-func report(logger *log.Logger, name string, bytes int64, took time.Duration) {
-	logger.Printf("%s: %d bytes in %v, %.2f MiB/s", name, bytes, took.Round(time.Millisecond), float64(bytes)/(1<<20)/max(took.Seconds(), 1e-9))
+// progress counts n more bytes. Once a second it logs how many bytes all copies have written.
+func (c *copies) progress(n int64) {
+	total, seconds := c.bytes.Add(n), int64(time.Since(c.start)/time.Second)
+	if last := c.seconds.Load(); seconds > last && c.seconds.CompareAndSwap(last, seconds) {
+		c.logger.Printf("%d s: %.2f MiB", seconds, mebibytes(total))
+	}
 }
+
+func (c *copies) report(name string, bytes int64, start time.Time) {
+	took := time.Since(start)
+	c.logger.Printf("%s: %d bytes in %v, %.2f MiB/s", name, bytes, took.Round(time.Millisecond), mebibytes(bytes)/max(took.Seconds(), 1e-9))
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -34,7 +34,18 @@ func TestItIsAFilter(t *testing.T) {
 		require.Zero(t, status)
 		require.Equal(t, text, out)
 		require.Equal(t, 290*time.Millisecond, time.Since(start), "the first 10 ms pass immediately")
-		require.Equal(t, "stdin: 300000 bytes in 290ms, 0.99 MiB/s\n", errs)
+		require.Equal(t, "copying stdin to stdout at 1MB/s\nstdin: 300000 bytes in 290ms, 0.99 MiB/s\n", errs)
+	})
+}
+
+func TestALineEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status, _, errs := throttle(t, strings.Repeat("0123456789", 300_000), "-rate", "1MB/s")
+		require.Zero(t, status)
+		lines := strings.Split(errs, "\n")
+		require.Len(t, lines, 5, errs)
+		require.Regexp(t, `^1 s: [01]\.\d\d MiB$`, lines[1])
+		require.Regexp(t, `^2 s: [12]\.\d\d MiB$`, lines[2])
 	})
 }
 
