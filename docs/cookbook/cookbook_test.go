@@ -130,36 +130,53 @@ func TestLogins(t *testing.T) {
 	})
 }
 
-// Each tenant has the limit of its plan, and a new plan applies immediately.
+// Each tenant has a quota and a number of requests at a time, and other limits apply immediately.
 func TestTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		free, err := spec.Parse("10/s")
+		standard, err := spec.ParseLimits("fixed 10/day tz Europe/Berlin, concurrency 2")
 		require.NoError(t, err)
-		paid, err := spec.Parse("1000/s burst 5000")
+		tenants, err := cookbook.NewTenants(standard)
 		require.NoError(t, err)
-		tenants, err := cookbook.NewTenants(func(tenant string) spec.Limit {
-			if tenant == "ann" {
-				return paid
-			}
-			return free
-		})
+		handler, err := tenants.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }))
 		require.NoError(t, err)
-		allowed := func(tenant string) (n int) {
-			for tenants.Allow(t.Context(), tenant) == nil {
-				n++
-			}
-			return n
+		admin := http.NewServeMux()
+		admin.HandleFunc("PUT /tenants/{tenant}", tenants.Admin)
+		change := func(tenant, limits string) int {
+			w := httptest.NewRecorder()
+			admin.ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/tenants/"+tenant, strings.NewReader(limits)))
+			return w.Code
 		}
-		require.NoError(t, tenants.Change("bob", free), "not seen yet")
-		assert.Equal(t, 5000, allowed("ann"))
-		assert.Equal(t, 10, allowed("bob"))
-		var rejected *core.RejectedError
-		require.ErrorAs(t, tenants.Allow(t.Context(), "bob"), &rejected)
+		// atOnce sends requests at once and returns how many were served.
+		atOnce := func(tenant string, n int) int {
+			var wg sync.WaitGroup
+			var served atomic.Int64
+			for range n {
+				wg.Go(func() {
+					if send(handler, "/", "X-Tenant", tenant).Code == http.StatusOK {
+						served.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			return int(served.Load())
+		}
+		assert.Equal(t, 2, atOnce("ann", 5), "at a time")
+		for range 8 {
+			assert.Equal(t, 1, atOnce("ann", 1))
+		}
+		assert.Equal(t, 0, atOnce("ann", 1), "a day")
+		assert.Equal(t, 2, atOnce("bob", 5))
 
-		require.NoError(t, tenants.Change("bob", paid))
-		assert.Zero(t, allowed("bob"), "what was used stays used")
-		time.Sleep(time.Second)
-		assert.Equal(t, 1000, allowed("bob"))
+		assert.Equal(t, http.StatusOK, change("ann", "fixed 13/day tz Europe/Berlin"))
+		assert.Equal(t, 3, atOnce("ann", 9), "what was used still counts")
+		assert.Equal(t, http.StatusOK, change("bob", "blocked"))
+		assert.Equal(t, 0, atOnce("bob", 1))
+		assert.Equal(t, http.StatusOK, change("cyd", "unlimited"), "not seen yet")
+		assert.Equal(t, 50, atOnce("cyd", 50))
+		assert.Equal(t, http.StatusBadRequest, change("cyd", "10/x"))
+		assert.Equal(t, 50, atOnce("cyd", 50))
+		require.NoError(t, tenants.Change("bob", standard))
+		assert.Equal(t, 2, atOnce("bob", 5))
 	})
 }
 

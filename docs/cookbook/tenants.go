@@ -1,48 +1,67 @@
 package cookbook
 
 import (
-	"context"
-	"errors"
+	"io"
+	"net/http"
+	"sync"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Tenants limits each tenant by the plan that the tenant pays for.
+// Tenants gives each tenant limits of its own, such as "fixed 1000/day tz Europe/Berlin, concurrency 5", which can
+// change at any time.
 type Tenants struct {
-	limiters *partition.Keyed[string, string]
+	own      sync.Map // tenant to spec.Limits; tenants that are not here have the standard limits
+	limiters *partition.Keyed[*http.Request, string]
 }
 
-// NewTenants returns Tenants. The function plan returns the limit of a tenant, such as "10/s" for the
-// free plan or "1000/s burst 5000" for a paid one.
-func NewTenants(plan func(tenant string) spec.Limit) (*Tenants, error) {
-	limiters, err := partition.New(partition.Options[string, string]{
-		Key: func(tenant string) string { return tenant },
-		New: func(tenant string) (core.Limiter, error) { return plan(tenant).New(tenant) },
+// NewTenants returns Tenants with standard limits.
+func NewTenants(standard spec.Limits) (*Tenants, error) {
+	t := new(Tenants)
+	var err error
+	t.limiters, err = partition.New(partition.Options[*http.Request, string]{
+		Key: httplimit.ByHeader("X-Tenant"), // set by a gateway, because clients choose its value
+		Update: func(tenant string, now core.Limiter) (core.Limiter, error) {
+			limits := standard
+			if own, ok := t.own.Load(tenant); ok {
+				limits = own.(spec.Limits)
+			}
+			return limits.Apply(now, tenant)
+		},
 	})
-	return &Tenants{limiters}, err
+	return t, err
 }
 
-// Allow returns nil if the tenant may make a request now. Otherwise its error is a *core.RejectedError
-// with the time to retry.
-func (t *Tenants) Allow(ctx context.Context, tenant string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	lease := t.limiters.TryAcquire(tenant, 1)
-	return lease.Err()
+// Change gives a tenant other limits, from the next request on. What the tenant has used still counts.
+func (t *Tenants) Change(tenant string, limits spec.Limits) error {
+	t.own.Store(tenant, limits) // before Refresh, which calls Update
+	return t.limiters.Refresh(tenant)
 }
 
-// Change applies a new plan, which the function given to NewTenants already returns. Permits that the
-// tenant used under the old plan stay used.
-func (t *Tenants) Change(tenant string, plan spec.Limit) error {
-	limiter, ok := t.limiters.Get(tenant)
-	if !ok {
-		return nil // idle: the next request creates a limiter with the new plan
+// Handler limits the requests to next.
+func (t *Tenants) Handler(next http.Handler) (http.Handler, error) {
+	policy := &httplimit.Policy{Name: "tenant", Limiter: t.limiters}
+	limits, err := httplimit.New(httplimit.Options{Global: policy, Headers: httplimit.Draft11})
+	if err != nil {
+		return nil, err
 	}
-	if err := plan.Update(limiter); !errors.Is(err, core.ErrClosed) {
-		return err
+	return limits.Handler(next), nil
+}
+
+// Admin changes the limits of a tenant. Put it behind a login: mux.HandleFunc("PUT /tenants/{tenant}", tenants.Admin)
+func (t *Tenants) Admin(w http.ResponseWriter, r *http.Request) {
+	var limits spec.Limits
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1000))
+	if err == nil {
+		err = limits.UnmarshalText(text)
 	}
-	return nil // the limiter was dropped a moment ago because it was idle
+	if err == nil {
+		err = t.Change(r.PathValue("tenant"), limits)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/spec"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -26,6 +27,15 @@ func perCustomer() (*partition.Keyed[*http.Request, string], error) {
 	return partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHeader("X-Api-Key"), // checked by a gateway
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
+	})
+}
+
+func perPlan(planOf func(customer string) spec.Limits) (*partition.Keyed[*http.Request, string], error) {
+	return partition.New(partition.Options[*http.Request, string]{
+		Key: httplimit.ByHeader("X-Api-Key"),
+		Update: func(customer string, now core.Limiter) (core.Limiter, error) {
+			return planOf(customer).Apply(now, customer)
+		},
 	})
 }
 

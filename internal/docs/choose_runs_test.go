@@ -53,6 +53,20 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
+// A plan that changes applies from the next request on.
+func TestPerPlan(t *testing.T) {
+	plan := "fixed 3/h"
+	customers, err := perPlan(func(string) spec.Limits { return core.Must(spec.ParseLimits(plan)) })
+	require.NoError(t, err)
+	request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	request.Header.Set("X-Api-Key", "ann")
+	require.True(t, customers.TryAcquire(request, 3).Acquired())
+	plan = "fixed 5/h, concurrency 1"
+	require.NoError(t, customers.Refresh("ann"))
+	require.True(t, customers.TryAcquire(request, 1).Acquired())
+	require.False(t, customers.TryAcquire(request, 1).Acquired())
+}
+
 // The budget of the page is back on the 15th.
 func TestMonthly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
