@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -387,26 +386,24 @@ var brokenLimiters = []broken{
 		if !l.Acquired() {
 			return l
 		}
-		return core.Grant(n, func() { m.Refund(l) })
+		return core.Grant(n, l.Refund)
 	})},
-	{"refunds", "does not", tokens, mutated(tokens, func(m *mutant) {
-		m.refund = func(core.Lease) {}
-	})},
-	{"refunds", "refunds each time", noQueue, faultyRefund},
+	{"requests", "has a Refund that is never called", slots, func() core.Limiter { return oldRefund{concurrency(queue, core.OldestFirst)} }},
+	{"requests", "has a Settle that is never called", slots, func() core.Limiter { return oldSettle{concurrency(queue, core.OldestFirst)} }},
+	{"refunds", "does not", tokens, mutated(tokens, refundsBy(func(core.Lease) {}))},
 	{"refunds", "takes any refund for that of the latest lease", tokens, mutated(tokens, func(m *mutant) {
 		var latest core.Lease
+		refundsBy(func(core.Lease) { latest.Refund() })(m)
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
 			if l.Acquired() {
 				latest = l
 			}
-			return l
+			return m.own(l)
 		}
-		m.refund = func(core.Lease) { m.Limiter.(core.Refunder).Refund(latest) }
 	})},
-	{"refunds", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
-		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
-	})},
+	{"refunds", "at the next opportunity", slots, mutated(slots, refundsBy(func(l core.Lease) { time.AfterFunc(1, l.Release) }))},
+	{"replenishment", "has no rate", rateless, newRateless},
 	{"reservations", "takes nothing", tokens, mutated(tokens, func(m *mutant) {
 		m.reserve = func(n int) core.Lease { return core.Grant(n, nil, core.Delay.With(0)) }
 	})},
@@ -429,21 +426,7 @@ var brokenLimiters = []broken{
 		}
 	})},
 	{"reservations", "has room for all", tokens, noPlace(tokens)},
-	{"reservations", "keeps its place", tokens, mutated(tokens, func(m *mutant) {
-		m.refund = func(core.Lease) {}
-	})},
-	{"reservations", "returns them each time", tokens, mutated(tokens, func(m *mutant) {
-		seen := map[string]bool{}
-		m.refund = func(l core.Lease) {
-			d, _ := core.Delay.From(l)
-			if key := fmt.Sprint(time.Now(), l.Permits(), d); d > 0 && seen[key] {
-				m.Limiter.(interface{ GiveBack(permits int) }).GiveBack(l.Permits())
-			} else {
-				seen[key] = true
-				m.Limiter.(core.Refunder).Refund(l)
-			}
-		}
-	})},
+	{"reservations", "keeps its place", tokens, mutated(tokens, refundsBy(func(core.Lease) {}))},
 	{"switch", "ignores the end of a context", slots, asks(slots, func(ctx context.Context, m *mutant, n int) (core.Lease, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -612,31 +595,30 @@ func retryAfterOff(c limitertest.Config, off time.Duration) func() core.Limiter 
 	})
 }
 
-// faultyRefund makes limiters that take every refund for the first.
-func faultyRefund() core.Limiter {
-	m := &mutant{Limiter: concurrency(queue, core.OldestFirst)}
-	others := make(chan core.Lease, math.MaxInt8)
-	m.try = func(n int) core.Lease {
-		if n <= 0 || n > limit {
-			return m.Limiter.TryAcquire(n)
-		}
-		for range n {
-			others <- m.Limiter.TryAcquire(1)
-		}
-		if l := <-others; !l.Acquired() {
-			return l
-		} else {
-			others <- l
-		}
-		return core.Grant(n, nil)
-	}
-	m.refund = func(l core.Lease) {
-		for range min(l.Permits(), len(others)) {
-			(<-others).Release()
+// refundsBy makes leases that are settled as they should be, and refunded by a function.
+func refundsBy(refund func(l core.Lease)) func(m *mutant) {
+	return func(m *mutant) {
+		m.settle = func(l core.Lease, permits int) core.Lease {
+			if permits == 0 {
+				refund(l)
+				return l
+			}
+			return l.Settle(permits)
 		}
 	}
-	return m
 }
+
+// oldRefund and oldSettle are limiters with methods that are never called.
+type (
+	oldRefund struct{ limiterOnly }
+	oldSettle struct{ limiterOnly }
+
+	limiterOnly interface{ core.Limiter }
+)
+
+func (oldRefund) Refund(core.Lease) {}
+
+func (oldSettle) Settle(l core.Lease, _ int) core.Lease { return l }
 
 // racy is a limiter that looks, and then takes.
 type racy struct{ free *atomic.Int64 }

@@ -62,8 +62,7 @@ func (r *remote) Available() (n int) {
 
 func (r *remote) Statistics() core.Statistics { return r.Limiter.(core.Reporter).Statistics() }
 
-func (r *remote) Refund(l core.Lease) { r.asks(func() { r.Limiter.(core.Refunder).Refund(l) }) }
-func (r *remote) Close() error        { return r.Limiter.(io.Closer).Close() }
+func (r *remote) Close() error { return r.Limiter.(io.Closer).Close() }
 
 func TestALimiterOnAServerConforms(t *testing.T) {
 	for _, k := range kinds[:3] {

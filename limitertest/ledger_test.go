@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -42,8 +41,6 @@ type comesBack struct {
 }
 
 type ledgerFaults struct {
-	keepsNumber     bool // Settle returns the lease as it was
-	losesMetadata   bool // Settle returns a lease without
 	givesNothing    bool // a settlement for less gives nothing back
 	givesLate       bool // a settlement for less counts the whole lease, whenever it comes
 	wakesNoWaiter   bool // a settlement for less wakes no waiter
@@ -54,9 +51,6 @@ type ledgerFaults struct {
 	servesInDebt    bool // what comes back serves a waiter, whatever is owed
 	concealsDebt    bool // RetryAfter does not count the debt
 	counts          bool // a settlement counts as a grant
-	takesTwice      bool // a spent lease is settled once more
-	looksFirst      bool // two settlements at the same time may both win
-	takesOthers     bool // the lease of another limiter is settled
 	endsWithClose   bool // after Close nothing is settled
 	updatePaysDebt  bool // an Update forgets a debt
 	resetKeepsDebt  bool // a Reset fills up an empty limiter, and leaves a debt
@@ -74,15 +68,20 @@ type ledgerFaults struct {
 
 // grant is what a ledger knows of a lease.
 type grant struct {
-	of      *ledger
-	permits int
-	at      time.Time
-	resets  int // there had been
-	spent   bool
+	of     *ledger
+	at     time.Time
+	resets int // there had been
 }
 
-// granted carries a ledger's grant on its leases.
-var granted = core.NewMetadataKey[*grant]("LEDGER")
+// holding is the grant of a lease that holds its permits until it is released.
+type holding struct{ *grant }
+
+func (g holding) Release(permits int) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.of.addLocked(-permits)
+	g.of.serveLocked()
+}
 
 // applicant waits for permits.
 type applicant struct {
@@ -198,27 +197,11 @@ func (l *ledger) decideLocked(n int) (core.Lease, bool) {
 // grantLocked grants, and leaves the count to the caller, because a waiter that has gone does not count.
 func (l *ledger) grantLocked(n int) core.Lease {
 	l.addLocked(n)
-	return l.leaseLocked(n, l.now(), l.resets, nil)
-}
-
-// leaseLocked returns a lease of permits that are out.
-func (l *ledger) leaseLocked(n int, at time.Time, resets int, metadata []core.Metadata) core.Lease {
-	g := &grant{of: l, permits: n, at: at, resets: resets}
-	var release func()
+	g := &grant{of: l, at: l.now(), resets: l.resets}
 	if l.back.period == 0 {
-		release = func() { l.release(g) }
+		return core.GrantFrom(holding{g}, n)
 	}
-	return core.Grant(n, release, append(metadata, granted.With(g))...)
-}
-
-func (l *ledger) release(g *grant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !g.spent || l.faults.takesTwice {
-		g.spent = true
-		l.addLocked(-g.permits)
-		l.serveLocked()
-	}
+	return core.GrantFrom(g, n)
 }
 
 // rejectLocked returns a rejection, with a time if time helps.
@@ -293,9 +276,8 @@ func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error)
 		}
 		return core.Fail(ctx.Err()), ctx.Err()
 	}
-	if g, ok := granted.From(a.lease); ok && !l.faults.losesGrants {
-		g.spent = true
-		l.addLocked(-g.permits)
+	if a.lease.Acquired() && !l.faults.losesGrants {
+		l.addLocked(-a.permits)
 		l.serveLocked()
 	}
 	return core.Fail(ctx.Err()), ctx.Err()
@@ -338,37 +320,25 @@ func (l *ledger) serveLocked() {
 	}
 }
 
-func (l *ledger) Refund(lease core.Lease) { l.Settle(lease, 0) }
-
-func (l *ledger) Settle(lease core.Lease, n int) core.Lease {
-	g, ok := granted.From(lease)
-	if l.faults.takesOthers && lease.Acquired() && (!ok || g.of != l) {
-		g, ok = &grant{of: l, permits: lease.Permits()}, true
-	}
-	if !ok || g.of != l {
-		return lease
-	}
+func (g *grant) Settle(had, now int) int {
+	l := g.of
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.advanceLocked()
-	if g.spent && !l.faults.takesTwice || l.closed && l.faults.endsWithClose {
-		return lease
+	if l.closed && l.faults.endsWithClose {
+		return had
 	}
-	if l.faults.looksFirst {
-		l.mu.Unlock()
-		time.Sleep(1 * time.Nanosecond)
-		l.mu.Lock()
-	}
-	g.spent = true
-	n = max(n, 0)
-	switch by := n - g.permits; {
+	switch by := now - had; {
 	case by > 0:
 		l.takeLocked(by)
 	case l.faults.givesNothing:
 	default:
 		l.giveBackLocked(-by, g)
 	}
-	return l.settledLocked(lease, n, g)
+	if l.faults.counts {
+		l.stats.Granted++
+	}
+	return now
 }
 
 // takeLocked takes permits, whether they are there or not.
@@ -403,23 +373,6 @@ func (l *ledger) giveBackLocked(n int, g *grant) {
 	if !l.faults.wakesNoWaiter {
 		l.serveLocked()
 	}
-}
-
-// settledLocked returns the lease that stands in the place of a settled one.
-func (l *ledger) settledLocked(lease core.Lease, n int, g *grant) core.Lease {
-	if l.faults.counts {
-		l.stats.Granted++
-	}
-	if l.faults.keepsNumber {
-		return lease
-	}
-	var metadata []core.Metadata
-	for name, value := range maps.Collect(lease.Metadata()) {
-		if name != granted.Name() && !l.faults.losesMetadata {
-			metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
-		}
-	}
-	return l.leaseLocked(n, g.at, g.resets, metadata)
 }
 
 func (l *ledger) update(limit int) error {

@@ -18,7 +18,7 @@ type mutant struct {
 	available func() int
 	counts    func() core.Statistics
 	idle      func() (time.Duration, bool)
-	refund    func(core.Lease)
+	settle    func(l core.Lease, permits int) core.Lease
 	close     func() error
 	replenish func() bool
 	auto      func() bool
@@ -29,14 +29,15 @@ func (m *mutant) TryAcquire(n int) core.Lease {
 	if m.try != nil {
 		return m.try(n)
 	}
-	return m.Limiter.TryAcquire(n)
+	return m.own(m.Limiter.TryAcquire(n))
 }
 
 func (m *mutant) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	if m.acquire != nil {
 		return m.acquire(ctx, n)
 	}
-	return m.Limiter.Acquire(ctx, n)
+	l, err := m.Limiter.Acquire(ctx, n)
+	return m.own(l), err
 }
 
 func (m *mutant) Available() int {
@@ -60,12 +61,28 @@ func (m *mutant) IdleFor() (time.Duration, bool) {
 	return m.Limiter.(core.Idler).IdleFor()
 }
 
-func (m *mutant) Refund(l core.Lease) {
-	if m.refund != nil {
-		m.refund(l)
-		return
+// own returns a lease that m.settle settles.
+func (m *mutant) own(l core.Lease) core.Lease {
+	if m.settle == nil || !l.Acquired() {
+		return l
 	}
-	m.Limiter.(core.Refunder).Refund(l)
+	var metadata []core.Metadata
+	for name, value := range l.Metadata() {
+		metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
+	}
+	return core.GrantFrom(&ownLease{m, l}, l.Permits(), metadata...)
+}
+
+type ownLease struct {
+	m     *mutant
+	lease core.Lease
+}
+
+func (l *ownLease) Release(int) { l.lease.Release() }
+
+func (l *ownLease) Settle(_, now int) int {
+	l.lease = l.m.settle(l.lease, now)
+	return now
 }
 
 func (m *mutant) Close() error {
@@ -100,5 +117,5 @@ func (m *mutantRate) Reserve(n int) core.Lease {
 	if m.reserve != nil {
 		return m.reserve(n)
 	}
-	return m.Limiter.(core.Reserver).Reserve(n)
+	return m.own(m.Limiter.(core.Reserver).Reserve(n))
 }

@@ -27,7 +27,7 @@ const (
 // parts returns all parts, in the order in which they are checked.
 func parts() []part {
 	return []part{
-		{name: "requests", step: (*play).request},
+		{name: "requests", step: (*play).request, check: settlesByLeases},
 		{name: queue, step: (*play).wait, check: orderIsSaid},
 		{name: statistics, needs: []need{reporter}, step: (*play).request},
 		{name: closing, needs: []need{closer}, step: (*play).later},
@@ -68,8 +68,8 @@ var (
 
 	reporter = need{"the limiter is no core.Reporter", has[core.Reporter]}
 	closer   = need{"the limiter is no io.Closer", has[io.Closer]}
-	refunder = need{"the limiter is no core.Refunder", has[core.Refunder]}
-	settler  = need{"the limiter is no core.Settler", has[core.Settler]}
+	settler  = need{"the leases cannot be settled", (*subject).settlesLeases}
+	refunder = need{"the leases cannot be refunded", func(s *subject) bool { return s.Holds || s.settlesLeases() }}
 	resetter = need{"the limiter is no core.Resetter", has[core.Resetter]}
 	idler    = need{"the limiter is no core.Idler", has[core.Idler]}
 	reserver = need{"the limiter can't reserve", func(s *subject) bool {
@@ -80,6 +80,15 @@ var (
 		return ok && r.Reserve(0).Err() == nil
 	}}
 )
+
+// settlesLeases reports whether the limiter's leases can be settled, unlike those of [core.Grant].
+func (s *subject) settlesLeases() bool {
+	l := s.New()
+	defer s.leave(l)
+	lease := l.TryAcquire(1).Settle(2)
+	defer lease.Release()
+	return lease.Permits() == 2
+}
 
 func has[T any](s *subject) bool {
 	_, ok := s.l.(T)

@@ -111,7 +111,7 @@ func (p *play) unreserve() {
 	p.m.leave(c)
 	p.live = slices.DeleteFunc(p.live, func(other *call) bool { return other == c })
 	for range 2 {
-		p.l.(core.Refunder).Refund(c.lease)
+		c.lease.Refund()
 		p.compare()
 	}
 }

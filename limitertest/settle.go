@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,11 +46,10 @@ func (p *play) refund(h *holding) {
 		return
 	}
 	h.spent, h.released = true, true
-	r := p.l.(core.Refunder)
-	r.Refund(h.Lease)
+	h.Refund()
 	if p.m.holds {
-		r.Refund(h.Lease)
-		r.Refund(h.With(copied.With(1)))
+		h.Refund()
+		h.With(copied.With(1)).Refund()
 	}
 	p.compare()
 	h.Release()
@@ -68,18 +68,10 @@ func (p *play) settle() {
 	}
 }
 
-// settleOther settles what is not a live grant of this limiter, and wants it back as it is.
+// settleOther settles what is not a grant, and wants it back as it is.
 func (p *play) settleOther() {
 	n := []int{-1, 0, 1, more(p.m.limit, 2)}[p.random.IntN(4)]
-	released := false
-	foreign := core.Grant(2, func() { released = true })
-	p.comesBack(core.Lease{}, n, "the zero lease")
 	p.comesBack(p.l.TryAcquire(-1), n, "a refusal of negative permits")
-	p.comesBack(foreign, n, "a lease that another limiter made")
-	foreign.Release()
-	if !released {
-		p.errorf("a lease that another limiter made does not release any more, after it was settled here")
-	}
 	if !p.m.fits(1) && !p.m.closed {
 		p.m.rejected++
 		p.comesBack(p.l.TryAcquire(1), n, "a rejection")
@@ -199,10 +191,50 @@ func (p *play) reset() {
 	p.late()
 }
 
+// settlesByLeases wants no method of the limiter that is never called.
+func settlesByLeases(s *subject) {
+	t := reflect.TypeOf(s.l)
+	for name, form := range map[string]reflect.Type{
+		"Refund(core.Lease)":                 reflect.TypeFor[refundsItself](),
+		"Settle(core.Lease, int) core.Lease": reflect.TypeFor[settlesItself](),
+	} {
+		if t.Implements(form) && !inherited(t, form) {
+			s.errorf("the limiter has a method %s, which is never called: leases settle themselves; grant them with core.GrantFrom", name)
+		}
+	}
+}
+
+type (
+	refundsItself interface{ Refund(lease core.Lease) }
+	settlesItself interface {
+		Settle(lease core.Lease, permits int) core.Lease
+	}
+)
+
+// inherited reports whether a limiter has a method because limiters of this module still have it.
+func inherited(t, form reflect.Type) bool {
+	if !reflect.TypeFor[*core.TokenBucket]().Implements(form) {
+		return false
+	}
+	base := t
+	if base.Kind() == reflect.Pointer {
+		base = base.Elem()
+	}
+	if base.Kind() == reflect.Struct {
+		for i := range base.NumField() {
+			if f := base.Field(i); f.Anonymous && (f.Type.Implements(form) || reflect.PointerTo(f.Type).Implements(form)) {
+				return true
+			}
+		}
+	}
+	path := base.PkgPath()
+	return strings.HasPrefix(path, "github.com/sluice-go/sluice/") && !strings.HasSuffix(path, "_test")
+}
+
 // settled calls Settle, whatever the lease, and wants it to return immediately.
 func (s *subject) settled(l core.Lease, n int) core.Lease {
 	start := time.Now()
-	got := s.l.(core.Settler).Settle(l, n)
+	got := l.Settle(n)
 	s.leases = append(s.leases, got)
 	s.atOnce(start, "Settle to %d", n)
 	return got
@@ -260,7 +292,7 @@ func settledOnce(s *subject) {
 		got := make([]core.Lease, crowd)
 		var wg sync.WaitGroup
 		for i := range got {
-			wg.Go(func() { got[i] = s.l.(core.Settler).Settle(l, i+2) })
+			wg.Go(func() { got[i] = l.Settle(i + 2) })
 		}
 		wg.Wait()
 		s.leases = append(s.leases, got...)

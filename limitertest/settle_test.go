@@ -65,12 +65,9 @@ func TestLedgersConform(t *testing.T) {
 
 // Ledgers with one fault each.
 var brokenSettlers = []broken{
-	{"settlements", "returns the first", ledgerOfSlots, ledgers(byRelease, ledgerFaults{keepsNumber: true})},
-	{"settlements", "loses its metadata", ledgerOfSlots, ledgers(byRelease, ledgerFaults{losesMetadata: true})},
 	{"settlements", "returns nothing", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesNothing: true})},
 	{"settlements", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, ledgerFaults{givesLate: true})},
 	{"refunds", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, ledgerFaults{givesLate: true})},
-	{"refunds", "returns it again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
 	{"settlements", "wakes no waiter", ledgerOfTokens, ledgers(byTokens, ledgerFaults{wakesNoWaiter: true})},
 	{"settlements", "waits until there is more", ledgerOfTokens, ledgers(byTokens, ledgerFaults{waitsForMore: true})},
 	{"settlements", "takes nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesNothing: true})},
@@ -81,9 +78,6 @@ var brokenSettlers = []broken{
 	{"settlements", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, ledgerFaults{forgivesDebt: true})},
 	{"settlements", "wraps around", ledgerOfSlots, ledgers(byRelease, ledgerFaults{overflows: true})},
 	{"settlements", "counts as a grant", ledgerOfSlots, ledgers(byRelease, ledgerFaults{counts: true})},
-	{"settlements", "returns it again", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesTwice: true})},
-	{"settlements", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, ledgerFaults{looksFirst: true})},
-	{"settlements", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, ledgerFaults{takesOthers: true})},
 	{"settlements", "does nothing", ledgerOfSlots, ledgers(byRelease, ledgerFaults{endsWithClose: true})},
 	{"updates", "forgets it in an update", ledgerOfSlots, ledgers(byRelease, ledgerFaults{updatePaysDebt: true})},
 	{"updates", "forgets it", ledgerOfTokens, ledgers(byTokens, ledgerFaults{updatePaysDebt: true})},

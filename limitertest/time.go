@@ -3,6 +3,7 @@ package limitertest
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -138,6 +139,8 @@ func replenishment(s *subject) {
 		}
 	}
 	s.has(s.Limit, "after Refill")
+	rate(s)
+	s.refill()
 	s.pass(100 * s.Refill)
 	for range 3 {
 		s.refill()
@@ -150,6 +153,29 @@ func replenishment(s *subject) {
 		s.pass(s.Refill - s.grain())
 		s.refused(s.Limit, "just before Refill, after a long time")
 	}
+}
+
+// rate wants a limiter from which everything is taken as soon as it is back to grant no more than its rate allows. Of n
+// Refills a window grants the limit n+1 times. A bucket whose period brings nearly the whole limit brings nearly twice the
+// limit per Refill.
+func rate(s *subject) {
+	const refills, steps = 3, 32
+	step := max(s.Refill/steps, s.grain())
+	most := int64(min(s.Limit, math.MaxInt/(2*refills+1))) * (2*refills + 1)
+	granted := int64(0)
+	for start := time.Now(); time.Since(start) < refills*s.Refill; s.pass(step) {
+		if s.Manual {
+			s.replenish()
+		}
+		if n := s.l.Available(); n > 0 {
+			granted += int64(s.takes(n).Permits())
+			s.release()
+		}
+		if s.Limit < math.MaxInt/(2*refills+1) && granted > most {
+			s.fatalf("%d permits granted in %v, want at most %d: %d come back in %v", granted, time.Since(start), most, s.Limit, s.Refill)
+		}
+	}
+	s.pass(s.Refill)
 }
 
 // idleFor wants the limiter to be idle for at least as long as it has been seen idle, and no longer
