@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,14 +18,14 @@ type TokenBucketOptions struct {
 	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // tokens come only in TryReplenish
 
-	invalidRate string // given to Rate; "": the rate was valid
+	invalidRate string // what is wrong with the rate given to Rate, PerSecond or Every; "": nothing
 }
 
 func (o TokenBucketOptions) validate() error {
 	f := faults{options: "TokenBucketOptions"}
 	f.atLeast("TokenLimit", o.TokenLimit, 1)
 	if o.invalidRate != "" {
-		f.errs = append(f.errs, fmt.Errorf("core: Rate = %s, want a finite number of permits per second above 0", o.invalidRate))
+		f.errs = append(f.errs, errors.New("core: Rate = "+o.invalidRate))
 	}
 	f.atLeast("TokensPerPeriod", o.TokensPerPeriod, 1)
 	if o.TokensPerPeriod > o.TokenLimit && o.TokenLimit >= 1 {

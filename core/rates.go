@@ -19,13 +19,25 @@ import (
 // The queue is unbounded, as it is in x/time/rate, so Acquire waits; set QueueLimit to change that.
 // [NewTokenBucket] rejects permits or a burst below 1.
 func PerSecond(permits, burst int) TokenBucketOptions {
-	o := TokenBucketOptions{
-		TokenLimit: burst, TokensPerPeriod: permits, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt,
+	if permits < 1 {
+		return noRate(strconv.Itoa(permits)+wantRate, burst)
 	}
-	if permits >= 1 {
-		r := rates.Smooth(permits, burst)
-		o.TokensPerPeriod, o.ReplenishmentPeriod = r.Tokens, r.Period
+	return withRate(rates.Smooth(permits, burst), burst)
+}
+
+const wantRate = ", want a finite number of permits per second above 0"
+
+// withRate returns the options of a bucket with an unbounded queue.
+func withRate(r rates.Rate, burst int) TokenBucketOptions {
+	return TokenBucketOptions{
+		TokenLimit: burst, TokensPerPeriod: r.Tokens, ReplenishmentPeriod: r.Period, QueueLimit: math.MaxInt,
 	}
+}
+
+// noRate returns options that are invalid, with the reason.
+func noRate(why string, burst int) TokenBucketOptions {
+	o := withRate(rates.Rate{Tokens: 1, Period: time.Second}, burst)
+	o.invalidRate = why
 	return o
 }
 
@@ -39,13 +51,10 @@ func PerSecond(permits, burst int) TokenBucketOptions {
 // [TokenBucket.Update] reject a rate that is 0 or less, infinite, NaN, or less than one token in 292
 // years, and a burst below 1.
 func Rate(perSecond float64, burst int) TokenBucketOptions {
-	o := TokenBucketOptions{TokenLimit: burst, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt}
 	if r, ok := rates.Of(perSecond, burst); ok {
-		o.TokensPerPeriod, o.ReplenishmentPeriod = r.Tokens, r.Period
-	} else {
-		o.invalidRate = strconv.FormatFloat(perSecond, 'g', -1, 64)
+		return withRate(r, burst)
 	}
-	return o
+	return noRate(strconv.FormatFloat(perSecond, 'g', -1, 64)+wantRate, burst)
 }
 
 // Rate returns the tokens that come per second. It returns the rate given to [Rate] or [PerSecond], to
@@ -62,7 +71,8 @@ func (o TokenBucketOptions) Rate() float64 {
 // rate.NewLimiter(rate.Every(d), burst) of x/time/rate. The queue is unbounded, so Acquire waits; set
 // QueueLimit to change that. [NewTokenBucket] rejects d <= 0 or a burst below 1.
 func Every(d time.Duration, burst int) TokenBucketOptions {
-	return TokenBucketOptions{
-		TokenLimit: burst, TokensPerPeriod: 1, ReplenishmentPeriod: d, QueueLimit: math.MaxInt,
+	if d <= 0 {
+		return noRate("one permit every "+d.String()+", want a duration above 0", burst)
 	}
+	return withRate(rates.Rate{Tokens: 1, Period: d}, burst)
 }

@@ -111,19 +111,6 @@ func FuzzPerSecond(f *testing.F) {
 	})
 }
 
-func TestPerSecondOfZeroIsAnError(t *testing.T) {
-	for _, n := range []int{0, -1, math.MinInt} {
-		_, err := core.NewTokenBucket(core.PerSecond(n, 5))
-		require.EqualError(t, err, fmt.Sprintf("core: TokenBucketOptions.TokensPerPeriod = %d, want at least 1", n))
-		_, err = core.NewTokenBucket(core.PerSecond(5, n))
-		require.EqualError(t, err, fmt.Sprintf("core: TokenBucketOptions.TokenLimit = %d, want at least 1", n))
-		_, err = core.NewTokenBucket(core.Every(time.Second, n))
-		require.EqualError(t, err, fmt.Sprintf("core: TokenBucketOptions.TokenLimit = %d, want at least 1", n))
-		_, err = core.NewTokenBucket(core.Every(time.Duration(n), 5))
-		require.EqualError(t, err, fmt.Sprintf("core: TokenBucketOptions.ReplenishmentPeriod = %v, want above 0", time.Duration(n)))
-	}
-}
-
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
 		rate   float64
@@ -167,6 +154,22 @@ func TestRateOfNothing(t *testing.T) {
 	require.EqualError(t, err, "core: TokenBucketOptions.TokenLimit = 0, want at least 1\n"+
 		"core: Rate = NaN, want a finite number of permits per second above 0")
 	require.InDelta(t, 1, l.Options().Rate(), 0)
+}
+
+// Each way to write a rate says that it is the rate that is wrong.
+func TestNoRate(t *testing.T) {
+	const want = ", want a finite number of permits per second above 0"
+	for text, o := range map[string]core.TokenBucketOptions{
+		"core: Rate = 0" + want:  core.PerSecond(0, 5),
+		"core: Rate = -3" + want: core.PerSecond(-3, 5),
+		"core: TokenBucketOptions.TokenLimit = 0, want at least 1\ncore: Rate = 0" + want: core.PerSecond(0, 0),
+		"core: Rate = one permit every 0s, want a duration above 0":                       core.Every(0, 1),
+		"core: Rate = one permit every -1s, want a duration above 0":                      core.Every(-time.Second, 1),
+	} {
+		_, err := core.NewTokenBucket(o)
+		require.EqualError(t, err, text)
+		require.EqualError(t, bucket(t, core.PerSecond(1, 1)).Update(o), text)
+	}
 }
 
 func TestRateOfOptions(t *testing.T) {
