@@ -100,7 +100,7 @@ func ExampleBounded() {
 	fmt.Println(v, ok, c.Len())
 	// Output:
 	// <nil> <nil>
-	// core: rejected: permits exhausted
+	// core: rejected 1 permit: permits exhausted
 	// 1 true 1
 }
 
@@ -150,7 +150,7 @@ func ExampleLimitedChannel_ReceiveLease() {
 	lease.Release()
 	fmt.Println(job, "done:", c.TrySend("next"))
 	// Output:
-	// job in work: core: rejected: permits exhausted
+	// job in work: core: rejected 1 permit: 0 of 1 available
 	// job done: <nil>
 }
 
@@ -237,7 +237,7 @@ func ExampleOptions() {
 	fmt.Println(b.TrySend(make([]byte, 11)))
 	// Output:
 	// <nil>
-	// core: rejected by "memory": permits exhausted
+	// core: "memory" rejected 8 permits: 2 of 10 available
 	// core: 11 permits are more than the limit of 10 of "memory"
 }
 

@@ -99,8 +99,8 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 // QuietTriers. Limiters before the one that rejected have counted a grant. See the function
 // [TryQuietly].
 func (c *ChainedLimiter) TryQuietly(permits int) (Lease, bool) {
-	if _, ok := c.check(permits); !ok {
-		return Lease{}, false
+	if l, ok := c.check(permits); !ok {
+		return l, false
 	}
 	l := c.ask(permits, quietly)
 	return l, l.Acquired()
@@ -142,7 +142,7 @@ func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing
 		return Fail(err), err
 	}
 	if l, ok := c.check(permits); !ok {
-		return l.refusal()
+		return l.asError()
 	}
 	j, whole := c.leases.begin(), false
 	defer func() {
@@ -268,9 +268,9 @@ func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 	for _, r := range c.roots {
 		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
 			if s := e.settings.Load(); s != nil && permits > s.Most() {
-				refused := r.Limiter.TryAcquire(permits)
-				e.Refund(refused) // an Update may have come between
-				return refused, refused.outcome() == exceeds
+				failed := r.Limiter.TryAcquire(permits)
+				e.Refund(failed) // an Update may have come between
+				return failed, failed.outcome() == exceeds
 			}
 		}
 	}

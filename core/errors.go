@@ -65,29 +65,73 @@ func (e *ExceedsLimitError) LogValue() slog.Value {
 type RejectedError struct {
 	Limiter    string        // Options.Name of the limiter that rejected; "" if it has none
 	Permits    int           // permits requested
+	Limit      int           // the limit at the time; 0 if unknown
+	Available  int           // permits that were available; unknown if Limit is 0
 	Reason     string        // such as "queue limit reached"
 	Detail     string        // more about Reason, such as "QueueLimit is 0"; may be empty
 	RetryAfter time.Duration // time until the same request could be served; 0 if unknown
 	Cause      error         // context.DeadlineExceeded if the deadline was the reason; otherwise nil
 }
 
-// Error returns a message with the limiter's name, the reason, and when to retry.
+// Error returns a message with the limiter's name, the permits requested, how many of the limit were
+// available, any other reason, and when to retry, in two digits:
+//
+//	core: "api" rejected 3 permits: 2 of 10 available, retry after 4.7s
 func (e *RejectedError) Error() string {
 	var b strings.Builder
-	b.WriteString("core: rejected")
+	b.WriteString("core: ")
 	if e.Limiter != "" {
-		b.WriteString(" by " + strconv.Quote(e.Limiter))
+		b.WriteString(strconv.Quote(e.Limiter) + " ")
 	}
-	if e.Reason != "" {
-		b.WriteString(": " + e.Reason)
+	b.WriteString("rejected")
+	if e.Permits != 0 || e.Limit > 0 {
+		b.WriteString(" " + permitsText(e.Permits))
+	}
+	separator := ": "
+	add := func(parts ...string) {
+		b.WriteString(separator + strings.Join(parts, ""))
+		separator = ", "
+	}
+	if e.Limit > 0 {
+		add(strconv.Itoa(e.Available), " of ", strconv.Itoa(e.Limit), " available")
+	}
+	if e.Reason != "" && (e.Reason != ReasonExhausted || e.Limit == 0) {
+		add(e.Reason)
 	}
 	if e.Detail != "" {
 		b.WriteString(" (" + e.Detail + ")")
 	}
 	if e.RetryAfter > 0 {
-		b.WriteString(", retry after " + e.RetryAfter.String())
+		separator = strings.Replace(separator, ":", ",", 1)
+		add("retry after ", twoDigits(e.RetryAfter))
 	}
 	return b.String()
+}
+
+func permitsText(n int) string {
+	if n == 1 {
+		return "1 permit"
+	}
+	return strconv.Itoa(n) + " permits"
+}
+
+// twoDigits returns a duration rounded to two digits.
+func twoDigits(d time.Duration) string {
+	if d < time.Minute {
+		scale := time.Duration(1)
+		for d >= 100*scale {
+			scale *= 10
+		}
+		return d.Round(scale).String()
+	}
+	x, unit := d.Minutes(), "m"
+	if d >= time.Hour {
+		x, unit = d.Hours(), "h"
+	}
+	if x >= 10 {
+		return strconv.FormatFloat(x, 'f', 0, 64) + unit
+	}
+	return strconv.FormatFloat(x, 'g', 2, 64) + unit
 }
 
 // Is reports whether target is [ErrRejected].
@@ -98,17 +142,20 @@ func (e *RejectedError) Unwrap() error { return e.Cause }
 
 // LogValue implements [slog.LogValuer]: a group of the fields that are set.
 func (e *RejectedError) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 0, 4)
-	if e.Limiter != "" {
-		attrs = append(attrs, slog.String("limiter", e.Limiter))
+	attrs := make([]slog.Attr, 0, 8)
+	add := func(set bool, a slog.Attr) {
+		if set {
+			attrs = append(attrs, a)
+		}
 	}
-	attrs = append(attrs, slog.Int("permits", e.Permits))
-	if e.Reason != "" {
-		attrs = append(attrs, slog.String("reason", e.Reason))
-	}
-	if e.RetryAfter > 0 {
-		attrs = append(attrs, slog.Duration("retry_after", e.RetryAfter))
-	}
+	add(e.Limiter != "", slog.String("limiter", e.Limiter))
+	add(true, slog.Int("permits", e.Permits))
+	add(e.Limit > 0, slog.Int("limit", e.Limit))
+	add(e.Limit > 0, slog.Int("available", e.Available))
+	add(e.Reason != "", slog.String("reason", e.Reason))
+	add(e.Detail != "", slog.String("detail", e.Detail))
+	add(e.RetryAfter > 0, slog.Duration("retry_after", e.RetryAfter))
+	add(e.Cause != nil, slog.Any("cause", e.Cause))
 	return slog.GroupValue(attrs...)
 }
 

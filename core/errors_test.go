@@ -27,14 +27,50 @@ func TestRejectedErrorMatches(t *testing.T) {
 	require.NotContains(t, (&core.RejectedError{}).Error(), "retry")
 }
 
+// The text says what was asked for, what was there, any other reason, and when to come back.
+func TestRejectedErrorSays(t *testing.T) {
+	for want, e := range map[string]core.RejectedError{
+		`core: rejected`: {},
+		`core: rejected 1 permit: permits exhausted`:  {Permits: 1, Reason: core.ReasonExhausted},
+		`core: rejected 0 permits: 0 of 10 available`: {Limit: 10, Reason: core.ReasonExhausted},
+		`core: rejected, retry after 1s`:              {RetryAfter: time.Second},
+		`core: rejected: closed, retry after 1s`:      {Reason: "closed", RetryAfter: time.Second},
+		`core: "api" rejected 3 permits: 2 of 10 available, retry after 4.7s`: {
+			Limiter: "api", Permits: 3, Limit: 10, Available: 2, Reason: core.ReasonExhausted, RetryAfter: 4_666_666_667,
+		},
+		`core: "api" rejected 3 permits: 2 of 10 available, deadline too soon, retry after 12ms`: {
+			Limiter: "api", Permits: 3, Limit: 10, Available: 2, Reason: core.ReasonDeadlineTooSoon, RetryAfter: 12_345_678,
+		},
+	} {
+		require.EqualError(t, &e, want)
+	}
+	for want, d := range map[string]time.Duration{
+		"1ns": 1, "50ms": 49_999_329, "330ms": time.Second / 3, "59s": 59 * time.Second,
+		"1.5m": 89 * time.Second, "47m": 47 * time.Minute, "24h": 24 * time.Hour, "1.5h": 90 * time.Minute, "730h": 730 * time.Hour,
+	} {
+		require.EqualError(t, &core.RejectedError{RetryAfter: d}, "core: rejected, retry after "+want)
+	}
+}
+
+// A rejection of a limiter says what its lease says.
+func TestRejectionsHaveTheNumbers(t *testing.T) {
+	l := bucket(t, core.TokenBucketOptions{Name: "api", TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	takes(t, l, 8)
+	var e *core.RejectedError
+	require.ErrorAs(t, l.TryAcquire(3).Err(), &e)
+	require.Equal(t, []int{3, 10, 2}, []int{e.Permits, e.Limit, e.Available})
+	lease := core.Reject(core.LimiterName.With("x"), core.PermitLimit.With(7), core.Remaining.With(1), core.ReasonPhrase.With("no"))
+	require.EqualError(t, lease.Err(), `core: "x" rejected 0 permits: 1 of 7 available, no`)
+}
+
 // Why a request may not wait: there is no queue, or it is full. The reason phrase is the same.
 func TestAFullQueueAndNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		queue, n int
 		want     string
 	}{
-		"no queue": {0, 1, `core: rejected by "api": queue limit reached (QueueLimit is 0)`},
-		"too many": {2, 3, `core: rejected by "api": queue limit reached (queue is full)`},
+		"no queue": {0, 1, `core: "api" rejected 1 permit: 0 of 3 available, queue limit reached (QueueLimit is 0)`},
+		"too many": {2, 3, `core: "api" rejected 3 permits: 0 of 3 available, queue limit reached (queue is full)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "api", PermitLimit: 3, QueueLimit: c.queue})
@@ -48,9 +84,10 @@ func TestAFullQueueAndNone(t *testing.T) {
 			require.Equal(t, "queue limit reached", phrase)
 
 			// A reason of the user's own says it all.
+			text, _, _ := strings.Cut(c.want, "queue limit")
 			_, err = core.WithReason(l, "try tomorrow").Acquire(t.Context(), c.n)
-			require.EqualError(t, err, `core: rejected by "api": try tomorrow`)
-			require.EqualError(t, lease.With(core.ReasonPhrase.With("later")).Err(), `core: rejected by "api": later`)
+			require.EqualError(t, err, text+"try tomorrow")
+			require.EqualError(t, lease.With(core.ReasonPhrase.With("later")).Err(), text+"later")
 		})
 	}
 	require.EqualError(t, &core.RejectedError{Reason: "queue limit reached", Detail: "QueueLimit is 0", RetryAfter: time.Second},

@@ -98,7 +98,7 @@ func ExampleLease_Err() {
 	// core: 4 permits are more than the limit of 3
 	// core: negative permits
 	// <nil>
-	// core: rejected: permits exhausted
+	// core: rejected 1 permit: 0 of 3 available
 }
 
 func ExampleLease_Metadata() {
@@ -168,7 +168,7 @@ func ExampleReject() {
 	night := officeHours{now: func() time.Time { return time.Date(2000, 1, 1, 6, 0, 0, 0, time.UTC) }}
 	_, err := night.Acquire(context.Background(), 1)
 	fmt.Println(err)
-	// Output: core: rejected by "office": closed at night, retry after 2h0m0s
+	// Output: core: "office" rejected: closed at night, retry after 2h
 }
 
 func ExampleFail() {
@@ -243,7 +243,7 @@ func Example() {
 	// Output:
 	// 0 works
 	// 1 works
-	// 2 core: rejected: permits exhausted
+	// 2 core: rejected 1 permit: 0 of 2 available
 }
 
 func ExampleNewConcurrencyLimiter() {
@@ -361,7 +361,7 @@ func ExampleWithReason() {
 	limiter := core.WithReason(slots, "one export at a time")
 	limiter.TryAcquire(1)
 	fmt.Println(limiter.TryAcquire(1).Err())
-	// Output: core: rejected: one export at a time
+	// Output: core: rejected 1 permit: 0 of 1 available, one export at a time
 }
 
 func ExampleUnlimited() {
@@ -384,7 +384,7 @@ func ExampleRejectedError() {
 	// Output:
 	// exports - queue limit reached
 	// true
-	// level=WARN msg="no export" err.limiter=exports err.permits=1 err.reason="queue limit reached"
+	// level=WARN msg="no export" err.limiter=exports err.permits=1 err.limit=1 err.available=0 err.reason="queue limit reached" err.detail="QueueLimit is 0"
 }
 
 func ExampleStatistics() {
@@ -625,14 +625,14 @@ func ExampleShadow() {
 	first, second := watched.TryAcquire(1), watched.TryAcquire(1)
 	fmt.Println(first.Acquired(), second.Acquired())
 	if err, ok := core.Shadowed.From(second); ok {
-		fmt.Println("would be refused:", errors.Is(err, core.ErrRejected))
+		fmt.Println("would be rejected:", errors.Is(err, core.ErrRejected))
 	}
 	second.Release() // it held nothing
 	first.Release()
 	fmt.Println(limiter.Statistics())
 	// Output:
 	// true true
-	// would be refused: true
+	// would be rejected: true
 	// 1 of 1 available, 0 queued, 1 granted, 1 rejected
 }
 
@@ -658,11 +658,11 @@ func ExampleSwitch() {
 	// true
 	// core: 30 permits are more than the limit of 20
 	// 40
-	// core: rejected: blocked
+	// core: rejected 1 permit: blocked
 }
 
 func ExampleBlocked() {
 	maintenance := core.Blocked()
 	fmt.Println(maintenance.TryAcquire(1).Err())
-	// Output: core: rejected: blocked
+	// Output: core: rejected 1 permit: blocked
 }

@@ -166,8 +166,8 @@ func (l Lease) rejected() bool {
 	}
 }
 
-// refusal returns the lease and its error. Err of the returned lease returns that same error.
-func (l Lease) refusal() (Lease, error) {
+// asError returns the lease and its error. Err of the returned lease returns that same error.
+func (l Lease) asError() (Lease, error) {
 	if x := l.extra(); x != nil && x.err != nil {
 		return l, x.err
 	}
@@ -204,6 +204,9 @@ func (l Lease) failing(err error) Lease {
 func (l Lease) explain(e *RejectedError) {
 	f, o := l.info(), l.outcome()
 	e.Permits, e.Reason, e.RetryAfter = f.permits, o.phrase(), time.Duration(f.retry)
+	if f.limit > 0 && f.left >= 0 {
+		e.Limit, e.Available = f.limit, f.left
+	}
 	if s := l.settings(); s != nil {
 		e.Limiter = s.name
 		switch {
@@ -224,6 +227,12 @@ func (l Lease) explain(e *RejectedError) {
 	}
 	if v, ok := l.added(RetryAfter.name); ok {
 		e.RetryAfter, _ = v.(time.Duration)
+	}
+	if v, ok := l.added(PermitLimit.name); ok {
+		e.Limit, _ = v.(int)
+	}
+	if v, ok := l.added(Remaining.name); ok {
+		e.Available, _ = v.(int)
 	}
 }
 

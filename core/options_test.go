@@ -92,7 +92,7 @@ func TestPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := core.Paused().(everything)
 		lease := p.TryAcquire(3)
-		require.EqualError(t, lease.Err(), "core: rejected: paused")
+		require.EqualError(t, lease.Err(), "core: rejected 3 permits: paused")
 		phrase, _ := core.ReasonPhrase.From(lease)
 		require.Equal(t, "paused", phrase)
 		require.Equal(t, core.Statistics{Rejected: 1}, p.Statistics())

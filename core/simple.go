@@ -85,13 +85,13 @@ func grants(release func()) (next func() Lease) {
 }
 
 // Reject returns a lease that is not acquired, for limiters outside this package. Its error is
-// a *[RejectedError] whose fields are taken from the metadata: [LimiterName], [ReasonPhrase]
-// and [RetryAfter].
+// a *[RejectedError] whose fields are taken from the metadata: [LimiterName], [PermitLimit],
+// [Remaining], [ReasonPhrase] and [RetryAfter].
 func Reject(metadata ...Metadata) Lease {
 	if len(metadata) == 0 {
 		return Lease{}
 	}
-	l, _ := Lease{}.With(metadata...).refusal()
+	l, _ := Lease{}.With(metadata...).asError()
 	return l
 }
 
@@ -139,7 +139,7 @@ func acquireNow(ctx context.Context, l Limiter, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
 		return Fail(err), err
 	}
-	return l.TryAcquire(permits).refusal()
+	return l.TryAcquire(permits).asError()
 }
 
 func (u *unlimited) TryQuietly(permits int) (Lease, bool) {

@@ -26,7 +26,7 @@ func (l *FixedWindow) itself() Limiter         { return l }
 func (l *SlidingWindow) itself() Limiter       { return l }
 func (c *ChainedLimiter) itself() Limiter      { return c }
 func (u *unlimited) itself() Limiter           { return u }
-func (r *refusing) itself() Limiter            { return r }
+func (r *failing) itself() Limiter             { return r }
 func (r *reasoned) itself() Limiter            { return r }
 func (r *reasonedReplenisher) itself() Limiter { return r }
 func (s *shadow) itself() Limiter              { return s }

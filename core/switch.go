@@ -57,7 +57,7 @@ func (s *Switch) Limiter() Limiter {
 	if st := s.now.Load(); st != nil {
 		return st.Limiter
 	}
-	return &refusing{ErrClosed}
+	return &failing{ErrClosed}
 }
 
 // Unwrap returns the current limiter, for [As].

@@ -137,7 +137,7 @@ func TestSwitchMovesItsWaiters(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	b := core.Blocked()
 	_, err := b.Acquire(t.Context(), 1)
-	require.EqualError(t, err, "core: rejected: blocked")
+	require.EqualError(t, err, "core: rejected 1 permit: blocked")
 	require.Equal(t, core.ErrNegativePermits, b.TryAcquire(-1).Err())
 	require.ErrorIs(t, b.TryAcquire(0).Err(), core.ErrRejected)
 	require.Zero(t, b.Available())

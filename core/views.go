@@ -64,7 +64,7 @@ func (r replenishing) Reset() {
 // If l is nil, every request fails with an error that says so. To have no limit, use [Unlimited].
 func WithReason(l Limiter, phrase string) Limiter {
 	if isNil(l) {
-		l = &refusing{errNoLimiter}
+		l = &failing{errNoLimiter}
 	}
 	r := reasoned{view{l}, phrase}
 	if k, ok := l.(Replenisher); ok {
@@ -73,7 +73,7 @@ func WithReason(l Limiter, phrase string) Limiter {
 	return &r
 }
 
-var errNoLimiter = errors.New("core: WithReason of a nil Limiter: it refuses everything")
+var errNoLimiter = errors.New("core: WithReason of a nil Limiter: every request fails")
 
 type reasoned struct {
 	view
@@ -101,7 +101,7 @@ func (r *reasoned) explained(ctx context.Context, l Lease, err error) (Lease, er
 	if own := ctx.Err(); own != nil && same(err, own) {
 		return l, err // the context's error, even if it is a rejection
 	}
-	return r.explain(l).refusal()
+	return r.explain(l).asError()
 }
 
 // explain adds the reason to a rejection, and leaves any other lease as it is.
@@ -120,26 +120,26 @@ func (r *reasoned) explain(l Lease) Lease {
 
 // String returns a human-readable line: that of the limiter, and the phrase.
 func (r *reasoned) String() string {
-	return fmt.Sprintf("%s, refusing with %q", describe(r.Limiter), r.phrase)
+	return fmt.Sprintf("%s, rejecting with %q", describe(r.Limiter), r.phrase)
 }
 
-// refusing takes the place of a limiter that was not given.
-type refusing struct{ err error }
+// failing takes the place of a limiter that was not given.
+type failing struct{ err error }
 
-func (r *refusing) TryAcquire(permits int) Lease {
+func (r *failing) TryAcquire(permits int) Lease {
 	if permits < 0 {
 		return Lease{bits: uint64(negative)}
 	}
 	return Fail(r.err)
 }
 
-func (r *refusing) Acquire(ctx context.Context, permits int) (Lease, error) {
+func (r *failing) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return acquireNow(ctx, r, permits)
 }
 
-func (r *refusing) Available() int         { return 0 }
-func (r *refusing) Statistics() Statistics { return Statistics{} }
-func (r *refusing) String() string         { return "no limiter" }
+func (r *failing) Available() int         { return 0 }
+func (r *failing) Statistics() Statistics { return Statistics{} }
+func (r *failing) String() string         { return "no limiter" }
 
 // Shadowed is set on a lease that [Shadow] granted although its limiter did not: the limiter's
 // error.
@@ -160,7 +160,7 @@ var Shadowed = NewMetadataKey[error]("SHADOWED")
 // that returns l. If l is nil, every request is granted, with a Shadowed error that says so.
 func Shadow(l Limiter) Limiter {
 	if isNil(l) {
-		l = &refusing{errNoShadow}
+		l = &failing{errNoShadow}
 	}
 	if k, ok := l.(Replenisher); ok {
 		return &shadowReplenisher{shadow{view: view{l}}, replenishing{k}}

@@ -102,7 +102,7 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queu
 	case l.Acquired():
 		return l, nil
 	}
-	return l.refusal()
+	return l.asError()
 }
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
@@ -184,7 +184,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 	recycle(w)
 	switch {
 	case !got:
-		return l.refusal()
+		return l.asError()
 	case err != nil:
 		e.Refund(l)
 		return Fail(err), err

@@ -212,7 +212,7 @@ func TestRejectionIsReported(t *testing.T) {
 		assert.Equal(t, "bucket", inner.Limiter)
 		name, _ := core.LimiterName.From(r.Lease)
 		assert.Equal(t, "bucket", name)
-		assert.True(t, strings.HasPrefix(err.Error(), "resilience: limit: core: rejected by"), err)
+		assert.True(t, strings.HasPrefix(err.Error(), `resilience: limit: core: "bucket" rejected 1 permit`), err)
 		time.Sleep(time.Second)
 		require.NoError(t, s.Do(ctx, nothing))
 	})

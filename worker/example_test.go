@@ -101,7 +101,7 @@ func ExamplePool_TrySubmit() {
 	// Output:
 	// <nil>
 	// <nil>
-	// core: rejected: queue limit reached (queue is full)
+	// core: rejected 1 permit: queue limit reached (queue is full)
 	// <nil>
 }
 

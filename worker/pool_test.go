@@ -258,7 +258,7 @@ func TestTrySubmitN(t *testing.T) {
 			require.ErrorAs(t, err, &rejection)
 			require.Equal(t, 2, rejection.Permits)
 			if queue > 0 {
-				require.EqualError(t, err, "core: rejected: queue limit reached (queue is full)")
+				require.EqualError(t, err, "core: rejected 2 permits: queue limit reached (queue is full)")
 			}
 			g.open()
 			require.NoError(t, p.Wait(t.Context()))

@@ -353,12 +353,28 @@ type counted struct {
 	refunded int
 }
 
-func (c *counted) Refund(l core.Lease) {
-	c.refunded++
-	c.TokenBucket.Refund(l)
+func (c *counted) TryAcquire(n int) core.Lease {
+	l := c.TokenBucket.TryAcquire(n)
+	if !l.Acquired() {
+		return l
+	}
+	return core.GrantFrom(&countedGrant{c, l}, n)
 }
 
-// What cost nothing is refunded, by the Refund that a limiter of the user's has.
+type countedGrant struct {
+	limiter *counted
+	lease   core.Lease
+}
+
+func (g *countedGrant) Settle(_, now int) int {
+	if now == 0 {
+		g.limiter.refunded++
+	}
+	g.lease = g.lease.Settle(now)
+	return g.lease.Permits()
+}
+
+// What cost nothing is refunded, by the limiter of the user's that granted it.
 func TestEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		refund   bool
