@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // batch is the maximum number of items moved under one lock. A larger batch would save little and keep
@@ -16,8 +15,8 @@ const batch = 16
 // later items were not tried. Items of other senders may come in between. If items is empty, SendBatch
 // returns 0 and ctx.Err(), even if the channel is closed.
 func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
+	if len(items) == 0 {
+		return 0, ctx.Err()
 	}
 	sent := 0
 	for sent < len(items) {
@@ -36,16 +35,16 @@ func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error
 	for i, v := range items {
 		costs[i] = c.cost(v)
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
 	sent := 0
 	for sent < len(items) {
-		sent += c.putSome(items[sent:], costs[sent:])
+		if sent > 0 || ctx.Err() == nil {
+			sent += c.putSome(items[sent:], costs[sent:])
+		}
 		if sent == len(items) {
 			break
 		}
-		if err := c.sendSlow(ctx, items[sent], costs[sent]); err != nil {
+		v := items[sent]
+		if err := c.send(ctx, &v, costs[sent]); err != nil {
 			return sent, err
 		}
 		sent++
@@ -59,14 +58,12 @@ func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
 	if !c.plain {
 		return 0
 	}
-	var d deferredWork[T]
 	c.mu.Lock()
-	for put < len(items) && c.admitLocked(costs[put], false) == admitted {
-		c.putLocked(items[put], c.holdOf(costs[put]), &d)
+	for put < len(items) && c.open.Load() && c.firstLocked() && c.payLocked(costs[put]) {
+		c.putLocked(&items[put], c.holdOf(costs[put]))
 		put++
 	}
-	c.mu.Unlock()
-	c.finish(&d)
+	c.unlock()
 	return put
 }
 
@@ -98,35 +95,39 @@ func (c *LimitedChannel[T]) ReceiveBatch(ctx context.Context, dst []T) (int, err
 // takeSome takes at most batch items under one lock.
 func (c *LimitedChannel[T]) takeSome(dst []T) int {
 	var room [batch]core.Lease
-	var d deferredWork[T]
 	c.mu.Lock()
-	n, leases := c.takeSomeLocked(dst[:min(len(dst), batch)], room[:0], &d)
-	c.mu.Unlock()
-	c.finish(&d)
+	n, leases := c.takeSomeLocked(dst[:min(len(dst), batch)], room[:0])
+	c.unlock()
 	core.ReleaseAll(leases)
 	return n
 }
 
 // takeSomeLocked takes as many of the oldest items as dst has room for, and returns their plain permits to the limiter. It
 // appends their leases to leases, for the caller to release.
-func (c *LimitedChannel[T]) takeSomeLocked(dst []T, leases []core.Lease, d *deferredWork[T]) (int, []core.Lease) {
-	n := 0
-	for ; n < len(dst) && len(c.returned) > 0; n++ {
-		var h hold.Hold
-		dst[n], h = c.takeReturnedLocked(0)
-		c.releaseLocked(h, d)
+func (c *LimitedChannel[T]) takeSomeLocked(dst []T, leases []core.Lease) (int, []core.Lease) {
+	n, permits := 0, 0
+	for n < len(dst) {
+		h, ok := c.takeReturnedLocked(&dst[n], false)
+		if !ok {
+			break
+		}
+		n++
+		permits += h.Permits
+		if h.Lease.Acquired() {
+			leases = append(leases, h.Lease)
+		}
 	}
 	queued := min(len(dst)-n, c.items.Len())
 	for range queued {
-		dst[n] = c.items.Pop()
+		c.items.PopTo(&dst[n])
 		n++
 	}
-	permits, leases := c.holds.Pop(queued, leases)
-	if permits > 0 {
+	held, leases := c.holds.Pop(queued, leases)
+	if permits += held; permits > 0 {
 		c.limiter.GivePlain(permits)
 	}
 	if n > 0 {
-		c.leftLocked(d)
+		c.leftLocked()
 	}
 	return n, leases
 }

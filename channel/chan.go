@@ -1,11 +1,10 @@
 package channel
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/list"
 )
 
 // Chan returns a Go channel that delivers the items of c one at a time, for use in a select. It takes the
@@ -30,14 +29,15 @@ func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 type offer[T any] struct {
 	item  T
 	hold  hold.Hold
-	place uint64 // the number of earlier offers; it orders the returned items
+	taken bool // a Chan offers it; false: it was returned, and any receiver can take it
+	node  list.Node[*offer[T]]
 }
 
 func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	defer close(out)
 	for ctx.Err() == nil {
-		o, ok := c.startOffer()
-		if !ok {
+		o := c.startOffer()
+		if o == nil {
 			if c.WaitToReceive(ctx) != nil {
 				return
 			}
@@ -45,66 +45,80 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 		}
 		select {
 		case out <- o.item:
-			c.endOffer(&o)
+			c.endOffer(o)
 		case <-ctx.Done():
-			c.returnOffer(&o)
+			c.returnOffer(o)
 		}
 	}
 }
 
-// startOffer takes the oldest item out of the queue; false if there is none. The item keeps its permits.
-// Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by heldRoom.
-func (c *LimitedChannel[T]) startOffer() (o offer[T], ok bool) {
-	var d deferredWork[T]
+// startOffer takes the oldest item out of the queue; nil if there is none. The item keeps its permits.
+// Options.Capacity no longer counts it, but the capacity of a Bounded channel does.
+func (c *LimitedChannel[T]) startOffer() *offer[T] {
 	c.mu.Lock()
-	if len(c.returned) > 0 {
-		o, ok = c.returned[0], true
-		c.takeReturnedLocked(0)
-	} else if o.item, o.hold, ok = c.oldestLocked(); ok {
-		o.place = c.offers
-		c.offers++
+	defer c.unlock()
+	o := c.returnedLocked(false)
+	if o == nil {
+		o = new(offer[T])
+		var ok bool
+		if o.hold, ok = c.removeLocked(&o.item, false); !ok {
+			return nil
+		}
+		o.node.Value = o
+		c.offers.Push(&o.node)
 	}
-	if ok {
-		c.offered++
-		c.holdRoomLocked()
-		c.leftLocked(&d)
-	}
-	c.mu.Unlock()
-	c.finish(&d)
-	return o, ok
+	o.taken = true
+	c.offered++
+	c.reserveLocked(1)
+	c.leftLocked()
+	return o
 }
 
 // endOffer is called when the consumer has received the item.
 func (c *LimitedChannel[T]) endOffer(o *offer[T]) {
-	var d deferredWork[T]
 	c.mu.Lock()
+	defer c.unlock()
+	o.node.Remove()
 	c.offered--
-	c.returnRoomLocked()
-	c.releaseLocked(o.hold, &d)
-	c.leftLocked(&d)
-	c.mu.Unlock()
-	c.finish(&d)
+	c.reserveLocked(-1)
+	c.passLocked(o.hold, false)
+	c.leftLocked()
 }
 
 // returnOffer gives the item to a waiting receiver, or puts it back in its place.
 func (c *LimitedChannel[T]) returnOffer(o *offer[T]) {
-	var d deferredWork[T]
 	c.mu.Lock()
+	defer c.unlock()
+	o.taken = false
 	c.offered--
-	c.returnRoomLocked()
-	if c.handLocked(o.item, o.hold, &d) {
-		c.leftLocked(&d)
-	} else {
-		i, _ := slices.BinarySearchFunc(c.returned, o.place, func(r offer[T], place uint64) int { return cmp.Compare(r.place, place) })
-		c.returned = slices.Insert(c.returned, i, *o)
+	c.reserveLocked(-1)
+	if c.handLocked(&o.item, o.hold) {
+		o.node.Remove()
+		c.leftLocked()
 	}
-	c.mu.Unlock()
-	c.finish(&d)
 }
 
-// takeReturnedLocked removes and returns the i-th of the returned items.
-func (c *LimitedChannel[T]) takeReturnedLocked(i int) (T, hold.Hold) {
-	o := c.returned[i]
-	c.returned = slices.Delete(c.returned, i, i+1)
-	return o.item, o.hold
+// returnedLocked returns the oldest or the newest item that a Chan has returned; nil if there is none. There are no
+// more offers than Chans that run or have run.
+func (c *LimitedChannel[T]) returnedLocked(newest bool) (found *offer[T]) {
+	if c.offers.Len() == c.offered {
+		return nil
+	}
+	for n := c.offers.First(); n != nil && (newest || found == nil); n = n.Next() {
+		if !n.Value.taken {
+			found = n.Value
+		}
+	}
+	return found
+}
+
+// takeReturnedLocked takes such an item.
+func (c *LimitedChannel[T]) takeReturnedLocked(v *T, newest bool) (h hold.Hold, ok bool) {
+	o := c.returnedLocked(newest)
+	if o == nil {
+		return h, false
+	}
+	o.node.Remove()
+	*v = o.item
+	return o.hold, true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/list"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -47,32 +48,42 @@ type LimitedChannel[T any] struct {
 	// therefore available, held by a queued item, or held outside of the channel; a drop mode that finds
 	// too few available and no item to drop rightly rejects.
 	//
-	// Two invariants: a sender waits for room only while there is none; a receiver waits only while no
-	// item is available.
+	// Two invariants: a sender waits for room only while there is none or another one leads; a receiver waits
+	// only while no item is available.
 	mu       wait.Mutex
-	items    ring.Ring[T] // that any receiver can take, oldest first
-	holds    hold.Ledger  // what they hold
-	returned []offer[T]   // items that Chans have returned, oldest first; all are older than items
-	offered  int          // items that Chans offer; they are neither in items nor in returned
-	offers   uint64       // offers started so far
-	heldRoom int          // Bounded only: room held by offered items and by the leases of received items
+	items    ring.Ring[T]         // that any receiver can take, oldest first
+	holds    hold.Ledger          // what they hold
+	offers   list.List[*offer[T]] // items that Chans offer, or have returned; oldest first, all older than items
+	offered  int                  // offers that a Chan makes now
+	reserved int                  // room that no queued item takes: see roomLocked
 
-	reporting int // calls that run OnDrop
-	late      []T // items dropped by calls from OnDrop, to be reported by a call that runs it
+	senders   hold.Queue[*wait.Waiter[sender[T]]] // wait for room, in the limiter's order
+	sending   wait.List[sender[T]]                // makes the waiters of senders
+	leads     bool                                // a sender that has waited for room is asking the limiter
+	receivers wait.List[receiver[T]]              // wait for an item
 
-	senders   wait.List[handoff[T]] // wait for room
-	receivers wait.List[handoff[T]] // wait for an item
+	work      work[T]      // for when the mutex is released
+	late      ring.Ring[T] // dropped items of which OnDrop has not been told
+	reporters int          // calls that tell OnDrop of them
 
 	open atomic.Bool   // set under mu; read without it to return ErrClosed early
 	err  error         // the error given to CloseWithError
 	done chan struct{} // nil until Done is called, so that it belongs to the synctest bubble that uses the channel
 }
 
-// handoff is what a waiting call has or is given: the item that a sender wants to queue, or the item that a
-// receiver takes.
-type handoff[T any] struct {
-	moves bool // false: the call is a WaitToSend, WaitToReceive or Chan, which moves no item
-	keeps bool // a receiver that keeps the lease
+// sender is a send that waits for room.
+type sender[T any] struct {
+	place hold.Place[*wait.Waiter[sender[T]]]
+	n     int  // permits
+	moves bool // false: a WaitToSend, which sends no item
+	asks  bool // it was given room alone: it leads, and has to ask the limiter
+	item  T
+}
+
+// receiver is a call that waits for an item, and what it is given.
+type receiver[T any] struct {
+	moves bool // false: a WaitToReceive or Chan, which takes no item
+	keeps bool // it keeps the lease
 	item  T
 	hold  hold.Hold // what the item holds
 }
@@ -135,115 +146,100 @@ func (c *LimitedChannel[T]) Len() int {
 	return c.lenLocked()
 }
 
-func (c *LimitedChannel[T]) lenLocked() int { return c.thereLocked() + c.offered }
+func (c *LimitedChannel[T]) lenLocked() int { return c.offers.Len() + c.items.Len() }
 
 // thereLocked returns the number of items that any receiver can take.
-func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.items.Len() }
+func (c *LimitedChannel[T]) thereLocked() int { return c.lenLocked() - c.offered }
 
-func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.heldRoom < c.capacity }
+// roomLocked reports whether there is room for one more item. Room is also reserved: for the senders for which the
+// limiter is being asked and, in a Bounded channel, by offered items and by the leases of received items.
+func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.reserved < c.capacity }
 
-// deferredWork is what a call still has to do when it has released the mutex.
-type deferredWork[T any] struct {
-	woken    wait.Woken[handoff[T]] // calls to wake
-	released few[core.Lease]        // of items that have left the channel
-	dropped  few[T]                 // items to report to OnDrop
+// work is what is to be done when the mutex is released, because it calls user code or takes long.
+type work[T any] struct {
+	sent     wait.Woken[sender[T]]
+	received wait.Woken[receiver[T]]
+	released core.Lease // of an item that has left the channel; one call releases at most one
+	dropped  int        // items added to late
 }
 
-// few is a list that takes no memory of its own for one element.
-type few[E any] struct {
-	n     int
-	first E
-	rest  []E
-}
-
-func (f *few[E]) add(e E) {
-	if f.n == 0 {
-		f.first = e
-	} else {
-		f.rest = append(f.rest, e)
+// unlock releases the mutex, and then does the work that is left.
+func (c *LimitedChannel[T]) unlock() {
+	w := c.work
+	c.work = work[T]{}
+	c.mu.Unlock()
+	w.sent.Wake()
+	w.received.Wake()
+	if w.dropped > 0 {
+		defer c.report(w.dropped) // deferred, because the release may panic
 	}
-	f.n++
+	w.released.Release()
 }
 
-// finish does the deferred work, without the mutex.
-func (c *LimitedChannel[T]) finish(d *deferredWork[T]) {
-	d.woken.Wake()
-	if d.released.n > 0 {
-		d.released.first.Release()
-		core.ReleaseAll(d.released.rest)
-	}
-	if d.dropped.n > 0 {
-		c.drop(d.dropped.first, d.dropped.rest...)
-	}
-}
-
-// putLocked gives v to a waiting receiver, or queues it; there must be room.
-func (c *LimitedChannel[T]) putLocked(v T, h hold.Hold, d *deferredWork[T]) {
-	if !c.handLocked(v, h, d) {
-		c.items.Push(v)
+// putLocked gives *v to a waiting receiver, or queues it; there must be room.
+func (c *LimitedChannel[T]) putLocked(v *T, h hold.Hold) {
+	if !c.handLocked(v, h) {
+		c.items.PushFrom(v)
 		c.holds.Push(1, h)
 	}
 }
 
-// handLocked gives v to the receiver that has waited longest; false if none waits. Calls before it that wait
+// handLocked gives *v to the receiver that has waited longest; false if none waits. Calls before it that wait
 // without taking an item are woken.
-func (c *LimitedChannel[T]) handLocked(v T, h hold.Hold, d *deferredWork[T]) bool {
+func (c *LimitedChannel[T]) handLocked(v *T, h hold.Hold) bool {
 	for w := c.receivers.Decide(wait.Granted); w != nil; w = c.receivers.Decide(wait.Granted) {
-		d.woken.Add(w)
-		if !w.Value.moves {
-			continue
+		c.work.received.Add(w)
+		if r := &w.Value; r.moves {
+			r.item = *v
+			if r.keeps {
+				r.hold = h
+			}
+			c.passLocked(h, r.keeps)
+			return true
 		}
-		w.Value.item = v
-		if w.Value.keeps {
-			w.Value.hold = h
-			c.holdRoomLocked()
-		} else {
-			c.releaseLocked(h, d)
-		}
-		return true
 	}
 	return false
 }
 
-// releaseLocked returns what an item held: plain permits immediately, and a lease, whose release may be user
-// code, in finish.
-func (c *LimitedChannel[T]) releaseLocked(h hold.Hold, d *deferredWork[T]) {
-	if h.Permits > 0 {
+// passLocked is called when an item goes to a receiver. It returns what the item held: plain permits immediately, and a
+// lease, whose release may be user code, in unlock. A receiver that keeps the lease keeps room in a Bounded channel.
+func (c *LimitedChannel[T]) passLocked(h hold.Hold, keeps bool) {
+	switch {
+	case keeps:
+		c.reserveLocked(1)
+	case h.Permits > 0:
 		c.limiter.GivePlain(h.Permits)
-	} else if h.Lease.Acquired() {
-		d.released.add(h.Lease)
+	default:
+		c.work.released = h.Lease
 	}
 }
 
-// holdRoomLocked counts, in a Bounded channel, room that an offered item or the lease of a received item
-// holds.
-func (c *LimitedChannel[T]) holdRoomLocked() {
+// reserveLocked reserves room in a Bounded channel; n may be -1.
+func (c *LimitedChannel[T]) reserveLocked(n int) {
 	if c.bounded() {
-		c.heldRoom++
+		c.reserved += n
 	}
 }
 
-func (c *LimitedChannel[T]) returnRoomLocked() {
-	if c.bounded() {
-		c.heldRoom--
-	}
-}
-
-// leftLocked is called when items have left or room was returned. It queues the items of senders that
-// wait for room, and ends a closed channel that has become empty.
-func (c *LimitedChannel[T]) leftLocked(d *deferredWork[T]) {
-	for !c.senders.Empty() && c.roomLocked() {
-		w := c.senders.Decide(wait.Granted)
-		if w == nil {
-			break
+// leftLocked is called when there may be room, or when no sender leads any more. It serves the senders that wait, and ends
+// a closed channel that has become empty.
+func (c *LimitedChannel[T]) leftLocked() {
+	for c.senders.Len() > 0 && !c.leads && c.roomLocked() {
+		w := c.senders.Pop().Value
+		if !w.Decide(wait.Granted) {
+			continue // its context is done
 		}
-		if w.Value.moves {
-			c.putLocked(w.Value.item, w.Value.hold, d)
+		c.work.sent.Add(w)
+		switch s := &w.Value; {
+		case !c.payLocked(s.n):
+			s.asks, c.leads = true, true
+			c.reserved += count(s.moves)
+		case s.moves:
+			c.putLocked(&s.item, c.holdOf(s.n))
 		}
-		d.woken.Add(w)
 	}
 	if !c.open.Load() {
-		c.endLocked(d)
+		c.endLocked()
 	}
 }
 

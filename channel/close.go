@@ -20,29 +20,31 @@ func (c *LimitedChannel[T]) Close() error { return c.CloseWithError(nil) }
 // A nil err means ErrClosed. Only the first call of Close or CloseWithError has an effect. CloseWithError
 // always returns nil.
 func (c *LimitedChannel[T]) CloseWithError(err error) error {
-	var d deferredWork[T]
 	c.mu.Lock()
 	closes := c.open.Load()
 	if closes {
 		c.open.Store(false)
 		c.err = err
-		c.senders.DecideAll(wait.Ended, &d.woken)
-		c.endLocked(&d)
+		for c.senders.Len() > 0 {
+			if w := c.senders.Pop().Value; w.Decide(wait.Ended) {
+				c.work.sent.Add(w)
+			}
+		}
+		c.endLocked()
 	}
-	c.mu.Unlock()
+	c.unlock()
 	if closes {
 		c.closing.End(ErrClosed)
-		c.finish(&d)
 	}
 	return nil
 }
 
 // endLocked ends a closed channel if it is empty.
-func (c *LimitedChannel[T]) endLocked(d *deferredWork[T]) {
+func (c *LimitedChannel[T]) endLocked() {
 	if !c.overLocked() {
 		return
 	}
-	c.receivers.DecideAll(wait.Ended, &d.woken)
+	c.receivers.DecideAll(wait.Ended, &c.work.received)
 	if c.done != nil && !isDone(c.done) {
 		close(c.done)
 	}
@@ -83,15 +85,11 @@ func (c *LimitedChannel[T]) endError() error { return cmp.Or(c.Err(), ErrClosed)
 // their leases, wakes the senders that wait for the room, and then calls OnDrop with each item, oldest
 // first. Discard does not close c, and may be called after Close.
 func (c *LimitedChannel[T]) Discard() int {
-	var d deferredWork[T]
 	c.mu.Lock()
 	items := make([]T, c.thereLocked())
-	_, leases := c.takeSomeLocked(items, nil, &d)
-	c.mu.Unlock()
-	c.finish(&d)
+	_, leases := c.takeSomeLocked(items, nil)
+	c.unlock()
+	defer c.drop(items...) // deferred, because a release may panic
 	core.ReleaseAll(leases)
-	if len(items) > 0 {
-		c.drop(items[0], items[1:]...)
-	}
 	return len(items)
 }

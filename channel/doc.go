@@ -7,23 +7,25 @@
 //	}
 //	go func() {
 //		defer lines.Close()
-//		for _, line := range text {
-//			if lines.Send(ctx, line) != nil { // waits while 100 lines are queued; ends with ctx
-//				return
-//			}
+//		for ctx.Err() == nil && text.Scan() { // the source watches ctx
+//			_ = lines.Send(context.WithoutCancel(ctx), text.Text()) // waits while 100 lines are queued
 //		}
 //	}()
 //	for line := range lines.All(context.WithoutCancel(ctx)) { // until lines is closed and empty
 //		fmt.Println(line)
 //	}
 //
-// The sender watches ctx and the receiver does not, so every line that was sent is received, even if ctx
-// ends. With several senders, close the channel when all of them have returned; see the Drain example.
+// To lose nothing at shutdown, the loop that reads the source watches ctx, and Send and All do not: a Send whose ctx
+// ends drops the line that was read for it, and an All whose ctx ends leaves lines behind. A receiver that stops
+// early closes the channel, which ends the sends that wait. With several senders, close the channel when
+// all of them have returned; see the Drain example.
 //
 // Each item in a [LimitedChannel] holds a lease of the channel's limiter. A concurrency limiter of a
 // million permits, with items that cost their size, bounds the channel by memory; a token bucket bounds it
 // by rate; a [core.Chain] of the two bounds it by both. Channels that use the same limiter share its
 // permits. Only senders are limited: the lease is released when the item is received or dropped.
+//
+// A Send waits for room first and then for permits, so a full channel takes nothing from its limiter.
 //
 // Send waits even if the limiter's QueueLimit is 0, so a concurrency limiter without a queue makes a bounded
 // channel. QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an [Overflow]
@@ -47,22 +49,24 @@
 //
 // # Cost
 //
-// An item passes a [Bounded] channel of 64 items or more in about the time that a native channel takes, and
-// in half the time of a native channel with a select on ctx.Done(). In a smaller channel more sends and receives
-// have to wait: with a capacity of 16 an item takes one and a half times as long as in a native channel, with 4
-// twice as long, and with 1 two to three times, which is about what that select costs a native channel.
+// Sending and receiving an item through a [Bounded] channel that has room takes a little longer than with a native
+// channel, and half as long as with a native channel and a select on ctx.Done(). In a small channel more sends and
+// receives have to wait, and with a capacity of 1 an item takes two to three times as long.
 //
-// With a [core.ConcurrencyLimiter], a send and a receive lock the limiter's mutex too, and an item takes about one
-// and a half to three times as long as in a native channel; any other limiter adds its own grant and release. All users of a channel share one mutex. If it is contended, use batches, or
-// several channels with one limiter. Package bench compares the two.
+// With a [core.ConcurrencyLimiter], a send and a receive lock the limiter's mutex too. Any other limiter adds its own
+// grant and release. All users of a channel share one mutex. If it is contended, use batches, or several channels
+// with one limiter. Package bench has the numbers.
 //
 // # Use in tests
 //
 // In a testing/synctest bubble all waits use fake time. A channel belongs to the bubble that first uses it.
 package channel
 
-// Inside: a send takes permits, locks the mutex, puts the item and unlocks. Afterwards, without the mutex, it
+// Inside: a send locks the mutex, looks for room, takes permits, puts the item and unlocks. The unlock then
 // releases leases, wakes waiting calls and reports dropped items. With a core.ConcurrencyLimiter an item holds
-// plain permits, and a lease is made only for ReceiveLease. In the drop modes these permits are taken and
-// returned under the channel's mutex, so each permit is available, held by a queued item, or held outside of
-// the channel.
+// plain permits, which are taken and returned under the mutex; a lease is made only for ReceiveLease. Of any
+// other limiter the permits are asked for without the mutex, while room for the item is reserved.
+//
+// A send that waits for room is served by whoever makes room. If its permits cannot be taken under the mutex, it
+// is woken to ask the limiter itself. It leads until it has them: no other send is served or comes in meanwhile, so
+// none overtakes it on its way into the limiter's queue.

@@ -1,65 +1,63 @@
 package channel
 
-import "github.com/sluice-go/sluice/internal/callback"
+// maxLate bounds the items that wait for OnDrop while other calls run it.
+const maxLate = 1024
 
-// drop calls OnDrop with items that no longer hold anything. The items that a call from OnDrop drops are left to
-// the call that runs OnDrop, so its calls are not inside each other, however many items each of them drops.
-func (c *LimitedChannel[T]) drop(v T, more ...T) {
-	if c.onDrop == nil || !c.startReport(v, more) {
+// drop tells OnDrop of items that no longer hold anything.
+func (c *LimitedChannel[T]) drop(items ...T) {
+	if c.onDrop == nil || len(items) == 0 {
 		return
 	}
-	panicked := true
+	c.mu.Lock()
+	for i := range items {
+		c.late.PushFrom(&items[i])
+	}
+	c.mu.Unlock()
+	c.report(len(items))
+}
+
+// report tells OnDrop of the items in late, to which the caller has added so many. If a call is doing that already, it
+// also reports those of the caller, which may be a call of OnDrop: its calls are not inside each other, however
+// many items each of them drops. Senders must not drop faster than one call reports, however, so if more than maxLate items
+// wait, the caller helps, and may report inside an OnDrop that has itself dropped that many.
+func (c *LimitedChannel[T]) report(own int) {
+	c.mu.Lock()
+	reports := c.reporters == 0 || c.late.Len() > maxLate
+	if reports {
+		c.reporters++
+	}
+	c.mu.Unlock()
+	if reports {
+		c.reportAll(own)
+	}
+}
+
+// reportAll is the rest of report. If OnDrop panics, the other items are reported all the same.
+func (c *LimitedChannel[T]) reportAll(own int) {
+	var v T
+	panicked := false
 	defer func() {
 		if panicked {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.reporting--
+			c.reportAll(own)
 		}
 	}()
-	callOnDrop(func() { c.onDrop(v) })
-	for {
-		for _, v := range more {
-			callOnDrop(func() { c.onDrop(v) })
-		}
-		if more = c.takeLate(); more == nil {
-			break
-		}
+	for c.nextLate(&v, own) {
+		own--
+		panicked = true
+		c.onDrop(v)
+		panicked = false
 	}
-	panicked = false
 }
 
-// startReport reports whether the caller is to call OnDrop. If a call of OnDrop is among its callers, it is not,
-// and the items are left to the call that runs OnDrop.
-func (c *LimitedChannel[T]) startReport(v T, more []T) bool {
-	c.mu.Lock()
-	maybe := c.reporting > 0
-	c.mu.Unlock()
-	inside := maybe && onDropCall.Inside()
+// nextLate takes the next item to report. It returns false, and the caller's report has ended, if there are no more, or
+// if the caller has reported as many as it has dropped and others report too.
+func (c *LimitedChannel[T]) nextLate(v *T, own int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if inside && c.reporting > 0 { // otherwise it is inside the OnDrop of another channel
-		c.late = append(append(c.late, v), more...)
+	if c.late.Len() == 0 || own <= 0 && c.reporters > 1 {
+		c.reporters--
 		return false
 	}
-	c.reporting++
+	c.late.PopTo(v)
 	return true
 }
-
-// takeLate returns the items that were left to the caller. If there are none, the caller's report has ended.
-func (c *LimitedChannel[T]) takeLate() []T {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	late := c.late
-	c.late = nil
-	if late == nil {
-		c.reporting--
-	}
-	return late
-}
-
-// callOnDrop calls OnDrop. Its frame is the mark by which onDropCall knows.
-//
-//go:noinline
-func callOnDrop(f func()) { f() }
-
-var onDropCall = callback.MarkOf(callOnDrop)

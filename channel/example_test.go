@@ -33,9 +33,10 @@ func Example() {
 	go func() {
 		defer messages.Close()
 		for _, m := range []string{"hello", "world"} {
-			if err := messages.Send(ctx, m); err != nil {
+			if ctx.Err() != nil { // the source watches ctx, and Send does not
 				return
 			}
+			_ = messages.Send(context.WithoutCancel(ctx), m)
 		}
 	}()
 	for m := range messages.All(context.WithoutCancel(ctx)) {
@@ -48,8 +49,8 @@ func Example() {
 	// 1024 bytes free
 }
 
-// Shut down without losing an item: the senders watch ctx, the channel is closed once all of them have
-// returned, and the receiver continues until the channel is closed and empty.
+// Shut down without losing an item: when ctx ends, the loops that read the source stop, and Send does not watch ctx;
+// the channel is closed once all senders have returned, and the receiver continues until it is closed and empty.
 func Example_drain() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -60,11 +61,12 @@ func Example_drain() {
 	}
 
 	var senders sync.WaitGroup
-	var sent atomic.Int64
+	var read atomic.Int64
 	for range 4 {
 		senders.Go(func() {
-			for lines.Send(ctx, "a line") == nil { // fails once ctx has ended
-				sent.Add(1)
+			for ctx.Err() == nil { // the source watches ctx
+				read.Add(1)
+				_ = lines.Send(context.WithoutCancel(ctx), "a line")
 			}
 		})
 	}
@@ -80,7 +82,7 @@ func Example_drain() {
 			stop() // a signal, say
 		}
 	}
-	fmt.Println("lost:", sent.Load()-received)
+	fmt.Println("lost:", read.Load()-received)
 	// Output: lost: 0
 }
 

@@ -17,6 +17,7 @@ import (
 // model is a LimitedChannel as one would first write it, of lists. An item is a number.
 type model struct {
 	one      bool // each item costs one permit, not as many as its number
+	bounded  bool // made by Bounded
 	limit    int  // permits
 	capacity int
 	overflow channel.Overflow
@@ -25,9 +26,10 @@ type model struct {
 	dropped  []int
 
 	kept      []*waiter // receivers that hold the lease of their item
-	unpaid    []*waiter // senders that wait for permits
-	paid      []*waiter // senders that wait for room
+	unplaced  []*waiter // senders that wait for room
+	unpaid    []*waiter // senders that have room and wait for permits
 	receivers []*waiter // that wait for an item
+	asked     bool      // the sender in unplaced has just come, and has not waited
 }
 
 // waiter is a call that waits, or has waited.
@@ -37,6 +39,7 @@ type waiter struct {
 	cancel context.CancelFunc
 	item   int
 	keeps  bool // the lease
+	leads  bool // a sender that has waited for room
 	lease  core.Lease
 }
 
@@ -52,7 +55,7 @@ func (m *model) available() int {
 	for _, v := range m.items {
 		free -= m.cost(v)
 	}
-	for _, w := range slices.Concat(m.kept, m.paid) {
+	for _, w := range m.kept {
 		free -= m.cost(w.item)
 	}
 	return free
@@ -63,6 +66,14 @@ func (m *model) fits(v int) bool { return max(m.cost(v), 1) <= m.available() }
 
 // granted reports whether v gets permits without waiting: it overtakes no sender that waits, unless it costs nothing.
 func (m *model) granted(v int) bool { return m.fits(v) && (len(m.unpaid) == 0 || m.cost(v) == 0) }
+
+// room reports whether there is room for one more item.
+func (m *model) room() bool { return len(m.items)+len(m.unpaid) < m.capacity }
+
+// first reports whether there is room, and no sender that has waited for it is ahead.
+func (m *model) first() bool {
+	return m.room() && !slices.ContainsFunc(m.unpaid, func(w *waiter) bool { return w.leads })
+}
 
 // evict drops the item that the mode drops first.
 func (m *model) evict() {
@@ -84,13 +95,19 @@ func (m *model) send(v int) (admitted bool, reason string, err error) {
 	case m.cost(v) > m.limit:
 		return false, "", core.ErrPermitsExceedLimit
 	}
-	for _, want := range []struct {
+	type want struct {
 		reason string
 		there  func() bool
-	}{
-		{"permits exhausted", func() bool { return m.granted(v) }},
-		{"capacity reached", func() bool { return len(m.items) < m.capacity }},
-	} {
+	}
+	full := "capacity reached"
+	if m.bounded {
+		full = "permits exhausted"
+	}
+	wants := []want{{full, m.first}, {"permits exhausted", func() bool { return m.granted(v) }}}
+	if evicts {
+		slices.Reverse(wants) // what is dropped for the permits makes room too
+	}
+	for _, want := range wants {
 		for !want.there() {
 			switch {
 			case evicts && len(m.items) > 0:
@@ -122,7 +139,7 @@ func newPair(t *testing.T, setup, kind byte) *pair {
 	kinds := []string{"itself", "wrapped", "chain", "reason", "bounded"}
 	p := &pair{T: t, kind: kinds[int(kind)%len(kinds)], model: model{limit: 1 + int(setup>>4), capacity: 1000}}
 	if p.kind == "bounded" {
-		p.one = true
+		p.one, p.model.bounded, p.capacity = true, true, p.limit
 		p.c = bounded(t, p.limit)
 		return p
 	}
@@ -224,16 +241,18 @@ func (p *pair) taken(got int) {
 	p.settle()
 }
 
-// settle lets in the senders for whom there are permits and room.
+// settle lets in the senders for whom there are room and permits.
 func (p *pair) settle() {
-	for len(p.unpaid) > 0 && p.fits(p.unpaid[0].item) {
-		p.paid, p.unpaid = append(p.paid, p.unpaid[0]), p.unpaid[1:]
+	for len(p.unplaced) > 0 && p.first() {
+		p.unplaced[0].leads = !p.asked
+		p.unpaid, p.unplaced = append(p.unpaid, p.unplaced[0]), p.unplaced[1:]
 	}
-	if len(p.paid) == 0 || len(p.items) >= p.capacity {
+	p.asked = false
+	if len(p.unpaid) == 0 || !p.fits(p.unpaid[0].item) {
 		return
 	}
-	w := p.paid[0]
-	p.paid = p.paid[1:]
+	w := p.unpaid[0]
+	p.unpaid = p.unpaid[1:]
 	w.ends(p.T, nil)
 	p.put(w.item)
 	p.settle()
@@ -244,7 +263,7 @@ func (p *pair) send(v int) {
 	case p.overflow != channel.Wait:
 		p.sent(v, func(v int) error { return p.c.Send(p.Context(), v) })
 		return
-	case len(p.unpaid) > 0 && p.kind != "bounded":
+	case len(p.unplaced)+len(p.unpaid) > 0 && p.kind != "bounded":
 		return // two that get permits together may be queued in either order
 	}
 	ctx, cancel := context.WithCancel(p.Context())
@@ -255,7 +274,8 @@ func (p *pair) send(v int) {
 	case p.cost(v) > p.limit:
 		w.ends(p.T, core.ErrPermitsExceedLimit)
 	default:
-		p.unpaid = append(p.unpaid, w)
+		p.unplaced = append(p.unplaced, w)
+		p.asked = true
 		p.settle()
 	}
 }
@@ -352,7 +372,7 @@ func (p *pair) release(v int) {
 // cancel cancels a call that waits. With soon, an item leaves or comes before the canceled call can have noticed: it gets
 // neither the room nor the item.
 func (p *pair) cancel(v int, soon bool) {
-	for _, waiting := range []*[]*waiter{&p.paid, &p.unpaid, &p.receivers} {
+	for _, waiting := range []*[]*waiter{&p.unplaced, &p.unpaid, &p.receivers} {
 		if len(*waiting) == 0 {
 			continue
 		}
@@ -373,7 +393,7 @@ func (p *pair) cancel(v int, soon bool) {
 }
 
 func (p *pair) resize(n int) {
-	if n == 0 || p.l == nil || len(p.unpaid) > 0 && p.unpaid[0].item > n {
+	if n == 0 || p.l == nil || slices.ContainsFunc(slices.Concat(p.unpaid, p.unplaced), func(w *waiter) bool { return w.item > n }) {
 		return
 	}
 	o := p.l.Options()
@@ -396,14 +416,14 @@ func (p *pair) discard() {
 func (p *pair) close() {
 	require.NoError(p, p.c.Close())
 	p.closed = true
-	for _, w := range slices.Concat(p.unpaid, p.paid, p.receivers) {
+	for _, w := range slices.Concat(p.unplaced, p.unpaid, p.receivers) {
 		w.ends(p.T, channel.ErrClosed)
 	}
-	p.unpaid, p.paid, p.receivers = nil, nil, nil
+	p.unplaced, p.unpaid, p.receivers = nil, nil, nil
 }
 
 func (p *pair) agrees() {
-	for _, w := range slices.Concat(p.unpaid, p.paid, p.receivers) {
+	for _, w := range slices.Concat(p.unplaced, p.unpaid, p.receivers) {
 		w.waits(p.T)
 	}
 	require.Equal(p, p.dropped, p.reports)

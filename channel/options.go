@@ -24,8 +24,9 @@ type Options[T any] struct {
 	Cost func(T) int
 
 	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
-	// maximum. A Send that waits for room holds its permits. The item that a Chan is offering does not
-	// count; when the Chan returns it to the queue, the queue may exceed Capacity.
+	// maximum. A Send needs room first, and then permits: while it waits for room it holds no permits, and while it
+	// waits for permits it has its room. A full channel takes nothing from its limiter. The item that a Chan
+	// is offering does not count; when the Chan returns it to the queue, the queue may exceed Capacity.
 	Capacity int
 
 	// Overflow selects what a send does when the limiter or Capacity rejects the item. The zero value
@@ -33,12 +34,13 @@ type Options[T any] struct {
 	Overflow Overflow
 
 	// OnDrop is called with each item that is dropped by an Overflow mode or by Discard. It may be nil.
-	// It runs on the goroutine that called the send or Discard, before that method returns. The item's
-	// lease has been released and no lock is held, so OnDrop may use the channel.
+	// The item's lease has been released and no lock is held, so OnDrop may use the channel. If OnDrop
+	// panics for one item, it is still told of the others.
 	//
-	// A send or Discard in OnDrop may drop other items. OnDrop is called with these when it has returned, so
-	// its calls are never inside each other. An OnDrop that sends every dropped item back to the same channel
-	// keeps the call that runs OnDrop from returning.
+	// OnDrop runs on the goroutine of a send or Discard. It is told of the items that its own calls drop after
+	// it has returned, and if several goroutines drop items at once, one of them may tell OnDrop of the items of the
+	// others. If OnDrop is slow, they help, and its calls may run at the same time. If OnDrop sends every dropped
+	// item back to the same channel, the send or Discard that dropped the first item never returns.
 	OnDrop func(T)
 }
 

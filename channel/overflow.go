@@ -12,8 +12,8 @@ import (
 type Overflow uint8
 
 const (
-	// Wait drops nothing. It is the zero value. TrySend returns the rejection, and Send waits: for permits in the
-	// limiter's queue, and then for room.
+	// Wait drops nothing and is the zero value: Send waits for room and then for permits, and TrySend is
+	// rejected.
 	Wait Overflow = iota
 
 	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is
@@ -74,19 +74,86 @@ func (o *Overflow) UnmarshalText(text []byte) error {
 // drops reports whether queued items are dropped to make room.
 func (c *LimitedChannel[T]) drops() bool { return c.overflow == DropOldest || c.overflow == DropNewest }
 
-// tryTake takes n permits of a limiter whose permits are held as leases. In a drop mode it drops queued items
-// until the limiter grants them, nothing is left to drop, or dropping more cannot help.
-func (c *LimitedChannel[T]) tryTake(n int) (hold.Hold, error) {
-	h, err := c.limiter.Try(n)
-	if !c.drops() || !errors.Is(err, core.ErrRejected) || n > hold.Limit(c.limiter.Limiter) {
-		return h, err
+// displace queues an item, and drops other items as long as that is necessary: first for its permits, then for room.
+// Plain permits are taken, and dropped items give theirs back, under one lock, so that no other sender comes
+// between.
+func (c *LimitedChannel[T]) displace(v *T, n int) error {
+	c.mu.Lock()
+	defer c.unlock()
+	if !c.open.Load() {
+		return ErrClosed
 	}
-	for errors.Is(err, core.ErrRejected) && c.dropOne() {
-		if h, err = c.limiter.Try(n); c.onlyTimeHelps(err) {
-			break
+	if !c.payLocked(n) {
+		// Once, and before anything is dropped: the limiter counts the rejection and gives its reason.
+		_, err := c.limiter.Try(n)
+		for errors.Is(err, core.ErrRejected) && c.dropLocked() {
+			if c.payLocked(n) {
+				err = nil
+			}
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return h, err
+	for !c.roomLocked() {
+		if !c.dropLocked() {
+			c.limiter.Refund(c.holdOf(n))
+			return c.full(n)
+		}
+	}
+	c.putLocked(v, c.holdOf(n))
+	return nil
+}
+
+// dropLocked drops the oldest or the newest item, which holds plain permits, as Overflow says. It returns false if there
+// is none.
+func (c *LimitedChannel[T]) dropLocked() bool {
+	var v T
+	h, ok := c.removeLocked(&v, c.overflow == DropNewest)
+	if !ok {
+		return false
+	}
+	c.passLocked(h, false)
+	if c.onDrop != nil {
+		c.late.PushFrom(&v)
+		c.work.dropped++
+	}
+	c.leftLocked()
+	return true
+}
+
+// displaceLeases is displace with a limiter whose permits are held as leases. It is asked without the mutex.
+func (c *LimitedChannel[T]) displaceLeases(v *T, n int) error {
+	h, err := c.limiter.Try(n)
+	for helps := n <= hold.Limit(c.limiter.Limiter); helps && errors.Is(err, core.ErrRejected) && c.dropOne(); {
+		h, err = c.limiter.Try(n)
+		helps = !c.onlyTimeHelps(err)
+	}
+	if err != nil {
+		return err
+	}
+	put := false
+	defer func() { // deferred, because OnDrop may panic
+		if !put {
+			c.limiter.Refund(h)
+		}
+	}()
+	for {
+		c.mu.Lock()
+		open := c.open.Load()
+		if put = open && c.roomLocked(); put {
+			c.putLocked(v, h)
+		}
+		c.unlock()
+		switch {
+		case put:
+			return nil
+		case !open:
+			return ErrClosed
+		case !c.dropOne():
+			return c.full(n)
+		}
+	}
 }
 
 // onlyTimeHelps reports whether err is a rate limiter's rejection: the error has a RetryAfter, or the
@@ -100,27 +167,23 @@ func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
 	return ok && !r.AutoReplenishing() && r.ReplenishmentPeriod() > 0
 }
 
-// dropOne drops the oldest or the newest item, as Overflow says. It returns false if there is none, or if
-// the channel is closed: then the remaining items are for the receivers.
+// dropOne drops the oldest or the newest item, whose lease is released before OnDrop is told. It returns false if there
+// is none, or if the channel is closed: then the remaining items are for the receivers.
 func (c *LimitedChannel[T]) dropOne() bool {
-	var d deferredWork[T]
+	var v T
+	var h hold.Hold
 	c.mu.Lock()
-	dropped := c.open.Load() && c.dropLocked(&d)
-	c.mu.Unlock()
-	c.finish(&d)
-	return dropped
-}
-
-func (c *LimitedChannel[T]) dropLocked(d *deferredWork[T]) bool {
-	remove := c.oldestLocked
-	if c.overflow == DropNewest {
-		remove = c.newestLocked
-	}
-	v, h, ok := remove()
+	ok := c.open.Load()
 	if ok {
-		d.dropped.add(v)
-		c.releaseLocked(h, d)
-		c.leftLocked(d)
+		h, ok = c.removeLocked(&v, c.overflow == DropNewest)
+	}
+	if ok {
+		c.leftLocked()
+	}
+	c.unlock()
+	if ok {
+		defer c.drop(v) // deferred, because the release may panic
+		h.Lease.Release()
 	}
 	return ok
 }

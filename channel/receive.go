@@ -12,18 +12,18 @@ import (
 // TryReceive returns the oldest item and releases its lease. It returns false if no item is queued, or if
 // Chan channels offer all of them. To tell a closed channel from an empty one, use Done. TryReceive never
 // waits.
-func (c *LimitedChannel[T]) TryReceive() (T, bool) {
-	if v, ok := c.pop(); ok {
+func (c *LimitedChannel[T]) TryReceive() (v T, ok bool) {
+	if c.pop(&v) {
 		return v, true
 	}
-	v, _, ok := c.tryReceive(false)
+	_, ok = c.tryReceive(&v, false)
 	return v, ok
 }
 
 // TryReceiveLease is like TryReceive but leaves the item's lease to the caller, as
 // [LimitedChannel.ReceiveLease] does. If it returns false, the lease is not acquired.
-func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
-	v, h, ok := c.tryReceive(true)
+func (c *LimitedChannel[T]) TryReceiveLease() (v T, _ core.Lease, ok bool) {
+	h, ok := c.tryReceive(&v, true)
 	if !ok {
 		return v, core.Lease{}, false
 	}
@@ -36,13 +36,11 @@ func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
 // ends while Receive waits, it returns ctx.Err(), unless it was given an item first. Waiting receivers
 // are served in the order in which they called. When the channel is closed and empty, the error is
 // [ErrClosed] or the error given to CloseWithError.
-func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
-	if ctx.Err() == nil {
-		if v, ok := c.pop(); ok {
-			return v, nil
-		}
+func (c *LimitedChannel[T]) Receive(ctx context.Context) (v T, err error) {
+	if ctx.Err() == nil && c.pop(&v) {
+		return v, nil
 	}
-	v, _, err := c.receive(ctx, false)
+	_, err = c.awaitItem(ctx, &v, nil)
 	return v, err
 }
 
@@ -52,9 +50,9 @@ func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 //
 // The lease has the item's permits. In a [Bounded] channel it has 1 permit, and releasing it makes room
 // for another item. Options.Capacity does not count received items.
-func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (T, core.Lease, error) {
-	v, h, err := c.receive(ctx, true)
-	if err != nil {
+func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (v T, _ core.Lease, _ error) {
+	var h hold.Hold
+	if _, err := c.awaitItem(ctx, &v, &h); err != nil {
 		return v, core.Lease{}, err
 	}
 	return v, c.leaseOf(h), nil
@@ -64,7 +62,7 @@ func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (T, core.Lease, er
 // call WaitToReceive and TryReceive in a loop. Its errors are those of Receive.
 func (c *LimitedChannel[T]) WaitToReceive(ctx context.Context) error {
 	for {
-		if _, waited, err := c.awaitItem(ctx, handoff[T]{}); err != nil || !waited {
+		if waited, err := c.awaitItem(ctx, nil, nil); err != nil || !waited {
 			return err
 		}
 	}
@@ -75,10 +73,10 @@ func (c *LimitedChannel[T]) WaitToReceive(ctx context.Context) error {
 func (c *LimitedChannel[T]) TryPeek() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case len(c.returned) > 0:
-		return c.returned[0].item, true
-	case c.items.Len() > 0:
+	if o := c.returnedLocked(false); o != nil {
+		return o.item, true
+	}
+	if c.items.Len() > 0 {
 		return *c.items.At(0), true
 	}
 	var none T
@@ -90,8 +88,8 @@ func (c *LimitedChannel[T]) TryPeek() (T, bool) {
 // no item.
 //
 // If ctx ends first, the items that are still queued stay in the channel. To receive all that was sent, let
-// the senders watch ctx, close the channel when they have returned, and give All a context that does not end,
-// such as context.WithoutCancel(ctx). The Drain example shows this.
+// what the senders read from watch ctx, close the channel when they have returned, and give Send and All a context
+// that does not end, such as context.WithoutCancel(ctx). The Drain example shows this.
 func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for {
@@ -103,50 +101,53 @@ func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	}
 }
 
-// tryReceive takes the oldest item and releases what it held. With keep, it leaves that to the caller,
+// tryReceive takes the oldest item into *v and releases what it held. If it keeps that, it leaves it to the caller,
 // and the item's room in a Bounded channel stays taken.
-func (c *LimitedChannel[T]) tryReceive(keep bool) (v T, h hold.Hold, ok bool) {
-	var d deferredWork[T]
+func (c *LimitedChannel[T]) tryReceive(v *T, keeps bool) (hold.Hold, bool) {
 	c.mu.Lock()
-	v, h, ok = c.takeLocked(keep, &d)
-	c.mu.Unlock()
-	c.finish(&d)
-	return v, h, ok
-}
-
-// receive waits for an item and takes it.
-func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (T, hold.Hold, error) {
-	r, _, err := c.awaitItem(ctx, handoff[T]{moves: true, keeps: keep})
-	return r.item, r.hold, err
+	defer c.unlock()
+	return c.takeLocked(v, keeps)
 }
 
 // awaitItem waits until an item can be received, ctx is done, or the channel is closed and empty, and reports
-// whether it had to wait. A receiver is given the item. A call that moves none may find it gone.
-func (c *LimitedChannel[T]) awaitItem(ctx context.Context, r handoff[T]) (given handoff[T], waited bool, err error) {
+// whether it had to wait. It takes the item into *v, and what the item holds into *h; a nil h is for a caller that does not
+// keep that, and a nil v for a caller that takes no item. The latter may find it gone.
+func (c *LimitedChannel[T]) awaitItem(ctx context.Context, v *T, h *hold.Hold) (waited bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return given, false, err
+		return false, err
 	}
 	done := ctx.Done()
-	var w *wait.Waiter[handoff[T]]
-	var d deferredWork[T]
+	var w *wait.Waiter[receiver[T]]
 	outcome := wait.Granted
 	c.mu.Lock()
 	switch {
 	case isDone(done):
 		outcome = wait.Cancelled
 	case c.thereLocked() > 0:
-		if r.moves {
-			given.item, given.hold, _ = c.takeLocked(r.keeps, &d)
+		if v != nil {
+			held, _ := c.takeLocked(v, h != nil)
+			if h != nil {
+				*h = held
+			}
 		}
 	case c.overLocked():
 		outcome = wait.Ended
 	default:
-		w = c.receivers.Push(done, r)
+		w = c.receivers.New(done)
+		w.Value.moves, w.Value.keeps = v != nil, h != nil
+		c.receivers.Append(w)
 	}
-	c.mu.Unlock()
-	c.finish(&d)
+	c.unlock()
 	if w != nil {
-		given, outcome = w.Wait(&c.mu)
+		if outcome = w.Park(&c.mu); outcome == wait.Granted {
+			if v != nil {
+				*v = w.Value.item
+			}
+			if h != nil {
+				*h = w.Value.hold
+			}
+		}
+		w.Free()
 	}
 	switch outcome {
 	case wait.Ended:
@@ -154,76 +155,61 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context, r handoff[T]) (given 
 	case wait.Cancelled:
 		err = ctx.Err()
 	}
-	return given, w != nil, err
+	return w != nil, err
 }
 
 // takeLocked takes the oldest item for a receiver; false if there is none.
-func (c *LimitedChannel[T]) takeLocked(keep bool, d *deferredWork[T]) (v T, h hold.Hold, ok bool) {
-	v, h, ok = c.oldestLocked()
-	if !ok {
-		return v, h, false
+func (c *LimitedChannel[T]) takeLocked(v *T, keeps bool) (hold.Hold, bool) {
+	h, ok := c.removeLocked(v, false)
+	if ok {
+		c.passLocked(h, keeps)
+		c.leftLocked()
 	}
-	if keep {
-		c.holdRoomLocked()
-	} else {
-		c.releaseLocked(h, d)
-	}
-	c.leftLocked(d)
-	return v, h, true
+	return h, ok
 }
 
 // pop takes the oldest item and returns its plain permits to the limiter, if no sender waits for the room and the channel
 // is not closed. It is what most receives need, and takes half the time of takeLocked
 // (BenchmarkChannel in bench).
-func (c *LimitedChannel[T]) pop() (v T, ok bool) {
+func (c *LimitedChannel[T]) pop(v *T) (ok bool) {
 	if !c.plain {
-		return v, false
+		return false
 	}
 	c.mu.Lock()
-	if ok = c.items.Len() > 0 && len(c.returned) == 0 && c.senders.Empty() && c.open.Load(); ok {
-		v = c.items.Pop()
+	if ok = c.items.Len() > 0 && c.offers.Len() == c.offered && c.senders.Len() == 0 && c.open.Load(); ok {
+		c.items.PopTo(v)
 		if n := c.holds.PopPlain(); n > 0 {
 			c.limiter.GivePlain(n)
 		}
 	}
 	c.mu.Unlock()
-	return v, ok
+	return ok
 }
 
-// oldestLocked removes and returns the oldest item; false if there is none.
-func (c *LimitedChannel[T]) oldestLocked() (v T, h hold.Hold, ok bool) {
-	switch {
-	case len(c.returned) > 0:
-		v, h = c.takeReturnedLocked(0)
-	case c.items.Len() > 0:
-		v, h = c.items.Pop(), c.holds.PopOne()
-	default:
-		return v, h, false
+// removeLocked removes the oldest or the newest item into *v, and returns what it holds; false if there is none.
+func (c *LimitedChannel[T]) removeLocked(v *T, newest bool) (h hold.Hold, ok bool) {
+	if !newest || c.items.Len() == 0 {
+		if h, ok = c.takeReturnedLocked(v, newest); ok {
+			return h, true
+		}
 	}
-	return v, h, true
-}
-
-// newestLocked removes and returns the newest item; false if there is none.
-func (c *LimitedChannel[T]) newestLocked() (v T, h hold.Hold, ok bool) {
 	switch {
-	case c.items.Len() > 0:
-		v, h = c.items.PopBack(), c.holds.PopBack()
-	case len(c.returned) > 0:
-		v, h = c.takeReturnedLocked(len(c.returned) - 1)
-	default:
-		return v, h, false
+	case c.items.Len() == 0:
+		return h, false
+	case newest:
+		*v = c.items.PopBack()
+		return c.holds.PopBack(), true
 	}
-	return v, h, true
+	c.items.PopTo(v)
+	return c.holds.PopOne(), true
 }
 
 // returnRoom is what releasing a lease of a Bounded channel does.
 func (c *LimitedChannel[T]) returnRoom() {
-	var d deferredWork[T]
 	c.mu.Lock()
-	c.returnRoomLocked()
-	c.leftLocked(&d)
-	c.mu.Unlock()
-	c.finish(&d)
+	c.reserved--
+	c.leftLocked()
+	c.unlock()
 }
 
 // leaseOf turns what a received item held into a lease for the caller.

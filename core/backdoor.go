@@ -51,6 +51,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	Embeds:          func(limiter any) bool { return embeds(limiter.(Limiter)) },
 	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter), false) },
 	BindingRoots:    func(limiter any) []any { return allRoots(limiter.(Limiter), true) },
+	Order:           func(limiter any) uint8 { return uint8(orderOf(limiter.(Limiter))) },
 	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
 
 	Terms: func(limiter any) *machine.Terms {

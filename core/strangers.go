@@ -217,3 +217,27 @@ func returnsWithTime(l Limiter) bool {
 func allReturnWithTime(limiters []Limiter) bool {
 	return !slices.ContainsFunc(limiters, func(l Limiter) bool { return isNil(l) || !returnsWithTime(l) })
 }
+
+// orderOf returns the order in which the queue of l is served now: see backdoor.Ways.
+func orderOf(l Limiter) QueueOrder {
+	switch k := l.(type) {
+	case interface{ QueueOrder() QueueOrder }:
+		return k.QueueOrder()
+	case *ChainedLimiter:
+		return orderOfAny(k.limiters)
+	case interface{ Unwrap() Limiter }:
+		return orderOf(k.Unwrap())
+	case interface{ Limiters() []Limiter }:
+		return orderOfAny(k.Limiters())
+	case backdoor.Asker[Limiter]:
+		return orderOfAny(k.Asks())
+	}
+	return OldestFirst
+}
+
+func orderOfAny(limiters []Limiter) (order QueueOrder) {
+	for _, l := range limiters {
+		order = max(order, orderOf(l))
+	}
+	return order
+}

@@ -108,7 +108,8 @@ func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *
 		if p.queueLimit > 0 {
 			return nil, p.blocked.Push(done, j), nil
 		}
-		j.caller = p.blocked.New(done, j)
+		j.caller = p.blocked.New(done)
+		j.caller.Value = j
 		p.queue.Push(&j.place, j.permits, j.rank)
 		return nil, j.caller, nil
 	case p.queueLimit > 0:

@@ -10,8 +10,8 @@ import (
 )
 
 // FanIn passes the records of all sources to one consumer. At most budget bytes are queued: a source
-// whose next record does not fit waits. An error of consume stops the sources. When ctx is done, the
-// sources stop too, but records that they have sent are still consumed.
+// whose next record does not fit waits. When ctx is done, no source is asked for another record, and those
+// that were read are still consumed. An error of consume stops the sources too, and then their records are discarded.
 func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume func([]byte) error) error {
 	memory, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: budget})
 	if err != nil {
@@ -34,18 +34,24 @@ func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume 
 	for _, source := range sources {
 		group.Go(func(ctx context.Context) error {
 			for record := range source {
-				if err := records.Send(ctx, record); err != nil {
+				if err := records.Send(context.WithoutCancel(ctx), record); err != nil {
+					return err
+				}
+				if err := ctx.Err(); err != nil { // the source watches ctx, and Send does not
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	go func() { _ = records.CloseWithError(group.Wait()) }()      // no more records come
+	go func() { _ = records.CloseWithError(group.Wait()) }() // no more records come
+	var failed error
 	for record := range records.All(context.WithoutCancel(ctx)) { // until records is closed and empty
-		if err := consume(record); err != nil {
-			stop(err)
-			records.Discard()
+		if failed != nil {
+			continue // so that no source waits for room
+		}
+		if failed = consume(record); failed != nil {
+			stop(failed)
 		}
 	}
 	if err := context.Cause(ctx); err != nil {

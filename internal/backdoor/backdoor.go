@@ -286,6 +286,12 @@ type Ways[L any] struct {
 	// through core.Shadow: no request waits for those.
 	BindingRoots func(limiter any) []any
 
+	// Order returns the core.QueueOrder in which the queue of limiter is served now. An Update can change it, and so can
+	// whatever exchanges the limiter that it asks. A chain has the order of the limiter that it asks whose order differs
+	// most from core.OldestFirst, which is the order of a limiter that has no queue. A limiter reports its order by a
+	// method QueueOrder: core's own have it, and a user's may. Of core's limiters it allocates nothing.
+	Order func(limiter any) uint8
+
 	// ReturnsWithTime reports whether all permits of limiter come back with time alone: it is one of
 	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of a Switch, and of an
 	// [Asker], it is about the limiters that it asks now. Of any other limiter the leases may hold permits until they are released.

@@ -7,19 +7,8 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Order returns the order in which the queue of l is served now. An Update can change it, and so can whatever
-// exchanges the limiter that l asks. A chain has the order of the limiter that it asks whose order differs
-// most from [core.OldestFirst], which is the order of a limiter that has no queue. A limiter reports its order by a
-// method QueueOrder: core's own have it, and a user's may.
-func Order(l core.Limiter) (order core.QueueOrder) {
-	if o, ok := l.(interface{ QueueOrder() core.QueueOrder }); ok {
-		return o.QueueOrder()
-	}
-	for _, a := range asked(l) {
-		order = max(order, Order(a))
-	}
-	return order
-}
+// Order returns the order in which the queue of l is served now: see [backdoor.Ways.Order].
+func Order(l core.Limiter) core.QueueOrder { return core.QueueOrder(ways.Order(l)) }
 
 // Replenishes reports whether l is a rate limiter, or asks one now.
 func Replenishes(l core.Limiter) bool {

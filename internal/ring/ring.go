@@ -1,6 +1,11 @@
 // Package ring has a queue in a slice that grows and shrinks, for the queues of items, tasks and leases.
 package ring
 
+import (
+	"math/bits"
+	"unsafe"
+)
+
 // Ring is a queue in a slice whose length is a power of two. Unused slots are zero, so they keep no garbage
 // alive. The zero Ring is empty. It is not safe for concurrent use.
 type Ring[E any] struct {
@@ -10,8 +15,8 @@ type Ring[E any] struct {
 }
 
 const (
-	first = 8    // slots after the first Push
-	kept  = 1024 // a ring of at most that many slots does not shrink, so that it need not grow again
+	first = 8        // slots after the first Push, if they take no more than kept
+	kept  = 32 << 10 // bytes: a ring that takes no more does not shrink, so that it need not grow again
 )
 
 // Len returns the number of elements.
@@ -23,11 +28,40 @@ func (r *Ring[E]) At(i int) *E { return &r.slots[(r.head+i)&(len(r.slots)-1)] }
 // Push appends an element.
 func (r *Ring[E]) Push(e E) {
 	if r.n == len(r.slots) {
-		r.resize(max(2*r.n, first))
+		r.grow()
 	}
 	r.slots[(r.head+r.n)&(len(r.slots)-1)] = e
 	r.n++
 }
+
+// PushFrom is Push of *e, for elements that are too large to be copied more often.
+func (r *Ring[E]) PushFrom(e *E) {
+	if r.n == len(r.slots) {
+		r.grow()
+	}
+	r.slots[(r.head+r.n)&(len(r.slots)-1)] = *e
+	r.n++
+}
+
+// PopTo is Pop into *e.
+func (r *Ring[E]) PopTo(e *E) {
+	var none E
+	slot := &r.slots[r.head]
+	*e = *slot
+	*slot = none
+	r.head = (r.head + 1) & (len(r.slots) - 1)
+	r.n--
+	r.shrink()
+}
+
+// fitting returns how many slots fit in kept: a power of two, at least 1.
+func fitting[E any]() int {
+	var e E
+	n := kept / max(int(unsafe.Sizeof(e)), 8)
+	return 1 << max(bits.Len(uint(n))-1, 0)
+}
+
+func (r *Ring[E]) grow() { r.resize(max(2*r.n, min(first, fitting[E]()))) }
 
 // Pop removes and returns the oldest element; there must be one.
 func (r *Ring[E]) Pop() E {
@@ -53,7 +87,7 @@ func (r *Ring[E]) clear(i int) (e E) {
 }
 
 func (r *Ring[E]) shrink() {
-	if len(r.slots) > kept && r.n <= len(r.slots)/8 {
+	if r.n <= len(r.slots)/8 && len(r.slots) > fitting[E]() {
 		r.resize(len(r.slots) / 2)
 	}
 }

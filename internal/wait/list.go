@@ -48,6 +48,7 @@ type Waiter[T any] struct {
 	node    list.Node[*Waiter[T]] // in the list while the outcome is undecided
 	woken   *Waiter[T]            // the next in a Woken
 	outcome Outcome
+	isWoken bool // Park has received from ready
 }
 
 // Outcome is how the wait of a [Waiter] ended.
@@ -66,20 +67,24 @@ func (l *List[T]) Empty() bool { return l.waiters.Len() == 0 }
 
 // Push appends a waiter that is canceled when done is closed; done may be nil.
 func (l *List[T]) Push(done <-chan struct{}, value T) *Waiter[T] {
-	w := l.New(done, value)
-	l.waiters.Push(&w.node)
+	w := l.New(done)
+	w.Value = value
+	l.Append(w)
 	return w
 }
 
-// New returns a waiter as Push does, but does not append it: for a caller that keeps an order of its own, and
-// decides waiters with [Waiter.Decide].
-func (l *List[T]) New(done <-chan struct{}, value T) *Waiter[T] {
+// Append is Push of a waiter that New has returned. It copies no value.
+func (l *List[T]) Append(w *Waiter[T]) { l.waiters.Push(&w.node) }
+
+// New returns a waiter with the zero value, for Append or for a caller that keeps an order of its own and decides
+// waiters with [Waiter.Decide].
+func (l *List[T]) New(done <-chan struct{}) *Waiter[T] {
 	w := l.spare.Swap(nil)
 	if w == nil {
 		w = &Waiter[T]{list: l, ready: make(chan struct{}, 1)}
 		w.node.Value = w
 	}
-	w.Value, w.done, w.outcome = value, done, undecided
+	w.done, w.outcome = done, undecided
 	return w
 }
 
@@ -143,13 +148,23 @@ func (w *Waiter[T]) Wake() {
 // outcome. If both have happened, the outcome that was decided under the mutex counts, whichever case select
 // picks. mu is the list's mutex, which the caller does not hold. Wait is called once, and ends the use of w.
 func (w *Waiter[T]) Wait(mu sync.Locker) (T, Outcome) {
+	outcome := w.Park(mu)
+	value := w.Value
+	w.Free()
+	return value, outcome
+}
+
+// Park is Wait for a caller that reads w.Value itself, and then calls Free: it copies no value.
+func (w *Waiter[T]) Park(mu sync.Locker) Outcome {
 	if w.done == nil {
 		<-w.ready
-		return w.free()
+		w.isWoken = true
+		return w.outcome
 	}
 	select {
 	case <-w.ready:
-		return w.free()
+		w.isWoken = true
+		return w.outcome
 	case <-w.done:
 	}
 	mu.Lock()
@@ -157,16 +172,17 @@ func (w *Waiter[T]) Wait(mu sync.Locker) (T, Outcome) {
 	if w.outcome == undecided {
 		w.Decide(Cancelled)
 	}
-	return w.Value, w.outcome // w is not for another call: its Wake may still come
+	return w.outcome
 }
 
-// free keeps w for another call, and returns its value and outcome.
-func (w *Waiter[T]) free() (value T, o Outcome) {
+// Free ends the use of w after Park.
+func (w *Waiter[T]) Free() {
+	if !w.isWoken {
+		return // w is not for another call: its Wake may still come
+	}
 	var none T
-	value, o = w.Value, w.outcome
-	w.Value, w.done = none, nil
+	w.Value, w.done, w.isWoken = none, nil, false
 	w.list.spare.Store(w)
-	return value, o
 }
 
 // Woken are waiters whose outcomes are decided, to be woken when the mutex has been released. The zero
