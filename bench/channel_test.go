@@ -101,3 +101,67 @@ func native() route {
 		close: func() { close(c) },
 	}
 }
+
+// parcel is an item of 4 KiB.
+type parcel struct {
+	n int
+	_ [4096 - 8]byte
+}
+
+// BenchmarkLargeItems passes items of 4 KiB from one sender to one receiver.
+func BenchmarkLargeItems(b *testing.B) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	sized(b, "capacity", []int{1, 64}, func(b *testing.B, capacity int) {
+		compare(b,
+			impl{"sluice", func(b *testing.B) {
+				c := core.Must(channel.New(channel.Options[parcel]{Limiter: newConcurrency(b, capacity)}))
+				carry(b, 1, parcels(b, ctx, c))
+			}},
+			impl{"sluice-bounded", func(b *testing.B) {
+				carry(b, 1, parcels(b, ctx, core.Must(channel.Bounded[parcel](capacity))))
+			}},
+			impl{"native", func(b *testing.B) {
+				c := make(chan parcel, capacity)
+				carry(b, 1, route{
+					send: func(first, n int) {
+						for i := range n {
+							c <- parcel{n: first + i}
+						}
+					},
+					receive: func() (sum int) {
+						for v := range c {
+							sum += v.n
+						}
+						return sum
+					},
+					close: func() { close(c) },
+				})
+			}},
+		)
+	})
+}
+
+func parcels(b *testing.B, ctx context.Context, c *channel.LimitedChannel[parcel]) route {
+	b.Helper()
+	return route{
+		send: func(first, n int) {
+			for i := range n {
+				if err := c.Send(ctx, parcel{n: first + i}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		},
+		receive: func() (sum int) {
+			for {
+				v, err := c.Receive(ctx)
+				if err != nil {
+					return sum
+				}
+				sum += v.n
+			}
+		},
+		close: func() { _ = c.Close() },
+	}
+}

@@ -15,8 +15,12 @@ type Ring[E any] struct {
 }
 
 const (
-	first = 8        // slots after the first Push, if they take no more than kept
-	kept  = 32 << 10 // bytes: a ring that takes no more does not shrink, so that it need not grow again
+	first = 8 // slots after the first Push, or fewer if the elements are large
+
+	// A ring of at most so many slots and bytes does not shrink, so that it need not grow again. With fewer bytes an
+	// item of 4 KiB takes ten times as long through a channel of 64 (BenchmarkLargeItems in bench).
+	keptSlots = 1024
+	keptBytes = 256 << 10
 )
 
 // Len returns the number of elements.
@@ -54,14 +58,14 @@ func (r *Ring[E]) PopTo(e *E) {
 	r.shrink()
 }
 
-// fitting returns how many slots fit in kept: a power of two, at least 1.
-func fitting[E any]() int {
+// kept returns the slots that are kept: a power of two.
+func kept[E any]() int {
 	var e E
-	n := kept / max(int(unsafe.Sizeof(e)), 8)
+	n := min(keptSlots, keptBytes/max(int(unsafe.Sizeof(e)), 1))
 	return 1 << max(bits.Len(uint(n))-1, 0)
 }
 
-func (r *Ring[E]) grow() { r.resize(max(2*r.n, min(first, fitting[E]()))) }
+func (r *Ring[E]) grow() { r.resize(max(2*r.n, min(first, kept[E]()))) }
 
 // Pop removes and returns the oldest element; there must be one.
 func (r *Ring[E]) Pop() E {
@@ -87,7 +91,7 @@ func (r *Ring[E]) clear(i int) (e E) {
 }
 
 func (r *Ring[E]) shrink() {
-	if r.n <= len(r.slots)/8 && len(r.slots) > fitting[E]() {
+	if r.n <= len(r.slots)/8 && len(r.slots) > kept[E]() {
 		r.resize(len(r.slots) / 2)
 	}
 }

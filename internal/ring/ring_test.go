@@ -72,3 +72,18 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// An empty ring keeps a bounded number of bytes, however large its elements are.
+func TestMemoryOfLargeElements(t *testing.T) {
+	before := heap()
+	var r ring.Ring[[32 << 10]byte]
+	var e [32 << 10]byte
+	for range 1000 {
+		r.PushFrom(&e)
+	}
+	for r.Len() > 0 {
+		r.PopTo(&e)
+	}
+	require.Less(t, heap()-before, 400<<10)
+	runtime.KeepAlive(&r)
+}
