@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -13,21 +14,17 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-const (
-	workers = 16
-	queue   = 1024 // tasks that can wait, in pools with a bounded queue
-)
+const queue = 1024 // tasks that can wait, in pools with a queue
 
-// pools run a task n times and return when all of them have returned. Sluice without a queue is like errgroup and ants:
-// Submit waits until the task starts.
+// pools run a task n times on so many workers, and return when all of the tasks have returned. The first four have a
+// queue of 1,024 tasks; submitting waits while it is full. In the others submitting waits until the task starts.
 var pools = []struct {
 	name string
-	run  func(tb testing.TB, n int, task func()) error
+	run  func(tb testing.TB, workers, n int, task func()) error
 }{
-	{"sluice", func(tb testing.TB, n int, task func()) error { return submit(tb, queue, n, task) }},
-	{"sluice-unqueued", func(tb testing.TB, n int, task func()) error { return submit(tb, 0, n, task) }},
-	{"pond", func(_ testing.TB, n int, task func()) error {
-		p := pond.NewPool(workers)
+	{"sluice", func(tb testing.TB, workers, n int, task func()) error { return submit(tb, workers, queue, n, task) }},
+	{"pond", func(_ testing.TB, workers, n int, task func()) error {
+		p := pond.NewPool(workers, pond.WithQueueSize(queue))
 		defer p.StopAndWait()
 		for range n {
 			if err := p.Go(task); err != nil {
@@ -36,7 +33,25 @@ var pools = []struct {
 		}
 		return nil
 	}},
-	{"errgroup", func(_ testing.TB, n int, task func()) error {
+	{"native", func(_ testing.TB, workers, n int, task func()) error {
+		tasks := make(chan func(), queue)
+		var running sync.WaitGroup
+		for range workers {
+			running.Go(func() {
+				for task := range tasks {
+					task()
+				}
+			})
+		}
+		for range n {
+			tasks <- task
+		}
+		close(tasks)
+		running.Wait()
+		return nil
+	}},
+	{"sluice-unqueued", func(tb testing.TB, workers, n int, task func()) error { return submit(tb, workers, 0, n, task) }},
+	{"errgroup", func(_ testing.TB, workers, n int, task func()) error {
 		var g errgroup.Group
 		g.SetLimit(workers)
 		f := func() error { task(); return nil }
@@ -45,7 +60,7 @@ var pools = []struct {
 		}
 		return g.Wait()
 	}},
-	{"ants", func(tb testing.TB, n int, task func()) error {
+	{"ants", func(tb testing.TB, workers, n int, task func()) error {
 		p, err := ants.NewPool(workers, ants.WithPreAlloc(true))
 		if err != nil {
 			return err
@@ -59,7 +74,7 @@ var pools = []struct {
 	}},
 }
 
-func submit(tb testing.TB, queue, n int, task func()) error {
+func submit(tb testing.TB, workers, queue, n int, task func()) error {
 	tb.Helper()
 	ctx := tb.Context()
 	p := core.Must(worker.New(worker.Options{Limiter: newConcurrency(tb, workers), Queue: queue}))
@@ -74,13 +89,15 @@ func submit(tb testing.TB, queue, n int, task func()) error {
 
 // BenchmarkPool runs empty tasks, from the creation of the pool until the last task has returned.
 func BenchmarkPool(b *testing.B) {
-	for _, p := range pools {
-		compare(b, impl{p.name, func(b *testing.B) {
-			if err := p.run(b, b.N, func() {}); err != nil {
-				b.Fatal(err)
-			}
-		}})
-	}
+	sized(b, "workers", []int{16, 64}, func(b *testing.B, workers int) {
+		for _, p := range pools {
+			compare(b, impl{p.name, func(b *testing.B) {
+				if err := p.run(b, workers, b.N, func() {}); err != nil {
+					b.Fatal(err)
+				}
+			}})
+		}
+	})
 }
 
 // TestEveryTaskRuns checks that the pools do the work that BenchmarkPool measures.
@@ -88,7 +105,7 @@ func TestEveryTaskRuns(t *testing.T) {
 	for _, p := range pools {
 		const n = 10_000
 		var ran atomic.Int64
-		if err := p.run(t, n, func() { ran.Add(1) }); err != nil || ran.Load() != n {
+		if err := p.run(t, 16, n, func() { ran.Add(1) }); err != nil || ran.Load() != n {
 			t.Errorf("%s: %d tasks ran, want %d: %v", p.name, ran.Load(), n, err)
 		}
 	}

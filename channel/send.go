@@ -198,7 +198,7 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 		if err := c.exceeds(n); err != nil {
 			return err
 		}
-		rank = hold.RankOf(ctx, c.limiter.Limiter)
+		rank = c.limiter.Rank(ctx)
 		c.mu.Lock()
 	}
 	switch {

@@ -156,12 +156,6 @@ func (p *plain) lease(n int) Lease {
 	return l
 }
 
-// Calm is described at [backdoor.Permits].
-func (p *plain) Calm() uint32 { return p.calm.Load() }
-
-// Reused counts grants of permits that a caller kept.
-func (p *plain) Reused(n int) { p.woken.Add(uint64(n)) }
-
 // unmetered is an unlimited whose grants are taken without a lease.
 type unmetered unlimited
 
@@ -184,10 +178,6 @@ func (f *unmetered) Take(ctx context.Context, s *wait.Source, n int) error {
 }
 
 func (f *unmetered) Give(int) {}
-
-func (f *unmetered) Calm() uint32 { return 0 }
-
-func (f *unmetered) Reused(n int) { f.granted.Add(uint64(n)) }
 
 func (f *unmetered) lease(n int) Lease { return newLease(&free, granted, n, unknown, unknown, 0) }
 

@@ -18,8 +18,7 @@ import (
 type engine struct {
 	settings atomic.Pointer[settings] // replaced under the mutex; nil: the limiter was not made by its constructor
 
-	mu       sync.Mutex    // guards everything below except calm, which is written under it, and woken
-	calm     atomic.Uint32 // of a concurrency limiter: see backdoor.Permits
+	mu       sync.Mutex // guards everything below except woken
 	closed   bool
 	watched  bool // it is a concurrency limiter whose leases call a hook
 	m        machine.Machine[parked]
@@ -39,7 +38,6 @@ func (e *engine) start(s *settings, a machine.Account) {
 	e.mu.Lock()
 	e.settings.Store(s)
 	e.m.Start(a, &s.Terms, 0)
-	e.calmLocked()
 	e.unlockAndWake(0)
 }
 
@@ -105,7 +103,6 @@ func (e *engine) unlockAndWake(now int64) {
 	case !e.m.Waiting():
 		e.waitlist.leave()
 		e.waitlist = nil
-		e.calmLocked()
 	case e.settings.Load().Kind != machine.Concurrency:
 		e.setAlarmLocked(now)
 	}
@@ -261,17 +258,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 		p.spare = handles{} // ended leases still report the old limit
 	}
 	e.m.Update(now, &s.Terms)
-	e.calmLocked()
 	return now
-}
-
-// calmLocked is called when a wait begins or the last one ends, and when the settings change or the limiter is closed.
-func (e *engine) calmLocked() {
-	if e.closed || e.waitlist != nil {
-		e.calm.Store(0)
-		return
-	}
-	e.calm.Store(uint32(e.settings.Load().Epoch)*2 + 1)
 }
 
 // resize puts another current limit, from 0 to the one that the settings were made with.
@@ -293,7 +280,6 @@ func (e *engine) Close() error {
 	}
 	now := e.lockAndServe()
 	e.closed = true
-	e.calmLocked()
 	e.m.Close(now)
 	e.unlockAndWake(now)
 	return nil

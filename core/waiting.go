@@ -130,7 +130,6 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 	}
 	if e.waitlist == nil {
 		e.waitlist = &waitlist{alarm: machine.Never}
-		e.calmLocked()
 	}
 	w = e.waitlist.waiter(n)
 	w.Beyond = q == beyond

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,4 +229,70 @@ func TestTheZeroGroupIsClosed(t *testing.T) {
 	require.False(t, g.Go(nothing))
 	require.False(t, g.GoN(2, nothing))
 	require.ErrorIs(t, g.Wait(), core.ErrClosed)
+}
+
+// TrySubmit finds room in the queue if tasks that wait there can start now, even if no worker has run yet.
+func TestTrySubmitStartsWhatCanStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: impatient(t, 3), Queue: 1})
+		g := newGate()
+		for range 4 {
+			require.NoError(t, p.TrySubmit(g.task))
+		}
+		rejected(t, p, core.ReasonQueueLimit)
+		counts(t, p, worker.Statistics{Running: 3, Queued: 1})
+		g.open()
+		require.NoError(t, p.Close(t.Context()))
+	})
+}
+
+// A pool with a queue counts each grant, lets whoever waits in the limiter in, and obeys a lower limit.
+func TestABusyPoolSharesItsLimiter(t *testing.T) {
+	l := impatient(t, 2)
+	p := newPool(t, worker.Options{Limiter: l, Queue: 100})
+	const tasks = 1000
+	others := 0
+	for i := range tasks {
+		submits(t, p, nothing)
+		if i%10 == 0 {
+			lease, err := l.Acquire(t.Context(), 1)
+			if err != nil { // it has no queue
+				continue
+			}
+			others++
+			lease.Release()
+		}
+	}
+	require.NoError(t, p.Wait(t.Context()))
+	require.EqualValues(t, tasks+others, l.Statistics().Granted)
+	require.Equal(t, 2, l.Available())
+
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 4)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 100})
+		var running, most atomic.Int32
+		for range 40 {
+			submits(t, p, func(context.Context) error {
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.Sleep(time.Second)
+				running.Add(-1)
+				return nil
+			})
+		}
+		time.Sleep(1500 * time.Millisecond)
+		start := time.Now()
+		lease, err := l.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, 500*time.Millisecond, time.Since(start), "the first permit that comes back is its")
+		lease.Release()
+		synctest.Wait()
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
+		time.Sleep(2 * time.Second)
+		most.Store(0)
+		time.Sleep(3 * time.Second)
+		require.EqualValues(t, 1, most.Load())
+		require.NoError(t, p.Close(t.Context()))
+	})
 }

@@ -67,7 +67,7 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 			return err
 		}
 	}
-	e.rank = hold.RankOf(ctx, p.limiter.Limiter) // without the mutex, because the limiter may be a user's
+	e.rank = p.limiter.Rank(ctx) // without the mutex, because the limiter may be a user's
 	var done <-chan struct{}
 	if waits {
 		done = ctx.Done() // without the mutex, because ctx may be user code

@@ -112,18 +112,6 @@ type Permits interface {
 	// Give returns n permits that were taken here. The caller must not give permits back
 	// twice.
 	Give(n int)
-
-	// Calm returns a number for as long as no request waits, the limiter is open and its options are the same; the
-	// number is another after each Update. It returns 0 if a request waits or the limiter is closed or has no
-	// use for Calm. It takes no lock.
-	//
-	// A caller that has the permits of one task, and has the same number still, may keep them for another task
-	// instead of returning and taking them: it takes nothing from anybody. It calls Reused, so that Granted counts
-	// the task, and returns the permits from time to time all the same, for the requests that do not wait.
-	Calm() uint32
-
-	// Reused counts n grants more.
-	Reused(n int)
 }
 
 // Waiter is a limiter outside core that asks other limiters and passes the request of

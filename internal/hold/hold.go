@@ -31,7 +31,8 @@ type Hold struct {
 type Limiter struct {
 	core.Limiter // nil only in the zero Limiter, whose methods must not be called
 
-	plain backdoor.Permits // nil: the limiter has no plain permits
+	plain   backdoor.Permits                          // nil: the limiter has no plain permits
+	ordered interface{ QueueOrder() core.QueueOrder } // the limiter, if it has that method: it saves a type assertion
 }
 
 // ways has the way to a concurrency limiter's plain permits.
@@ -40,6 +41,7 @@ var ways = backdoor.Core[core.Lease]()
 // Of returns l for asking; l is not nil.
 func Of(l core.Limiter) Limiter {
 	h := Limiter{Limiter: l}
+	h.ordered, _ = l.(interface{ QueueOrder() core.QueueOrder })
 	if plain, ok := ways.Permits(l); ok {
 		h.plain = plain
 	}

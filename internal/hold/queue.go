@@ -30,9 +30,13 @@ type Rank struct {
 	Flow *core.Flow // if Mode is FairShare
 }
 
-// RankOf returns the rank of a request of ctx among those of l. It calls user code.
-func RankOf(ctx context.Context, l core.Limiter) Rank {
-	r := Rank{Mode: Order(l)}
+// Rank returns the rank of a request of ctx among those of the limiter. It calls user code.
+func (l *Limiter) Rank(ctx context.Context) (r Rank) {
+	if l.ordered != nil {
+		r.Mode = l.ordered.QueueOrder()
+	} else {
+		r.Mode = Order(l.Limiter)
+	}
 	if r.Mode == core.FairShare {
 		f, _ := core.FlowFromContext(ctx)
 		r.Flow = &f

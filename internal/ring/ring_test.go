@@ -84,6 +84,6 @@ func TestMemoryOfLargeElements(t *testing.T) {
 	for r.Len() > 0 {
 		r.PopTo(&e)
 	}
-	require.Less(t, heap()-before, 400<<10)
+	require.Less(t, int(heap()-before), 400<<10)
 	runtime.KeepAlive(&r)
 }
