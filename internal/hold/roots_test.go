@@ -24,6 +24,7 @@ func TestReturnsWithTime(t *testing.T) {
 	for _, l := range []core.Limiter{
 		bucket, fixed, sliding, chain(bucket, fixed), core.WithReason(bucket, "r"), core.Shadow(bucket),
 		core.WithReason(chain(core.WithReason(fixed, "r"), bucket), "r"),
+		core.NewSwitch(bucket), core.WithReason(core.NewSwitch(bucket), "r"), // now: what it asks may change
 	} {
 		require.True(t, hold.ReturnsWithTime(l), "%v", l)
 	}
@@ -34,7 +35,7 @@ func TestReturnsWithTime(t *testing.T) {
 		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
 		limiter{Limiter: bucket},
 		viewing{bucket},
-		core.NewSwitch(bucket), core.WithReason(core.NewSwitch(bucket), "r"),
+		core.NewSwitch(held), core.WithReason(core.NewSwitch(held), "r"),
 		core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
 	} {
 		require.False(t, hold.ReturnsWithTime(l), "%v", l)
