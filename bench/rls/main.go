@@ -1,6 +1,6 @@
 // Command rls compares sluice serve with envoyproxy/ratelimit, on one machine:
 //
-//	go -C bench/rls run .
+//	go -C bench run ./rls
 //
 // It builds both, and a stub that always says OK, which is what grpc-go can do here. A client of one connection asks with 1, 16, 64
 // and 256 callers at a time. The servers take turns, and the program prints the median of the rounds. With redis-server in PATH
@@ -251,11 +251,11 @@ func goBuild(ctx context.Context, in, dir, what string) error {
 
 // rootOf returns the directory of the repository.
 func rootOf(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/sluice-go/sluice/bench/rls").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/sluice-go/sluice/bench").Output()
 	if err != nil {
-		return "", fmt.Errorf("run it in bench/rls: %w", err)
+		return "", fmt.Errorf("run it in bench: %w", err)
 	}
-	return filepath.Dir(filepath.Dir(string(out[:len(out)-1]))), nil
+	return filepath.Dir(string(out[:len(out)-1])), nil
 }
 
 func (b *bench) startRedis(ctx context.Context) (*exec.Cmd, error) {
