@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -665,4 +666,95 @@ func ExampleBlocked() {
 	maintenance := core.Blocked()
 	fmt.Println(maintenance.TryAcquire(1).Err())
 	// Output: core: rejected 1 permit: blocked
+}
+
+// credit is a limiter of one's own. What is paid in does not come back with time.
+type credit struct {
+	mu   sync.Mutex
+	left int
+}
+
+func (c *credit) TryAcquire(permits int) core.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case permits < 0:
+		return core.Fail(core.ErrNegativePermits)
+	case max(permits, 1) > c.left:
+		return core.Reject(core.ReasonPhrase.With("no credit"))
+	}
+	c.left -= permits
+	return core.GrantFrom(c, permits)
+}
+
+func (c *credit) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if err := ctx.Err(); err != nil && permits >= 0 {
+		return core.Fail(err), err
+	}
+	lease := c.TryAcquire(permits)
+	return lease, lease.Err()
+}
+
+func (c *credit) Available() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.left, 0)
+}
+
+// Settle makes credit a core.Granter: its leases can be settled, through whatever it was asked.
+func (c *credit) Settle(had, now int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left += had - now
+	return now
+}
+
+func ExampleGrantFrom() {
+	account := &credit{left: 100}
+	jobs, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 50})
+	if err != nil {
+		panic(err)
+	}
+	both, err := core.Chain(jobs, account)
+	if err != nil {
+		panic(err)
+	}
+	lease := both.TryAcquire(10) // an estimate
+	defer func() { lease.Release() }()
+	fmt.Println(account.Available())
+	lease = lease.Settle(3) // it has cost less
+	fmt.Println(account.Available(), jobs.Available())
+	// Output:
+	// 90
+	// 97 47
+}
+
+func ExampleApply() {
+	limiter, err := core.New(core.PerSecond(100, 20))
+	if err != nil {
+		panic(err)
+	}
+	limiter.TryAcquire(15)
+	same, err := core.Apply(limiter, core.PerSecond(50, 10)) // of its kind: updated, the tokens stay
+	fmt.Println(same == limiter, same.Available(), err)
+	other, err := core.Apply(limiter, core.ConcurrencyLimiterOptions{PermitLimit: 8})
+	fmt.Println(other == limiter, other.Available(), err)
+	// Output:
+	// true 5 <nil>
+	// false 8 <nil>
+}
+
+func ExamplePaused() {
+	bandwidth := core.NewSwitch(core.Paused())
+	fmt.Println(bandwidth.TryAcquire(1).Err())
+	done := make(chan error)
+	go func() {
+		_, err := bandwidth.Acquire(context.Background(), 1) // waits
+		done <- err
+	}()
+	bandwidth.Set(core.Unlimited())
+	fmt.Println(<-done)
+	// Output:
+	// core: rejected 1 permit: paused
+	// <nil>
 }

@@ -2,12 +2,14 @@
 package settle
 
 import (
+	"context"
 	"io"
 	"iter"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
@@ -31,19 +33,67 @@ func TokensPerMinute(estimate func(*http.Request) int, accounts httplimit.Limite
 }
 
 // Export takes one permit per row of the pages.
-func Export(limiter *core.TokenBucket, pages iter.Seq[int]) error {
+func Export(limiter core.Limiter, pages iter.Seq[int]) error {
 	lease := limiter.TryAcquire(100) // an estimate
 	if err := lease.Err(); err != nil {
 		return err
 	}
+	defer func() { lease.Release() }() // of the lease as it is then
 	used := 0
 	for rows := range pages {
 		if used += rows; used > lease.Permits() {
-			lease = limiter.Settle(lease, used) // the cost so far
+			lease = lease.Settle(used) // the cost so far
 		}
 	}
-	limiter.Settle(lease, used)
+	lease = lease.Settle(used)
 	return nil
+}
+
+// Credit is a limiter of an amount that is paid in. It does not come back with time.
+type Credit struct {
+	mu   sync.Mutex
+	left int
+}
+
+// Pay adds an amount.
+func (c *Credit) Pay(amount int) { c.Settle(amount, 0) }
+
+// TryAcquire takes permits if there are as many.
+func (c *Credit) TryAcquire(permits int) core.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case permits < 0:
+		return core.Fail(core.ErrNegativePermits)
+	case max(permits, 1) > c.left:
+		return core.Reject(core.Remaining.With(c.left))
+	}
+	c.left -= permits
+	return core.GrantFrom(c, permits)
+}
+
+// Settle corrects the cost of a lease: see core.Granter.
+func (c *Credit) Settle(had, now int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left += had - now
+	return now
+}
+
+// Acquire is TryAcquire: nobody knows when somebody pays.
+func (c *Credit) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if err := ctx.Err(); err != nil && permits >= 0 {
+		return core.Fail(err), err
+	}
+	lease := c.TryAcquire(permits)
+	return lease, lease.Err()
+}
+
+// Available returns what is left.
+func (c *Credit) Available() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.left, 0)
 }
 
 // Stream writes the parts, and then the number of their words as a trailer.

@@ -69,6 +69,26 @@ func TestExport(t *testing.T) {
 	require.ErrorIs(t, settle.Export(bucket, slices.Values([]int{1})), core.ErrRejected)
 }
 
+// An export is paid with a credit like with any other limiter, also in a chain.
+func TestCredit(t *testing.T) {
+	credit := new(settle.Credit)
+	credit.Pay(200)
+	slots := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1000}))
+	both := core.Must(core.Chain(slots, credit))
+	require.NoError(t, settle.Export(both, slices.Values([]int{60, 60, 30})))
+	require.Equal(t, 50, credit.Available())
+	require.Equal(t, 1000, slots.Available())
+	require.ErrorIs(t, settle.Export(both, slices.Values([]int{1})), core.ErrRejected)
+	credit.Pay(50)
+	require.NoError(t, settle.Export(credit, slices.Values([]int{300})))
+	require.Zero(t, credit.Available())
+	_, err := credit.Acquire(t.Context(), 0)
+	require.EqualError(t, err, "core: rejected")
+	lease, err := credit.Acquire(t.Context(), -1)
+	require.Equal(t, core.ErrNegativePermits, err)
+	require.False(t, lease.Acquired())
+}
+
 func window(t *testing.T, limit int) *core.SlidingWindow {
 	t.Helper()
 	w := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 60}))
