@@ -36,7 +36,7 @@ func (c *LimitedChannel[T]) trySend(v *T, n int) (err error) {
 	case !c.open.Load():
 		return ErrClosed
 	case !c.drops():
-		err = c.tryEnter(v, n)
+		err = c.enter(nil, v, n) //nolint:staticcheck // it does not wait
 	case c.plain:
 		err = c.displace(v, n)
 	default:
@@ -164,39 +164,22 @@ func (c *LimitedChannel[T]) holdOf(n int) hold.Hold {
 	return hold.Hold{Permits: n}
 }
 
-// tryEnter queues an item if it can be queued without a wait.
-func (c *LimitedChannel[T]) tryEnter(v *T, n int) (err error) {
-	c.mu.Lock()
-	switch {
-	case !c.open.Load():
-		err = ErrClosed
-	case !c.firstLocked():
-		c.mu.Unlock()
-		return c.full(n)
-	case !c.plain:
-		c.reserved++
-		c.mu.Unlock()
-		return c.ask(nil, v, n, false) //nolint:staticcheck // it does not wait
-	case !c.payLocked(n):
-		_, err = c.limiter.Try(n) // it counts the rejection and gives the reason, or permits have come back since
-	}
-	if err == nil {
-		c.putLocked(v, c.holdOf(n))
-	}
-	c.unlock()
-	return err
-}
-
-// enter queues an item, which waits for room and then for permits. A nil v is a WaitToSend, which waits as an item
-// would, and takes nothing.
+// enter queues an item, which waits for room and then for permits, unless ctx is nil. A nil v is a WaitToSend, which waits
+// as an item would, and takes nothing.
 func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
-	done := ctx.Done()
+	var done <-chan struct{}
 	var rank hold.Rank
+	if ctx != nil {
+		done = ctx.Done()
+	}
 	c.mu.Lock()
-	if c.open.Load() && !c.firstLocked() && !c.bounded() {
+	if c.open.Load() && !c.firstLocked() {
 		c.mu.Unlock() // because the limiter and ctx may be user code
-		if err := c.exceeds(n); err != nil {
+		if err := c.limiter.Exceeds(n); err != nil {
 			return err
+		}
+		if ctx == nil {
+			return c.full(n)
 		}
 		rank = c.limiter.Rank(ctx)
 		c.mu.Lock()
@@ -229,14 +212,6 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 	c.reserved += count(v != nil)
 	c.mu.Unlock()
 	return c.ask(ctx, v, n, false)
-}
-
-// exceeds returns the error of an item that costs more than the limit.
-func (c *LimitedChannel[T]) exceeds(n int) error {
-	if n <= 1 || c.bounded() {
-		return nil
-	}
-	return c.limiter.Exceeds(n)
 }
 
 // awaitRoom waits until a sender is given room. If it is given room alone, awaitRoom asks the limiter.
@@ -314,9 +289,6 @@ func isDone(done <-chan struct{}) bool {
 func (c *LimitedChannel[T]) full(n int) error {
 	if c.bounded() {
 		return &core.RejectedError{Permits: n, Reason: core.ReasonExhausted} // as a concurrency limiter does
-	}
-	if err := c.exceeds(n); err != nil {
-		return err
 	}
 	return &core.RejectedError{Permits: n, Reason: ReasonCapacity}
 }

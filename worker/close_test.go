@@ -51,9 +51,9 @@ func TestCloseCancelsWhenItsContextIsDone(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := p.Close(ctx)
-		require.Equal(t, time.Minute, time.Since(start), "it does not wait for what it cancelled")
+		require.Equal(t, time.Minute, time.Since(start), "it does not wait for what it canceled")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.EqualError(t, err, "worker: cancelled 1 running and 2 queued tasks: context deadline exceeded")
+		require.EqualError(t, err, "worker: closed with 1 running and 2 queued tasks canceled: context deadline exceeded")
 
 		err = p.Wait(t.Context())
 		require.Equal(t, time.Minute+time.Second, time.Since(start))

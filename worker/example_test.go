@@ -143,7 +143,7 @@ func ExamplePool_Close() {
 	fmt.Println(p.TrySubmit(func(context.Context) error { return nil }))
 	// Output:
 	// <nil>
-	// worker: cancelled 1 running and 0 queued tasks: context deadline exceeded
+	// worker: closed with 1 running and 0 queued tasks canceled: context deadline exceeded
 	// worker: closed
 	// worker: closed
 }

@@ -57,7 +57,7 @@ func TestTasksTakeTurnsByFlow(t *testing.T) {
 	})
 }
 
-// A task that leaves the queue is not charged, and one that is cancelled is.
+// A task that leaves the queue is not charged, and one that is canceled is.
 func TestTasksLeaveTheQueueByFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, worker.Options{Limiter: fairly(t, 1), Queue: 100})
@@ -77,7 +77,7 @@ func TestTasksLeaveTheQueueByFlow(t *testing.T) {
 		go func() {
 			_, err := worker.Do(done, p, func(ctx context.Context) (int, error) { return 0, note("never")(ctx) })
 			if err == nil {
-				t.Error("Do was not cancelled")
+				t.Error("Do was not canceled")
 			}
 		}()
 		synctest.Wait()

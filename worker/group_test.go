@@ -19,7 +19,7 @@ import (
 )
 
 // never is a task that must not run.
-func never(context.Context) error { panic("it was cancelled") }
+func never(context.Context) error { panic("it was canceled") }
 
 func TestGroupRunsItsTasks(t *testing.T) {
 	for _, o := range []worker.Options{{}, {Queue: 3}, {Workers: 2}, {Queue: 1, Workers: 1}} {
@@ -275,7 +275,7 @@ func TestAContextThatUsesItsGroup(t *testing.T) {
 	})
 }
 
-// Groups that fail, are cancelled and succeed side by side: each returns its own error, no
+// Groups that fail, are canceled and succeed side by side: each returns its own error, no
 // task runs after Wait, and nothing is left.
 func TestStressGroups(t *testing.T) {
 	for _, o := range []worker.Options{{}, {Workers: 2}, {Queue: 4}, {Queue: 2, Workers: 1}, {Queue: 64}} {

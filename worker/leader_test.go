@@ -32,7 +32,7 @@ func TestACloseBeforeTheAnswer(t *testing.T) {
 		counts(t, p, worker.Statistics{Running: 1, Queued: 1})
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.EqualError(t, p.Close(done), "worker: cancelled 1 running and 1 queued tasks: context canceled")
+		require.EqualError(t, p.Close(done), "worker: closed with 1 running and 1 queued tasks canceled: context canceled")
 		answer.open()
 		g.open()
 		require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)

@@ -161,7 +161,7 @@ func (p *Pool) Close(ctx context.Context) error {
 		return nil
 	}
 	running, queued := p.cancel()
-	return fmt.Errorf("worker: cancelled %d running and %d queued tasks: %w", running, queued, ctx.Err())
+	return fmt.Errorf("worker: closed with %d running and %d queued tasks canceled: %w", running, queued, ctx.Err())
 }
 
 // cancel drops the queued tasks and ends the contexts of the running ones. It returns how

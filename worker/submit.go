@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/sluice-go/sluice/core"
@@ -59,13 +60,8 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 	case p.zero():
 		return ErrClosed
 	}
-	if e.permits > 1 {
-		if p.closing.Cause() != nil {
-			return ErrClosed
-		}
-		if err := p.limiter.Exceeds(e.permits); err != nil {
-			return err
-		}
+	if err := p.limiter.Exceeds(e.permits); err != nil {
+		return cmp.Or(p.closing.Cause(), err)
 	}
 	e.rank = p.limiter.Rank(ctx) // without the mutex, because the limiter may be a user's
 	var done <-chan struct{}

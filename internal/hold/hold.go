@@ -72,7 +72,7 @@ func (l *Limiter) TryQuietly(n int) (Hold, bool) {
 // Exceeds returns the error of a request for n permits that can never be granted, because n is more than the
 // limit; nil otherwise. It calls the limiter, which may be a user's.
 func (l *Limiter) Exceeds(n int) error {
-	if n <= Limit(l.Limiter) {
+	if n <= 1 || n <= Limit(l.Limiter) { // a limit is at least 1
 		return nil
 	}
 	h, err := l.Try(n)

@@ -32,9 +32,10 @@ type Rank struct {
 
 // Rank returns the rank of a request of ctx among those of the limiter. It calls user code.
 func (l *Limiter) Rank(ctx context.Context) (r Rank) {
-	if l.ordered != nil {
+	switch {
+	case l.ordered != nil:
 		r.Mode = l.ordered.QueueOrder()
-	} else {
+	case l.Limiter != nil:
 		r.Mode = Order(l.Limiter)
 	}
 	if r.Mode == core.FairShare {
