@@ -51,7 +51,8 @@
 //
 // A panic of a task is recovered: see [PanicError]. A panic of the limiter reaches the call that
 // called the limiter: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of
-// Map. On a goroutine of the pool it becomes the error of the task whose lease was requested.
+// Map. On a goroutine of the pool it becomes the error of the task whose lease was requested or
+// released.
 package worker
 
 // Inside: a job is a task that waits for its lease or has it. The jobs that wait are in one queue, in

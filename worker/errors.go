@@ -9,6 +9,10 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
+// ReasonBusy is the reason of a *[core.RejectedError] of a pool without a queue in which a task would have to wait for a
+// worker, or for tasks that are ahead of it.
+const ReasonBusy = hold.ReasonBusy
+
 var (
 	// ErrClosed is returned by calls that submit to a closed pool, and by calls that are waiting
 	// to submit when the pool is closed. It matches [core.ErrClosed]. When Close cancels,

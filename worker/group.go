@@ -15,8 +15,10 @@ import (
 // Pool.Group, at the group's first error or panic, when [Pool.Close] cancels, and when Wait
 // returns.
 //
-// Call [Group.Go] for each task, and then [Group.Wait], which also frees the group's context.
-// A group cannot be reused: after Wait it starts no task. Groups of one pool share the pool's
+// Call [Group.Go] for each task, and then [Group.Wait], which also ends the group's context.
+// A group cannot be reused: after Wait it starts no task. The zero Group is over: Go returns false, and Wait
+// [ErrClosed]. A group that is not waited for is garbage-collected once its tasks have ended, like any value; its
+// context then ends with the context given to Pool.Group. Groups of one pool share the pool's
 // limit and queue, and nothing else. A task that uses a group of its own pool keeps its lease
 // and its goroutine while it waits for the group, so the limiter and Options.Workers need room
 // for both. Groups in tasks are best given a pool and a limiter of their own.

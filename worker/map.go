@@ -25,15 +25,17 @@ const (
 // and all results before it are complete, even while in blocks before its next input. If the
 // pool is busy, Map waits, even if the limiter's QueueLimit is 0.
 //
-// Map reads ahead of its consumer by about Options.Workers plus Options.Queue inputs, but never by
-// more than 2050. If Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter.
+// Map reads at most about Options.Workers + Options.Queue inputs ahead of its consumer, and never more than
+// 2,050. If Workers is 0, the limiter's limit counts instead of it, or 256 for a rate limiter; Map looks at the
+// limiter before each input, so the bound follows a limit that changes.
 //
 // If f returns an error, Map yields it with the value that f returned, and continues. If f
 // panics, Map yields a *[PanicError] and continues. An error is yielded in its place, after the
 // results of all inputs before it, however long they take. Use a [Group] if the first error is to end
 // the work immediately.
 //
-// If ctx is done before or during the loop, Map yields ctx.Err() with the zero Out and stops. If the
+// If in or f is nil, Map yields an error and stops. If ctx is done before or during the loop, Map yields ctx.Err() with the
+// zero Out and stops. If the
 // pool is closed, Map yields the results of the inputs already submitted and then [ErrClosed], and
 // stops. If [Pool.Close] cancels, Map yields ErrClosed immediately and stops. Pool.Wait does not return
 // the errors of Map.

@@ -15,8 +15,8 @@ type Options struct {
 	// share a limiter. The pool never closes it.
 	Limiter core.Limiter
 
-	// Workers is the maximum number of goroutines. It must not be negative. 0 means no maximum:
-	// one for each task that the limiter admits, and one more while a queued task waits for its
+	// Workers is the maximum number of goroutines. It must not be negative. 0 means no maximum: the
+	// pool has one goroutine per running task, and one more while a queued task waits for its
 	// lease. A rate limiter does not bound how many tasks run at a time, so set Workers with
 	// one; otherwise slow tasks pile up.
 	Workers int

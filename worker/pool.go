@@ -17,9 +17,10 @@ import (
 // results. Tasks start in the order in which the calls were made, or in the limiter's order if that
 // is another: with [core.NewestFirst] the newest first, with [core.FairShare] by the [core.Flow] of
 // the context that was given to Submit, Do, Map or Pool.Group, where a task of 0 permits counts as
-// one of 1. If the limiter's order changes, tasks that come later are in the new order, behind those
-// that wait already. A task whose lease the limiter is being asked for keeps its turn, and calls
-// that wait for room in the queue get it in the order of their arrival.
+// one of 1. The pool looks at the order for each task, also through a [core.Switch] or a key of package
+// partition. If the order changes, tasks that come later are in the new order, behind those that wait
+// already. The task whose lease is being requested keeps its turn. Calls that wait for room in the queue are
+// served in order of arrival.
 //
 // A task that submits to its own pool should use TrySubmit. In Submit, Do, Map or Group.Go it
 // would keep its lease and its goroutine while it waits, and the new task may be waiting for those.

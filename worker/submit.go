@@ -16,8 +16,8 @@ import (
 // whose permits would come after ctx's deadline, and a limiter that obeys its QueueLimit even here,
 // such as one of package redislimit, may reject any task; see the package comment.
 //
-// ctx bounds only this wait. It is not passed to the task: its deadline stops no accepted
-// task. Use a [Group] or [Do] for tasks that end with their caller.
+// ctx bounds only this wait. ctx is not passed to the task, so its deadline does not stop a task
+// that was accepted. Use a [Group] or [Do] for tasks that end with their caller.
 //
 // If ctx is done before the call or while Submit waits, Submit returns ctx.Err() unchanged,
 // even if permits are available, and the task never runs. Once the task is accepted, the end
@@ -37,9 +37,10 @@ func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
 
 // TrySubmit gives the pool a task if the task can start or be queued now. It does not wait for
 // permits or for a worker; a limiter of package redislimit may wait for its store. If the task can
-// neither start nor be queued, the error is a *[core.RejectedError]: the limiter's own, or one with
-// the reason "all workers busy" or "queue limit reached". After Close the error is [ErrClosed]. A
-// closed limiter and a nil task are errors, as for Submit.
+// neither start nor be queued, the error is a *[core.RejectedError]: the limiter's own, one with the reason
+// [ReasonBusy] if the pool has no queue and no worker is free or a Submit is ahead, or one with the reason
+// [core.ReasonQueueLimit] if the queue is full. After Close the error is [ErrClosed]. A closed limiter and a nil
+// task are errors, as for Submit.
 func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 
 // TrySubmitN is like TrySubmit, for a task whose lease has the given number of permits. It returns
@@ -111,7 +112,7 @@ func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *
 	case p.queueLimit > 0:
 		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
 	case !p.firstLocked():
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: hold.ReasonBusy}
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: ReasonBusy}
 	default:
 		p.slots++
 		return p.jobLocked(e), nil, nil
