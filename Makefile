@@ -47,9 +47,11 @@ tools:
 build:
 	@$(call each,$(CODE),go build $(VARIANT) -o /dev/null ./...)
 
-## cross: compile and vet the library for SYSTEMS, tests included: where words are 32 bits wide and where the system is another
+## cross: compile and vet the library and the command for SYSTEMS, tests included: where words are 32 bits wide and where the system is another
 cross:
-	@for system in $(SYSTEMS); do echo "$$system"; GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
+	@for system in $(SYSTEMS); do for module in . cmd/sluice; do \
+		echo "$$system $$module"; GOOS=$${system%/*} GOARCH=$${system#*/} go -C "$$module" vet ./... || exit 1; \
+	done; done
 
 ## test-32: the library's tests with words of 32 bits (the machine must run 386 binaries, as amd64 does)
 test-32:
