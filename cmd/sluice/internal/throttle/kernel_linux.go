@@ -44,8 +44,7 @@ func splice(to, from int, _ *int64, n int) (int, error) {
 	return int(moved), err
 }
 
-// source returns a pipe as a file that has as many bytes as are in the pipe, for which [ioreader.Copy] calls ReadFrom of its
-// output. Any other file stays as it is.
+// source returns a pipe as an [ioreader.Splicer]. Any other file stays as it is.
 func source(f *os.File) io.Reader {
 	if info, err := f.Stat(); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		return pipe{f}
@@ -55,12 +54,8 @@ func source(f *os.File) io.Reader {
 
 type pipe struct{ *os.File }
 
-// Stat waits until the pipe has bytes, or ends.
-func (p pipe) Stat() (fs.FileInfo, error) {
-	info, err := p.File.Stat()
-	if err != nil {
-		return nil, err
-	}
+// Pending implements [ioreader.Splicer].
+func (p pipe) Pending() (int64, error) {
 	fd := descriptor(p.File)
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
@@ -69,24 +64,8 @@ func (p pipe) Stat() (fs.FileInfo, error) {
 		}
 	}
 	n, err := unix.IoctlGetUint32(fd, unix.TIOCINQ)
-	return held{info, int64(n)}, err
+	return int64(n), err
 }
-
-// Seek does nothing: what is in the pipe starts where it is read.
-func (pipe) Seek(int64, int) (int64, error) { return 0, nil }
-
-// held describes what is in a pipe, as if it were a file.
-type held struct {
-	fs.FileInfo
-
-	size int64
-}
-
-// Mode is that of a file.
-func (held) Mode() fs.FileMode { return 0 }
-
-// Size returns the number of bytes.
-func (h held) Size() int64 { return h.size }
 
 const pipeSize = 1 << 20 // that a user without privileges gets, by default
 
