@@ -313,12 +313,12 @@ routes: {/: each}
 	wait := func(key string, args ...string) (int, string, string) {
 		return start(t, programs(t), "sluice", append([]string{"wait", "--redis", url, "--key", key}, args...)...).ends()
 	}
-	status, _, errs := wait("job", "concurrency 1", "--", "true")
+	status, _, errs := wait("job", "--limit", "concurrency 1", "--", "true")
 	assert.Zero(t, status, errs)
-	status, _, errs = wait("job", "concurrency 2")
+	status, _, errs = wait("job", "--limit", "concurrency 2")
 	assert.Zero(t, status)
 	assert.Equal(t, "sluice wait: key job: using limit \"concurrency 2\", but \"concurrency 1\" was used last\n", errs)
-	status, _, errs = wait("another", "concurrency 1")
+	status, _, errs = wait("another", "--limit", "concurrency 1")
 	assert.Equal(t, 1, status)
 	assert.Regexp(t, "^sluice wait: redis refused: NOPERM ", errs)
 }

@@ -83,7 +83,7 @@ func (s *server) waiter(args ...string) *started {
 // holder starts a process that has the only permit, until its stdin ends.
 func (s *server) holder() *started {
 	s.t.Helper()
-	h := s.waiter("concurrency 1", "--", "sh", "-c", "echo run; read line")
+	h := s.waiter("--limit", "concurrency 1", "--", "sh", "-c", "echo run; read line")
 	require.Equal(s.t, "run", h.line(h.out))
 	return h
 }
@@ -105,7 +105,7 @@ func TestWaitOneAtATime(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	var all [6]*started
 	for i := range all {
-		all[i] = s.waiter("concurrency 1", "--",
+		all[i] = s.waiter("--limit", "concurrency 1", "--",
 			"sh", "-c", fmt.Sprintf("echo start %d >> %s; sleep 0.02; echo end %d >> %s; exit %d", i, log, i, log, i))
 	}
 	for i, w := range all {
@@ -132,29 +132,29 @@ func TestWaitRateAndTry(t *testing.T) {
 		t.Log(errs)
 		return status
 	}
-	assert.Equal(t, 0, waits("--key", "mail", "2/h burst 2"))
-	assert.Equal(t, 0, waits("--key", "mail", "--try", "2/h burst 2"))
-	assert.Equal(t, 75, waits("--key", "mail", "--try", "2/h burst 2"))
-	assert.Equal(t, 75, waits("--key", "mail", "--max-wait", "10s", "2/h burst 2"), "the next permit comes later")
-	assert.Equal(t, 75, waits("--key", "none", "--try", "blocked"))
-	assert.Equal(t, 75, waits("--key", "none", "blocked"))
-	assert.Equal(t, 2, waits("--key", "fair", "10/s fair-share"), "Redis has no fair queue")
-	assert.Equal(t, 1, waits("--key", "mail", "--try", "concurrency 1"), "another kind")
-	assert.Equal(t, 128+9, waits("--key", "k", "concurrency 1", "--", "sh", "-c", "kill -9 $$"))
-	assert.Equal(t, 0, waits("--key", "k", "--try", "concurrency 1"), "it was returned")
+	assert.Equal(t, 0, waits("--key", "mail", "--limit", "2/h burst 2"))
+	assert.Equal(t, 0, waits("--key", "mail", "--try", "--limit", "2/h burst 2"))
+	assert.Equal(t, 75, waits("--key", "mail", "--try", "--limit", "2/h burst 2"))
+	assert.Equal(t, 75, waits("--key", "mail", "--max-wait", "10s", "--limit", "2/h burst 2"), "the next permit comes later")
+	assert.Equal(t, 75, waits("--key", "none", "--try", "--limit", "blocked"))
+	assert.Equal(t, 75, waits("--key", "none", "--limit", "blocked"))
+	assert.Equal(t, 2, waits("--key", "fair", "--limit", "10/s fair-share"), "Redis has no fair queue")
+	assert.Equal(t, 1, waits("--key", "mail", "--try", "--limit", "concurrency 1"), "another kind")
+	assert.Equal(t, 128+9, waits("--key", "k", "--limit", "concurrency 1", "--", "sh", "-c", "kill -9 $$"))
+	assert.Equal(t, 0, waits("--key", "k", "--try", "--limit", "concurrency 1"), "it was returned")
 }
 
 func TestWaitInterrupted(t *testing.T) {
 	t.Parallel()
 	redis := newRedisServer(t)
-	holder := redis.waiter("concurrency 1", "--", "sh", "-c", `trap 'echo asked; exit 7' TERM; echo run; while :; do sleep 0.02; done`)
+	holder := redis.waiter("--limit", "concurrency 1", "--", "sh", "-c", `trap 'echo asked; exit 7' TERM; echo run; while :; do sleep 0.02; done`)
 	require.Equal(t, "run", holder.line(holder.out))
 	for _, test := range []struct {
 		sig    syscall.Signal
 		status int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
-		s := redis.waiter("concurrency 1", "--", "echo", "never")
-		status, _, _ := redis.waiter("--try", "concurrency 1").ends()
+		s := redis.waiter("--limit", "concurrency 1", "--", "echo", "never")
+		status, _, _ := redis.waiter("--try", "--limit", "concurrency 1").ends()
 		require.Equal(t, 75, status)
 		s.signal(test.sig)
 		status, out, _ := s.ends()
@@ -172,7 +172,7 @@ func TestWaitInterrupted(t *testing.T) {
 func TestWaitLosesItsPermit(t *testing.T) {
 	t.Parallel()
 	redis := newRedisServer(t)
-	s := redis.waiter("--ttl", "500ms", "concurrency 1", "--",
+	s := redis.waiter("--ttl", "500ms", "--limit", "concurrency 1", "--",
 		"sh", "-c", `job child=sleep=1h sleep=1h & echo $$; wait`)
 	group, err := strconv.Atoi(s.line(s.out))
 	for err != nil { // the child's own line
@@ -198,7 +198,7 @@ func TestWaitInOrder(t *testing.T) {
 	holder := redis.holder()
 	var waiting []*started
 	for i := range 10 {
-		waiting = append(waiting, redis.waiter("concurrency 1", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, log)))
+		waiting = append(waiting, redis.waiter("--limit", "concurrency 1", "--", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, log)))
 		redis.inLine(int64(i + 1))
 	}
 	for _, i := range []int{0, 4} {
@@ -237,7 +237,7 @@ func TestWaitClockGoesBack(t *testing.T) {
 	for _, key := range []string{"{k}:line", "{k}:line:seen"} {
 		require.NoError(t, c.ZAdd(t.Context(), key, redis.Z{Score: future, Member: "another"}).Err())
 	}
-	s := server.waiter("-v", "concurrency 1")
+	s := server.waiter("-v", "--limit", "concurrency 1")
 	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line", s.line(s.errs))
 	require.NoError(t, c.ZRem(t.Context(), "{k}:line", "another").Err())
 	status, _, errs := s.ends()
@@ -250,7 +250,7 @@ func TestWaitLeavesLine(t *testing.T) {
 	redis := newRedisServer(t)
 	redis.holder()
 	for n := range int64(2) { // the first in line, and one behind it
-		s := redis.waiter("concurrency 1")
+		s := redis.waiter("--limit", "concurrency 1")
 		redis.inLine(1 + n)
 		if n == 1 {
 			s.signal(syscall.SIGTERM)
@@ -268,12 +268,12 @@ func TestWaitKilled(t *testing.T) {
 		t.Skip("NOT TESTED: only Linux can do that")
 	}
 	redis := newRedisServer(t)
-	s := redis.waiter("--ttl", "500ms", "concurrency 1", "--", "sh", "-c", "echo $$; exec sleep 1h")
+	s := redis.waiter("--ttl", "500ms", "--limit", "concurrency 1", "--", "sh", "-c", "echo $$; exec sleep 1h")
 	group, err := strconv.Atoi(s.line(s.out))
 	require.NoError(t, err)
 	s.signal(syscall.SIGKILL)
 	require.Eventually(t, func() bool { return gone(t, group) }, time.Minute, 2*time.Millisecond)
-	status, _, errs := redis.waiter("concurrency 1").ends()
+	status, _, errs := redis.waiter("--limit", "concurrency 1").ends()
 	assert.Equal(t, 0, status, "%s", errs)
 }
 
@@ -284,7 +284,7 @@ func TestWaitWhileRedisGoes(t *testing.T) {
 	holder := redis.holder()
 	var waiting []*started
 	for i := range 2 {
-		waiting = append(waiting, redis.waiter("concurrency 1", "--", "echo", "late"))
+		waiting = append(waiting, redis.waiter("--limit", "concurrency 1", "--", "echo", "late"))
 		redis.inLine(int64(i + 1))
 	}
 	redis.end()
@@ -306,17 +306,17 @@ func TestWaitAtMost(t *testing.T) {
 	t.Parallel()
 	redis := newRedisServer(t)
 	redis.holder()
-	first := redis.waiter("-v", "concurrency 1")
+	first := redis.waiter("-v", "--limit", "concurrency 1")
 	redis.inLine(1)
 	file := fileOf(t, "redis", redis.url+"\n")
-	second := start(t, redis.programs, "sluice", "wait", "--redis-file", file, "--key", "k", "-v", "--max-wait", "1200ms", "concurrency 1", "--", "echo", "never")
+	second := start(t, redis.programs, "sluice", "wait", "--redis-file", file, "--key", "k", "-v", "--max-wait", "1200ms", "--limit", "concurrency 1", "--", "echo", "never")
 	status, out, errs := second.ends()
 	assert.Equal(t, 75, status)
 	assert.Empty(t, out)
 	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line\nsluice wait: no permit of k came free within 1.2s\n", errs)
 	redis.inLine(1)
 	assert.Equal(t, "sluice wait: waiting for a permit of k", first.line(first.errs))
-	status, _, errs = startWith(t, []string{"SLUICE_REDIS=" + redis.url}, redis.programs, "sluice", "wait", "--key", "k", "--try", "concurrency 1").ends()
+	status, _, errs = startWith(t, []string{"SLUICE_REDIS=" + redis.url}, redis.programs, "sluice", "wait", "--key", "k", "--try", "--limit", "concurrency 1").ends()
 	assert.Equal(t, 75, status)
 	assert.Equal(t, "sluice wait: no permit of k is free now\n", errs)
 }
@@ -328,7 +328,7 @@ func TestWaitAtMostForASilentServer(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	waits := func(args ...string) *started {
-		return start(t, programs(t), "sluice", append([]string{"wait", "--redis", "redis://" + l.Addr().String(), "--key", "k", "1/h"}, args...)...)
+		return start(t, programs(t), "sluice", append([]string{"wait", "--redis", "redis://" + l.Addr().String(), "--key", "k", "--limit", "1/h"}, args...)...)
 	}
 	patient := waits() // until the server counts as unreachable, which takes seconds
 	_, err = l.Accept()
@@ -348,7 +348,7 @@ func TestWaitWithAnotherLimit(t *testing.T) {
 	redis := newRedisServer(t)
 	redis.holder()
 	for _, want := range []string{"sluice wait: key k: using limit \"concurrency 2\", but \"concurrency 1\" was used last\n", ""} {
-		status, _, errs := redis.waiter("--try", "concurrency 2").ends()
+		status, _, errs := redis.waiter("--try", "--limit", "concurrency 2").ends()
 		assert.Equal(t, 0, status)
 		assert.Equal(t, want, errs)
 	}

@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/sluice-go/sluice/spec"
 )
 
 // FlagError returns the usage error for an error of pflag about flags: --interval "often" is not a duration such as 250ms.
 func FlagError(flags *pflag.FlagSet, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := unknown.GetSpecifiedName()
+		if now := renamed[name]; flags.Lookup(now) != nil {
+			return Usage("unknown flag: %s; use --%s", dashed(name), now)
+		}
 		var known []string
 		flags.VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -47,34 +48,15 @@ func FlagError(flags *pflag.FlagSet, err error) error {
 	return Usage("--%s %s %s", invalid.GetFlag().Name, text, message)
 }
 
+// renamed are flags that other commands have, and what they are called here.
+var renamed = map[string]string{
+	"rate": "limit", "rate-limit": "limit", "spec": "limit", "limits": "limit", "bwlimit": "limit", "L": "limit",
+	"rate-per-key": "limit-per-key", "key-limit": "limit-per-key",
+}
+
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}
 	return "--" + name
-}
-
-// LimitFault returns the error of a limit that package spec cannot read, without the text itself, which the caller
-// quotes.
-func LimitFault(text string, err error) string {
-	if joined := strings.Join(strings.Fields(text), ""); joined != text {
-		if _, err := spec.Parse(joined); err == nil {
-			return "write " + joined + ", without a space"
-		}
-	}
-	message := strings.TrimPrefix(err.Error(), "spec: ")
-	for _, quoted := range []string{text, text + "/s"} {
-		message = strings.TrimPrefix(message, strconv.Quote(quoted)+": ")
-	}
-	return message
-}
-
-// RateFault is LimitFault with a colon in front, for a flag that accepts only rates. It is "" for an unknown word, because the
-// error would then list kinds of limits that are not rates.
-func RateFault(text string, err error) string {
-	reason := LimitFault(text, err)
-	if strings.HasPrefix(reason, "unknown kind") {
-		return ""
-	}
-	return ": " + reason
 }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,9 +52,8 @@ func New(commands ...*cobra.Command) *cobra.Command {
 that reach a server.
 
 A SPEC is a limit in one line of text: 100/s, 8MiB/s, "bucket 5000/h burst 100",
-"sliding 100/1m", "concurrency 10", unlimited. Run and throttle accept rates only, and
-spread them evenly unless the SPEC has a burst. For all other commands, 100/s has a burst
-of 100. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
+"sliding 100/1m", "concurrency 10", or several with commas. "sluice help limits" explains
+it. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -119,18 +120,24 @@ func writeVersion(c *cobra.Command) error {
 	return err
 }
 
+const topic = "limits" // which help explains beside the commands
+
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Explain a command, with examples", DisableFlagsInUseLine: true,
+		Use: "help [COMMAND | limits]", Short: "Explain a command, with examples, or how limits are written", DisableFlagsInUseLine: true,
 		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 			for _, c := range root.Commands() {
 				if c.IsAvailableCommand() {
 					names = append(names, c.Name())
 				}
 			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return append(names, topic), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && slices.Contains([]string{topic, "limit", "spec"}, strings.ToLower(args[0])) {
+				_, err := io.WriteString(c.OutOrStdout(), Grammar)
+				return err
+			}
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
 				return unknown(root, strings.Join(args, " "))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/program"
 )
 
@@ -33,11 +34,15 @@ func TestManPages(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, name))
 			require.NoError(t, err)
 			holdAgainst(t, plain(string(text)), helpOf(t, c))
+			if c.Flags().Lookup("limit") != nil {
+				holdText(t, plain(string(text)), cli.Grammar)
+			}
 		})
 	}
 	visit(program.New())
 	page, err := os.ReadFile(filepath.Join(dir, "sluice-proxy.yaml.5"))
 	require.NoError(t, err)
+	holdText(t, plain(string(page)), cli.Grammar)
 	assert.Contains(t, string(page), `.TH "SLUICE-PROXY.YAML" "5" "Nov 2023" "sluice 0.1.0" "File Formats"`)
 	found, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	require.NoError(t, err)
@@ -76,6 +81,14 @@ func holdAgainst(t *testing.T, page, help string) {
 		}
 	}
 	assert.NotZero(t, flags)
+}
+
+// holdText finds each paragraph of a text in the page.
+func holdText(t *testing.T, page, text string) {
+	t.Helper()
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		assert.Contains(t, page, words(paragraph))
+	}
 }
 
 var flagLine = regexp.MustCompile(`(?m)^ +((?:-\w, )?--[\w-]+)(?: (\S+))? {2,}(.*)$`)

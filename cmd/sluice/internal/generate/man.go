@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 //go:embed proxy.yaml.md
@@ -24,7 +26,7 @@ var proxyFile string
 func manPages(root *cobra.Command, dir, version string, at time.Time) error {
 	prepare(root)
 	title := fmt.Sprintf("%% \"SLUICE-PROXY.YAML\" \"5\" %q %q \"File Formats\"\n\n", at.Format("Jan 2006"), "sluice "+version)
-	if err := os.WriteFile(filepath.Join(dir, "sluice-proxy.yaml.5"), md2man.Render([]byte(title+proxyFile)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "sluice-proxy.yaml.5"), md2man.Render([]byte(title+proxyFile+"\n# LIMITS\n\n"+markdown(cli.Grammar))), 0o600); err != nil {
 		return err
 	}
 	err := doc.GenManTree(root, &doc.GenManHeader{
@@ -55,6 +57,9 @@ func prepare(c *cobra.Command) {
 	}
 	c.Use, c.DisableFlagsInUseLine = escape(use), true
 	c.Short, c.Long = escape(c.Short), markdown(c.Long)
+	if c.Flags().Lookup("limit") != nil {
+		c.Long += "\n\n# LIMITS\n\n" + markdown(cli.Grammar)
+	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" {
 			return

@@ -19,9 +19,9 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,8 +31,8 @@ import (
 )
 
 const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/.}.wav
-  sluice run --rate 10/s -j 32 curl -sf {} < urls.txt
-  sluice run --rate-per-key 1/s --key {1} --colsep ' ' fetch {1} {2} < hosts-and-paths.txt
+  sluice run --limit 10/s -j 32 curl -sf {} < urls.txt
+  sluice run --limit-per-key 1/s --key {1} --colsep ' ' fetch {1} {2} < hosts-and-paths.txt
   sluice run -k --tag ping -c1 ::: alpha beta gamma
   sluice run --joblog log --retries 3 ./convert {} {.}.png ::: *.svg
   sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg`
@@ -41,8 +41,8 @@ const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/
 type options struct {
 	command              []string
 	inputs               inputs
-	jobs                 int // 0: no limit
-	rate, perKey         spec.Limit
+	jobs                 int         // 0: no limit
+	limits, perKey       spec.Limits // on the starts of jobs
 	key                  string
 	keepOrder, tag       bool
 	lineBuffer           bool
@@ -56,8 +56,7 @@ type options struct {
 
 // New returns the command.
 func New() *cobra.Command {
-	unlimited := spec.Limit{Kind: spec.Unlimited}
-	o := options{inputs: inputs{end: '\n'}, jobs: runtime.NumCPU(), rate: unlimited, perKey: unlimited}
+	o := options{inputs: inputs{end: '\n'}, jobs: runtime.NumCPU()}
 	c := &cobra.Command{
 		Use:   "run [flags] COMMAND [ARG...] [::: ARG...]...",
 		Short: "Run a command for each line of input, with limits on concurrency and rate",
@@ -72,13 +71,16 @@ If the command has none of them, the line is appended.
 For pipes, write sh -c '... "$1"' sh {}. Do not put {} into the script itself, because the
 shell would run its text as code.
 
-Jobs start at even intervals. Add a burst to the SPEC to let several start together. With
---rate-per-key, up to 1,000 jobs wait for their keys while jobs of other keys start. If more
+Jobs start at even intervals. Add a burst to a limit to let several start together. With
+--limit-per-key, up to 1,000 jobs wait for their keys while jobs of other keys start. If more
 jobs of one key wait, they block the other keys, so shuffle input that is sorted by key.
 
 After Ctrl-C, run starts no more jobs and waits for the running ones. A second Ctrl-C ends
 them. If their output is blocked, a third Ctrl-C discards it. Ctrl-Z stops all jobs.
-The exit status is the number of failed jobs, 101 for more than 100.`,
+
+At the end, run prints how many jobs succeeded and failed, if one has failed or stderr is a
+terminal. The exit status is the number of failed jobs, 101 for more than 100; 127 if
+COMMAND does not exist, and 126 if it cannot be run. "sluice help limits" explains a SPEC.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.parse(c.Flags(), args); err != nil {
@@ -101,9 +103,9 @@ func (o *options) define(s *pflag.FlagSet) {
 	s.SortFlags = false
 	s.SetInterspersed(false) // what follows COMMAND is its own
 	s.FuncP("jobs", "j", "run `N` jobs at a time, or N% of the CPUs; 0 means no limit (default: 100%)", parsed(&o.jobs, parseJobs))
-	s.Func("rate", "start jobs at most at the rate `SPEC`: 10/s, \"100/m burst 5\" (default: no limit)", parsed(&o.rate, parseRate))
-	s.Func("rate-per-key", "start the jobs of each key at most at the rate `SPEC`", parsed(&o.perKey, parseLimit))
-	s.StringVar(&o.key, "key", "{}", "use `TEXT` as the key for --rate-per-key: {1}, {//}, ...; {} is the whole line")
+	s.Func("limit", "start jobs at most at the rate `SPEC`: 10/s, \"100/m burst 5\", \"10/s, 1000/h\" (default: no limit)", parsed(&o.limits, parseRate))
+	s.Func("limit-per-key", "start the jobs of each key at most at the rate `SPEC`", parsed(&o.perKey, parseLimits))
+	s.StringVar(&o.key, "key", "{}", "use `TEXT` as the key for --limit-per-key: {1}, {//}, ...; {} is the whole line")
 	s.BoolVarP(&o.keepOrder, "keep-order", "k", false, "print output in the order of the input")
 	s.BoolVar(&o.tag, "tag", false, "print the input in front of each line of output")
 	s.BoolVar(&o.lineBuffer, "line-buffer", false, "print output line by line instead of job by job")
@@ -169,8 +171,8 @@ func (o *options) parse(flags *pflag.FlagSet, args []string) (err error) {
 		return cli.Usage("--max-args does not work with several lists of arguments")
 	case o.tries < 1:
 		return cli.Usage("--retries %d is too small; use at least 1, which is the first try", o.tries)
-	case flags.Changed("key") && !flags.Changed("rate-per-key"):
-		return cli.Usage("--key requires --rate-per-key")
+	case flags.Changed("key") && !flags.Changed("limit-per-key"):
+		return cli.Usage("--key requires --limit-per-key")
 	case (o.resume || o.resumeFailed) && o.joblog == "":
 		return cli.Usage("--resume requires --joblog with the log of the previous run")
 	}
@@ -214,29 +216,24 @@ func parseJobs(text string) (int, error) {
 	return n, nil
 }
 
-func parseRate(text string) (spec.Limit, error) {
-	l, err := parseLimit(text)
-	if err == nil && l.Kind == spec.Concurrency {
+func parseRate(text string) (spec.Limits, error) {
+	limits, err := parseLimits(text)
+	if err == nil && slices.ContainsFunc(limits, func(l spec.Limit) bool { return l.Kind == spec.Concurrency }) {
 		err = errors.New("is not a rate such as 10/s; use --jobs to limit the jobs that run at a time")
 	}
-	return l, err
+	return limits, err
 }
 
-// parseLimit reads a limit on starts. It ignores the queue limit, because a job waits as long as necessary.
-func parseLimit(text string) (spec.Limit, error) {
-	l, err := spec.Parse(text)
+// parseLimits reads limits on starts.
+func parseLimits(text string) (spec.Limits, error) {
+	limits, err := spec.ParseLimits(text)
 	switch {
 	case err != nil:
-		return l, errors.New("is not a rate such as 10/s" + cli.RateFault(text, err))
-	case l.Kind == spec.Blocked || l.Kind == spec.Paused:
-		return l, errors.New("is not a rate such as 10/s")
-	case l.Kind != spec.Unlimited:
-		l.Queue = math.MaxInt
+		return nil, errors.New("is not a rate such as 10/s" + cli.RateFault(text, err))
+	case slices.ContainsFunc(limits, func(l spec.Limit) bool { return l.Kind == spec.Blocked || l.Kind == spec.Paused }):
+		return nil, errors.New("is not a rate such as 10/s")
 	}
-	if l.Kind == spec.TokenBucket && l.Burst == 0 { // starts are even, except that those of 10 ms come together
-		l.Burst = int(max(1, min(float64(l.Permits)*float64(10*time.Millisecond)/float64(l.Per), 1e6)))
-	}
-	return l, nil
+	return cli.Patient(limits), cli.NoBytes(limits, "jobs")
 }
 
 // run runs the command.

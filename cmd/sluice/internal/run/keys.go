@@ -19,10 +19,10 @@ type keys struct {
 	last map[string]chan struct{} // of each line, closed when its last job leaves
 }
 
-func newKeys(limit spec.Limit) (k *keys, err error) {
+func newKeys(limits spec.Limits) (k *keys, err error) {
 	k = &keys{last: make(map[string]chan struct{})}
 	k.limits, err = partition.New(partition.Options[string, string]{
-		Name: "rate per key", MaxPartitions: math.MaxInt, Key: func(key string) string { return key }, New: limit.New,
+		Name: "limit per key", MaxPartitions: math.MaxInt, Key: func(key string) string { return key }, New: limits.New,
 	})
 	return k, err
 }

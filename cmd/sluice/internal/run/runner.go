@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/spec"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -86,7 +85,7 @@ func (r *runner) understand(names []string) (err error) {
 
 // limit creates the pool and the limits per key.
 func (r *runner) limit() error {
-	limiter, err := r.o.rate.New("rate")
+	limiter, err := r.o.limits.New("limit")
 	if err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (r *runner) limit() error {
 		switch {
 		case err != nil:
 			return err
-		case r.o.rate.Kind == spec.Unlimited:
+		case cli.Unlimited(r.o.limits):
 			limiter = jobs
 		default:
 			if limiter, err = core.Chain(jobs, limiter); err != nil {
@@ -103,7 +102,7 @@ func (r *runner) limit() error {
 			}
 		}
 	}
-	if r.pool, err = worker.New(worker.Options{Limiter: limiter}); err != nil || r.o.perKey.Kind == spec.Unlimited {
+	if r.pool, err = worker.New(worker.Options{Limiter: limiter}); err != nil || cli.Unlimited(r.o.perKey) {
 		return err
 	}
 	r.ahead = make(chan struct{}, maxAhead)

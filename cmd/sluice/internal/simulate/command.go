@@ -50,7 +50,7 @@ func New() *cobra.Command {
 		Short: "Report what a limit would have done to recorded traffic",
 		Long: `Simulate plays access logs through limits in virtual time. It reports how many requests
 the limit would have granted, queued and rejected, and the same for half and twice the limit.
-A SPEC is a limit such as 100/s or "concurrency 20"; "sluice help" shows more.
+A SPEC is 100/s, "concurrency 20", or several with commas; "sluice help limits" explains it.
 
 A LOG is an access log in the common or combined format, with or without the virtual host
 in front; JSON with one object per line; or a log of Envoy, HAProxy (option httplog), AWS
@@ -91,7 +91,7 @@ the key client is the client as logged; the key "key" is the field key of --fiel
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.limit, "limit", "", "simulate the limit `SPEC`, such as \"100/s burst 200 queue 50\"")
+	s.StringVar(&f.limit, "limit", "", "simulate `SPEC`, such as \"100/s burst 200 queue 50\"")
 	s.StringVar(&f.key, "key", "", "give each `KEY` a limit of its own: ip, client, user, host, method, path, agent, referer, key (default: one limit for all)")
 	s.StringVar(&f.flow, "flow", "", "make each `KEY` a flow; a limit with fair-share serves flows in turn; values as for --key")
 	s.StringVarP(&f.config, "config", "c", "", "simulate the limits and routes of the proxy configuration `FILE`")
@@ -126,28 +126,30 @@ func (f *flags) plan() (*engine.Plan, error) {
 	case f.limit == "":
 		return nil, cli.Usage("no limit; use --limit SPEC, such as 100/s, or --config FILE")
 	}
-	l, err := spec.Parse(f.limit)
+	limits, err := cli.ParseLimits(f.limit, "requests")
 	if err != nil {
-		return nil, cli.Usage("--limit %q is not a limit such as 100/s: %s", f.limit, cli.LimitFault(f.limit, err))
+		return nil, cli.Usage("--limit %q %w", f.limit, err)
 	}
 	key := f.key
 	if key == "" && slices.ContainsFunc(strings.Split(f.fields, ","), func(pair string) bool { return strings.HasPrefix(pair, "key=") }) {
 		key = "key"
 	}
-	switch l.Kind {
-	case spec.Blocked:
-		return nil, cli.Usage("--limit %q rejects every request, so there is nothing to simulate; use a limit such as 100/s", f.limit)
-	case spec.Paused:
-		return nil, cli.Usage("--limit %q grants nothing, so there is nothing to simulate; use a limit such as 100/s", f.limit)
+	for _, l := range limits {
+		switch l.Kind {
+		case spec.Blocked:
+			return nil, cli.Usage("--limit %q rejects every request, so there is nothing to simulate; use a limit such as 100/s", f.limit)
+		case spec.Paused:
+			return nil, cli.Usage("--limit %q grants nothing, so there is nothing to simulate; use a limit such as 100/s", f.limit)
+		}
 	}
-	p, err := engine.Single(l, key)
+	p, err := engine.Of(limits, key)
 	if err != nil {
 		return nil, cli.Usage("--key %w", err)
 	}
 	if f.flow == "" {
 		return p, nil
 	}
-	if l.Order != core.FairShare {
+	if !slices.ContainsFunc(limits, func(l spec.Limit) bool { return l.Order == core.FairShare }) {
 		return nil, cli.Usage("--flow requires a limit with fair-share, such as \"%s fair-share\"", f.limit)
 	}
 	if err := p.ByFlow(f.flow); err != nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/spec"
@@ -37,11 +36,11 @@ type options struct {
 	name, out, progress          string
 
 	files    []string
-	limit    spec.Limit // at the start
-	schedule schedule   // nil: limit does not change
-	binary   bool       // show KiB, MiB …
-	end      byte       // of a line
-	total    int64      // expected bytes, or lines; 0: unknown
+	limits   spec.Limits // at the start
+	schedule schedule    // nil: limits do not change
+	binary   bool        // show KiB, MiB …
+	end      byte        // of a line
+	total    int64       // expected bytes, or lines; 0: unknown
 }
 
 // New returns the command.
@@ -56,7 +55,8 @@ A RATE is an amount and a time: 8MiB/s, 1.5MB/s, 100/m (per minute). You can lea
 k, M, G and T are powers of 1000; Ki, Mi, Gi and Ti are powers of 1024. To get the rate of
 pv -L 8M, write 8Mi. A plain number is bytes per second, or lines per second with -l.
 "unlimited" copies at full speed. The rate is even unless it has a burst. SIGUSR1 doubles
-the rate, and SIGUSR2 halves it.
+the rate, and SIGUSR2 halves it. Fixed and sliding windows, such as "fixed 10GB/day", are
+rates too, and several limits with commas all apply; "sluice help limits" explains them.
 
 On a terminal, throttle shows its progress and prints a summary at the end; -b, -t, -r,
 -a, -e and -p select what to show. If stderr is not a terminal, -v or any of these flags
@@ -71,13 +71,7 @@ prints the summary.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "rate-limit" { // pv's name
-			name = "limit"
-		}
-		return pflag.NormalizedName(name)
-	})
-	s.StringVarP(&o.rate, "limit", "L", "", "copy at most at `RATE`")
+	s.StringVarP(&o.rate, "limit", "L", "", "copy at most at `RATE`, or at several with commas")
 	s.StringVar(&o.burst, "burst", "", "let a burst of up to `SIZE` pass after a pause; SIZE is like a RATE without its time (default: the amount of 20 ms)")
 	s.StringVar(&o.timetable, "schedule", "", "change the rate by local time of day; `TEXT` is \"08:00,512kB/s 23:00,unlimited\"")
 	s.BoolVarP(&o.lines, "line-mode", "l", false, "limit lines instead of bytes; do not split lines")
@@ -128,10 +122,10 @@ func (o *options) read(files []string) (err error) {
 		return cli.Usage("use --limit or --schedule, not both")
 	case o.timetable != "":
 		if o.schedule, err = o.parseSchedule(o.timetable, o.burst); err == nil {
-			o.limit = o.schedule.at(time.Now())
+			o.limits = o.schedule.at(time.Now())
 		}
 	case o.rate != "":
-		if o.limit, err = o.parseRate(o.rate, o.burst); err == nil {
+		if o.limits, err = o.parseRate(o.rate, o.burst); err == nil {
 			err = o.missingUnit()
 		}
 	default:

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // job copies the files to the output, one after the other.
@@ -29,7 +28,7 @@ type job struct {
 }
 
 func (o *options) open() (*job, error) {
-	p, err := newPace(o.limit)
+	p, err := newPace(o.limits)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (j *job) copyFile(ctx context.Context, name string) (err error) {
 		return j.copyLines(ctx, src)
 	}
 	var limiter core.Limiter
-	if j.limit.Kind != spec.Unlimited || j.schedule != nil {
+	if !cli.Unlimited(j.limits) || j.schedule != nil {
 		limiter = j.pace.Switch
 	}
 	_, err = ioreader.Copy(ctx, j.sink, source(src), ioreader.CopyOptions{Limiter: limiter, BufferSize: bufferSize})

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/spec"
 )
 
 // reads are the texts that a source returns, one for each Read. before is called before each.
@@ -31,7 +29,7 @@ func (r *reads) Read(b []byte) (int, error) {
 
 // TestInterruptedLine: a copy that ends early has written all of the lines that it has counted.
 func TestInterruptedLine(t *testing.T) {
-	p, err := newPace(spec.Limit{Kind: spec.Unlimited})
+	p, err := newPace(nil)
 	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "out")
 	f, err := os.Create(name)

@@ -158,10 +158,11 @@ func (j *job) summary(v moment) string {
 		what = "lines"
 	}
 	text += fmt.Sprintf(" %s in %.3f s: %s/s", what, v.Elapsed, j.amount(v.Rate))
-	rate, constant := j.pace.current()
-	if rate.Kind != spec.TokenBucket || !constant || j.schedule != nil || v.done() <= int64(burst(rate)) {
+	limits, constant := j.pace.current()
+	if len(limits) != 1 || limits[0].Kind != spec.TokenBucket || !constant || j.schedule != nil || v.done() <= int64(burst(limits[0])) {
 		return text // there is no one rate to compare with, or the first burst passes at any rate
 	}
+	rate := limits[0]
 	asked := float64(rate.Permits) / rate.Per.Seconds()
 	difference := math.Round(1000*(v.Rate/asked-1)) / 10
 	return text + fmt.Sprintf(", %+.1f %% from %v", difference+0, rate) // -0 + 0 is 0

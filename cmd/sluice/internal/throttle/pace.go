@@ -1,28 +1,30 @@
 package throttle
 
 import (
-	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/rates"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// pace is the limiter of the copy. A schedule and signals change its rate. It is safe for concurrent use.
+// pace is the limiter of the copy. A schedule and signals change its limits. It is safe for concurrent use.
 //
-// Two buckets keep a rate that has no windows. The mean keeps it exactly: it holds what the copy catches up on after a late
-// wake-up or a pause. The peak is a quarter higher, and limits how fast the copy catches up.
+// Each rate has two buckets. The mean keeps it exactly: it holds what the copy catches up on after a late wake-up or a pause. The peak
+// is a quarter higher, and limits how fast the copy catches up.
 type pace struct {
 	*core.Switch
 
-	mu         sync.Mutex // guards the fields below
-	limit      spec.Limit
-	mean, peak *core.TokenBucket // of a limit of that kind
-	constant   bool              // limit has not changed since the start
+	mu       sync.Mutex // guards the fields below
+	limits   spec.Limits
+	parts    []core.Limiter // of limits, in the order of [options]
+	constant bool           // limits have not changed since the start
 }
 
 const (
@@ -33,74 +35,95 @@ const (
 	owedTime  = 250 * time.Millisecond // how much the copy catches up
 )
 
-func newPace(l spec.Limit) (*pace, error) {
+func newPace(limits spec.Limits) (*pace, error) {
 	p := &pace{Switch: core.NewSwitch(nil)}
-	err := p.set(l)
+	err := p.set(limits)
 	p.constant = true
 	return p, err
 }
 
-// set applies a rate. If its kind is the same, set updates the limiter, so that no permit is granted twice.
-func (p *pace) set(l spec.Limit) error {
+// set applies limits. A limiter whose kind is the same stays, so that no permit is granted twice.
+func (p *pace) set(limits spec.Limits) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.setLocked(l)
+	return p.setLocked(limits)
 }
 
-func (p *pace) setLocked(l spec.Limit) (err error) {
-	switch {
-	case l.Kind == spec.Unlimited:
-		p.Set(nil)
-	case l.Kind != spec.TokenBucket:
-		waiting := l
-		waiting.Queue = 1 // the copy of lines
-		err = waiting.Set(p.Switch, "")
-	case l.Kind == p.limit.Kind:
-		mean, peak := buckets(l)
-		err = errors.Join(p.mean.Update(mean), p.peak.Update(peak))
-	default:
-		err = p.startLocked(l)
+func (p *pace) setLocked(limits spec.Limits) error {
+	var parts []core.Limiter
+	apply := func(o core.Options) (made bool, err error) {
+		var now core.Limiter
+		if n := len(parts); n < len(p.parts) {
+			now = p.parts[n]
+		}
+		l, err := core.Apply(now, o)
+		parts = append(parts, l)
+		return l != now, err
 	}
-	if err == nil {
-		p.limit, p.constant = l, false
+	for _, l := range limits {
+		var err error
+		switch l.Kind {
+		case spec.Unlimited:
+		case spec.Paused:
+			parts = append(parts, core.Paused())
+		case spec.TokenBucket:
+			mean, peak := buckets(l)
+			var made bool
+			if made, err = apply(mean); err == nil {
+				_, err = apply(peak)
+			}
+			if err == nil && made {
+				first := parts[len(parts)-2]
+				first.TryAcquire(first.Available() - max(l.Burst, permitsIn(l, startTime), 1))
+			}
+		default:
+			l.Queue = 1 // the copy of lines
+			var o core.Options
+			if o, err = l.Options(""); err == nil {
+				_, err = apply(o)
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
-}
-
-// startLocked makes the buckets of a rate.
-func (p *pace) startLocked(l spec.Limit) (err error) {
-	mean, peak := buckets(l)
-	if p.mean, err = core.NewTokenBucket(mean); err != nil {
-		return err
+	if !slices.Equal(parts, p.parts) {
+		var all core.Limiter
+		if len(parts) > 0 {
+			chain, err := core.Chain(parts...)
+			if err != nil {
+				return err
+			}
+			all = chain
+		}
+		p.Set(all)
 	}
-	if p.peak, err = core.NewTokenBucket(peak); err != nil {
-		return err
-	}
-	p.mean.TryAcquire(p.mean.Available() - max(l.Burst, permitsIn(l, startTime), 1))
-	both, err := core.Chain(p.mean, p.peak)
-	p.Set(both)
-	return err
+	p.limits, p.parts, p.constant = limits, parts, false
+	return nil
 }
 
 // change doubles or halves the rate, as a signal asks for, and returns the message for the terminal.
 func (p *pace) change(s os.Signal) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.limit.Kind == spec.Unlimited {
+	if cli.Unlimited(p.limits) {
 		return "the rate is unlimited"
 	}
-	l := changed(p.limit, s)
-	if err := p.setLocked(l); err != nil {
+	limits := slices.Clone(p.limits)
+	for i, l := range limits {
+		limits[i] = changed(l, s)
+	}
+	if err := p.setLocked(limits); err != nil {
 		return fmt.Sprintf("the rate stays: %v", err)
 	}
-	return fmt.Sprintf("the rate is now %v", l)
+	return fmt.Sprintf("the rate is now %v", limits)
 }
 
-// current returns the rate, and whether it has been the same since the start.
-func (p *pace) current() (spec.Limit, bool) {
+// current returns the limits, and whether they have been the same since the start.
+func (p *pace) current() (spec.Limits, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.limit, p.constant
+	return p.limits, p.constant
 }
 
 // follow returns a function that applies the rate of a schedule once it is due. Call the function every second: a timer for
@@ -108,7 +131,7 @@ func (p *pace) current() (spec.Limit, bool) {
 func (p *pace) follow(s schedule, clock func() time.Time) func() {
 	current := s.at(clock())
 	return func() {
-		if l := s.at(clock()); l != current {
+		if l := s.at(clock()); !slices.Equal(l, current) {
 			current = l
 			_ = p.set(l) // it was valid when it was read
 		}
@@ -125,10 +148,11 @@ func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
 // bucket returns a bucket whose permits come once in about the given period, or one by one if that takes longer. The rate is
 // exact, because the period of several permits is rounded up to the nanosecond.
 func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
-	rate := rates.AtMost(min(max(rates.Within(permits, per, period), 1), limit), permits, per)
+	tokens := min(max(within(permits, per, period), 1), limit)
 	return core.TokenBucketOptions{
-		TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period,
-		QueueLimit: 1, // the copy of lines
+		TokenLimit: limit, TokensPerPeriod: tokens,
+		ReplenishmentPeriod: time.Duration(mulDiv(uint64(tokens), uint64(per), uint64(permits)-1, uint64(permits))),
+		QueueLimit:          1, // the copy of lines
 	}
 }
 
@@ -136,4 +160,20 @@ func bucket(permits int, per time.Duration, limit int, period time.Duration) cor
 func burst(l spec.Limit) int { return max(l.Burst, permitsIn(l, burstTime), 1) }
 
 // permitsIn returns how many permits a rate gives in d, rounded down.
-func permitsIn(l spec.Limit, d time.Duration) int { return rates.Within(l.Permits, l.Per, d) }
+func permitsIn(l spec.Limit, d time.Duration) int { return within(l.Permits, l.Per, d) }
+
+// within returns how many of n permits in per come in d, rounded down.
+func within(n int, per, d time.Duration) int {
+	return int(min(mulDiv(uint64(n), uint64(d), 0, uint64(per)), math.MaxInt))
+}
+
+// mulDiv returns (a*b + add) / c, at most math.MaxInt64.
+func mulDiv(a, b, add, c uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	lo, carry := bits.Add64(lo, add, 0)
+	if hi += carry; hi >= c {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, c)
+	return min(q, math.MaxInt64)
+}

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // copying is a copy, by [ioreader.Copy], in a bubble. Its source and its output can keep it waiting.
@@ -75,7 +77,8 @@ func TestPaceIsExactAndEven(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := startCopy(t.Context(), t, text)
-				limit, _ := c.current()
+				limits, _ := c.current()
+				limit := limits[0]
 				turn := max(permitsIn(limit, turnTime), burst(limit)/2, 1)
 				second := limit.Per // or an hour
 				assert.InDelta(t, 5*limit.Permits, c.in(5*second), float64(2*turn))
@@ -136,11 +139,12 @@ func TestPaceKeepsOddRates(t *testing.T) {
 		"9223372036854775807/s", "9223372036854775807/1ns", "5/1ns", "1MB/s burst 1",
 	} {
 		t.Run(text, func(t *testing.T) {
-			l, err := new(options).parseRate(text, "")
+			limits, err := new(options).parseRate(text, "")
 			require.NoError(t, err)
-			p, err := newPace(l)
+			p, err := newPace(limits)
 			require.NoError(t, err)
-			o := p.mean.Options()
+			l, mean, peak := limits[0], p.parts[0].(*core.TokenBucket), p.parts[1].(*core.TokenBucket)
+			o := mean.Options()
 			got := new(big.Rat).SetFrac64(int64(o.TokensPerPeriod), int64(o.ReplenishmentPeriod))
 			want := new(big.Rat).SetFrac64(int64(l.Permits), int64(l.Per))
 			assert.LessOrEqual(t, got.Cmp(want), 0)
@@ -148,8 +152,8 @@ func TestPaceKeepsOddRates(t *testing.T) {
 			assert.Greater(t, ratio, 1-1e-6)
 			for range 100 {
 				p.change(cli.UserSignal1)
-				l, _ := p.current()
-				assert.LessOrEqual(t, permitsIn(l, burstTime), min(p.mean.Options().TokenLimit, p.peak.Options().TokenLimit), "%v", l)
+				limits, _ := p.current()
+				assert.LessOrEqual(t, permitsIn(limits[0], burstTime), min(mean.Options().TokenLimit, peak.Options().TokenLimit), "%v", limits)
 			}
 		})
 	}
@@ -173,6 +177,19 @@ func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Several limits all apply, and a pause is a limit too.
+func TestPaceOfSeveralLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := startCopy(ctx, t, "1000/s, fixed 5000/1h")
+		assert.InDelta(t, 2000, c.in(2*time.Second), 30)
+		assert.InDelta(t, 3000, c.in(time.Minute), 30)
+		require.NoError(t, c.set(spec.Limits{{Kind: spec.Paused}}))
+		assert.Zero(t, c.in(2*time.Hour))
+		cancel()
+	})
 }
 
 func TestPaceBecomesUnlimited(t *testing.T) {
@@ -212,7 +229,7 @@ func TestScheduleByTheWallClock(t *testing.T) {
 		rate := func() int {
 			synctest.Wait()
 			l, _ := p.current()
-			return l.Permits
+			return l[0].Permits
 		}
 		assert.Equal(t, 1, rate())
 		slept.Store(int64(3 * time.Hour))

@@ -13,37 +13,44 @@ import (
 
 var amount = regexp.MustCompile(`^\s*([A-Za-z]+\s+)?[0-9][0-9.A-Za-z_]*`)
 
-// parseRate reads a rate as package spec does, except that "/s" may be left out. burst is the value of --burst, or empty.
-func (o *options) parseRate(typed, burst string) (spec.Limit, error) {
-	text := wholeNumbers(typed)
-	if kind, _, _ := strings.Cut(strings.TrimSpace(text), " "); !strings.Contains(text, "/") && !strings.EqualFold(kind, spec.Concurrency.String()) {
-		text = amount.ReplaceAllString(text, "${0}/s")
-	}
+// parseRate reads limits as package spec does, except that "/s" may be left out. burst is the value of --burst, or empty.
+func (o *options) parseRate(typed, burst string) (spec.Limits, error) {
 	if burst != "" {
-		if text == "unlimited" && o.schedule == nil {
-			return spec.Limit{}, cli.Usage("--burst requires a rate, such as --limit 8MiB/s")
+		switch n, err := o.parseSize("--burst", burst, "an amount such as 64KiB"); {
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return nil, cli.Usage("--burst 0 lets nothing pass; use at least 1")
+		case typed == "unlimited" && o.timetable == "":
+			return nil, cli.Usage("--burst requires a rate, such as --limit 8MiB/s")
 		}
-		if n, err := o.parseSize("--burst", burst, "an amount such as 64KiB"); err != nil {
-			return spec.Limit{}, err
-		} else if n == 0 {
-			return spec.Limit{}, cli.Usage("--burst 0 lets nothing pass; use at least 1")
+	}
+	texts := strings.Split(wholeNumbers(typed), ",")
+	for i, text := range texts {
+		kind, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+		if !strings.Contains(text, "/") && !strings.EqualFold(kind, spec.Concurrency.String()) {
+			text = amount.ReplaceAllString(text, "${0}/s")
 		}
-		if text != "unlimited" {
+		if burst != "" && strings.ContainsRune(text, '/') {
 			text += " burst " + wholeNumbers(burst)
 		}
+		texts[i] = text
 	}
-	l, err := spec.Parse(text)
-	switch {
-	case err != nil:
-		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s%s", typed, cli.RateFault(typed, err))
-	case l.Kind == spec.Concurrency || l.Kind == spec.Blocked || l.Kind == spec.Paused:
-		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
-	case l.Queue > 0:
-		return l, cli.Usage("--limit %q has a queue, which has no effect on a copy; leave it out", typed)
-	case o.lines && l.Bytes:
-		return l, cli.Usage("--limit %q is an amount of bytes, but -l counts lines; write a number of lines such as 100/s", typed)
+	limits, err := spec.ParseLimits(strings.Join(texts, ","))
+	if err != nil {
+		return nil, cli.Usage("--limit %q is not a rate such as 8MiB/s%s", typed, cli.RateFault(typed, err))
 	}
-	return l, nil
+	for _, l := range limits {
+		switch {
+		case l.Kind == spec.Concurrency || l.Kind == spec.Blocked || l.Kind == spec.Paused && o.timetable == "":
+			return nil, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
+		case l.Queue > 0:
+			return nil, cli.Usage("--limit %q has a queue, which has no effect on a copy; leave it out", typed)
+		case o.lines && l.Bytes:
+			return nil, cli.Usage("--limit %q is an amount of bytes, but -l counts lines; write a number of lines such as 100/s", typed)
+		}
+	}
+	return limits, nil
 }
 
 var decimal = regexp.MustCompile(`([0-9]+\.[0-9]+)([kKMGT]i?)`)

@@ -38,11 +38,11 @@ func TestNumbersWithAPoint(t *testing.T) {
 	for text, want := range map[string]int{"1.5MB/s": 1_500_000, "1.5MB": 1_500_000, "0.5KiB": 512, "2.25k": 2250, "bucket 1.5kB/1.5s": 1500} {
 		l, err := new(options).parseRate(text, "")
 		assert.NoError(t, err, text)
-		assert.Equal(t, want, l.Permits, text)
+		assert.Equal(t, want, l[0].Permits, text)
 	}
 	l, err := new(options).parseRate("1MB", "1.5kB")
 	assert.NoError(t, err)
-	assert.Equal(t, 1500, l.Burst)
+	assert.Equal(t, 1500, l[0].Burst)
 	for text, want := range map[string]int64{"1.5MB": 1_500_000, "0": 0, "10MiB": 10 << 20, "7": 7} {
 		n, err := new(options).parseSize("--size", text, "")
 		assert.NoError(t, err, text)
@@ -85,6 +85,6 @@ func TestScheduleWhenTheClocksChange(t *testing.T) {
 	for utc, want := range map[string]int{"22:30": 3, "00:00": 1, "00:59": 1, "01:00": 2, "01:15": 3} {
 		at, err := time.Parse(time.DateOnly+" 15:04", "2026-03-29 "+utc)
 		assert.NoError(t, err)
-		assert.Equal(t, want, s.at(at.In(berlin)).Permits, utc)
+		assert.Equal(t, want, s.at(at.In(berlin))[0].Permits, utc)
 	}
 }

@@ -13,8 +13,8 @@ import (
 type schedule []entry
 
 type entry struct {
-	start int // seconds since midnight, as a clock shows them
-	limit spec.Limit
+	start  int // seconds since midnight, as a clock shows them
+	limits spec.Limits
 }
 
 // parseSchedule reads "08:00,512kB/s 12:00,10MB/s 23:00,unlimited".
@@ -51,12 +51,12 @@ func (o *options) parseSchedule(text, burst string) (schedule, error) {
 func secondOf(t time.Time) int { return (t.Hour()*60+t.Minute())*60 + t.Second() }
 
 // at returns the rate that applies at an instant.
-func (s schedule) at(t time.Time) spec.Limit {
-	limit := s[len(s)-1].limit
+func (s schedule) at(t time.Time) spec.Limits {
+	limits := s[len(s)-1].limits
 	for _, e := range s {
 		if e.start <= secondOf(t) {
-			limit = e.limit
+			limits = e.limits
 		}
 	}
-	return limit
+	return limits
 }

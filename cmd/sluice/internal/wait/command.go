@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,10 +24,10 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-const examples = `  sluice wait --redis redis://cache:6379/0 --key deploy "concurrency 1" -- ./deploy.sh
-  sluice wait --redis redis://cache:6379/0 --key mail 10/m -- sendmail -t < letter
-  sluice wait --redis redis://cache:6379/0 --key report --try 1/h || exit 0
-  SLUICE_REDIS=redis://cache:6379/0 sluice wait --key deploy --max-wait 10m "concurrency 1" -- ./deploy.sh`
+const examples = `  sluice wait --redis redis://cache:6379/0 --key deploy --limit "concurrency 1" -- ./deploy.sh
+  sluice wait --redis redis://cache:6379/0 --key mail --limit 10/m -- sendmail -t < letter
+  sluice wait --redis redis://cache:6379/0 --key report --limit 1/h --try || exit 0
+  SLUICE_REDIS=redis://cache:6379/0 sluice wait --key deploy --limit "concurrency 1" --max-wait 10m -- ./deploy.sh`
 
 // Exit statuses that are not the command's.
 const (
@@ -49,22 +49,23 @@ func New() *cobra.Command {
 	ttl := cli.Duration(defaultTTL)
 	var maxWait cli.Duration
 	c := &cobra.Command{
-		Use:   "wait [--redis URL] --key NAME SPEC [-- COMMAND [ARG...]]",
+		Use:   "wait [--redis URL] --key NAME --limit SPEC [-- COMMAND [ARG...]]",
 		Short: "Run a command once a limit shared through Redis permits it",
-		Long: `Wait takes a permit of the limit SPEC, which all processes with the same --key share, on
-any machine. Then it runs COMMAND, if there is one, and releases the permit when COMMAND
+		Long: `Wait takes a permit of the limit SPEC, which all processes with the same --key share, on any
+machine. Then it runs COMMAND, if there is one, and releases the permit when COMMAND
 exits. Waiting processes are served in order of arrival; with --try, wait does not wait. If
 Redis becomes unreachable, they wait until it is back and keep their order.
 
-A SPEC is a limit such as 10/m or "concurrency 1"; "sluice help" shows more. A TIME is
+A SPEC is 10/m, "concurrency 1", or several with commas; "sluice help limits" explains it.
+Permits of a rate come at even intervals unless it has a burst, as in sluice run. A TIME is
 250ms, 1h30m, or a plain number of seconds.
 
 Set the server with --redis, --redis-file or the environment variable SLUICE_REDIS; one of
 them is required. Put a URL with a password in the file or the variable, because other
 users can see command lines.
 
-All processes with one key should use the same SPEC. If another SPEC was used in the last
-24 hours, wait prints a warning and uses its own.
+All processes with one key should use the same SPEC. If another was used in the last 24
+hours, wait prints a warning and uses its own.
 
 A permit of "concurrency N" is held while COMMAND runs, and renewed every third of --ttl.
 If it cannot be renewed for --ttl, other processes may get it, so wait ends COMMAND and
@@ -100,8 +101,9 @@ lost.`,
 	s.StringVar(&o.redis, "redis", "", "share the limit through the Redis server at `URL`: redis://HOST:PORT/DB (default: $SLUICE_REDIS)")
 	s.StringVar(&o.redisFile, "redis-file", "", "read the URL of the server from `FILE`")
 	s.StringVar(&o.key, "key", "", "share the limit with all processes that use `NAME`; required")
+	s.StringVar(&o.typed, "limit", "", "take a permit of `SPEC`, such as 10/m or \"concurrency 1\"; required")
 	s.BoolVar(&o.try, "try", false, "do not wait: exit with status 75 if no permit is available now")
-	s.Var(&maxWait, "max-wait", "wait at most `TIME`, then exit with status 75 (default: no limit)")
+	s.Var(&maxWait, "max-wait", "exit with status 75 if a permit will not come within `TIME`, at once if that is known (default: no limit)")
 	s.BoolVarP(&o.verbose, "verbose", "v", false, "report that it waits, and behind how many others, even without a terminal")
 	s.Var(&ttl, "ttl", "free a permit that has not been renewed for `TIME`, at least 10ms")
 	_ = c.MarkFlagFilename("redis-file")
@@ -115,8 +117,9 @@ type options struct {
 	try, verbose          bool
 	maxWait               time.Duration // 0 means no bound
 	ttl                   time.Duration
-	limit                 spec.Limit
-	text                  string   // the limit in the syntax of package spec
+	typed                 string // the value of --limit
+	limits                spec.Limits
+	text                  string   // the limits in the syntax of package spec
 	command               []string // empty if only the permit is wanted
 }
 
@@ -134,20 +137,23 @@ func (o *options) read(dash int, args []string) (err error) {
 		return cli.Usage("--key is required")
 	case strings.ContainsAny(o.key, "{}"):
 		return cli.Usage("--key %q contains a brace; use a name without { and }", o.key)
-	case len(args) == 0:
-		return cli.Usage("SPEC is required, such as 10/m or \"concurrency 1\"")
-	case len(args) > 1:
-		return cli.Usage("unexpected argument %q; write -- before COMMAND, and quote a SPEC that contains spaces", args[1])
+	case len(args) > 0 && o.typed == "":
+		return cli.Usage("unexpected argument %q; write --limit %[1]q, and -- before COMMAND", args[0])
+	case len(args) > 0:
+		return cli.Usage("unexpected argument %q; write -- before COMMAND, and quote a SPEC that contains spaces", args[0])
+	case o.typed == "":
+		return cli.Usage("--limit is required, such as --limit 10/m or --limit \"concurrency 1\"")
 	case o.ttl < minTTL:
 		return cli.Usage("--ttl %v is too short; use at least %v", o.ttl, minTTL)
 	}
-	if o.limit, err = spec.Parse(args[0]); err != nil {
-		return cli.Usage("SPEC %q is not a limit such as 10/m or \"concurrency 1\": %s", args[0], cli.LimitFault(args[0], err))
+	limits, err := cli.ParseLimits(o.typed, "permits")
+	if err != nil {
+		return cli.Usage("--limit %q %w", o.typed, err)
 	}
-	o.text = o.limit.String()
-	if o.limit.Kind != spec.Unlimited && o.limit.Kind != spec.Blocked && o.limit.Kind != spec.Paused {
-		o.limit.Queue = math.MaxInt // waits have no bound
+	if slices.ContainsFunc(limits, func(l spec.Limit) bool { return l.Kind == spec.Paused }) {
+		return cli.Usage("--limit %q grants nothing, and nobody can change it; use a limit such as 10/m", o.typed)
 	}
+	o.limits, o.text = cli.Patient(limits), limits.String()
 	return nil
 }
 
@@ -196,24 +202,57 @@ func (o *options) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
 	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
-	if o.limit.Kind == spec.Unlimited {
+	if cli.Unlimited(o.limits) {
 		return o.under(ctx, path, signals)
 	}
 	w := newWatch(o.key, o.verbose)
 	defer w.end()
-	l, err := store.New(o.limit, o.key, redislimit.Options{Key: o.key, TTL: o.ttl, Prefetch: 1})
+	l, err := o.limiter(store)
 	if err != nil {
-		return cli.Usage("SPEC %q: %w", o.text, err)
+		return cli.Usage("--limit %q: %w", o.text, err)
 	}
 	defer redislimit.Watch(store.Limits(), w.state)()
 	lease, err := o.acquire(ctx, &line{store, l, w}, signals)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.(io.Closer).Close() }()
+	defer end(l)
 	w.end()
 	defer lease.Release()
 	return o.under(redislimit.Context(context.WithoutCancel(ctx), lease), path, signals)
+}
+
+// limiter returns the limiter of all limits. The second limit has the key NAME/2, and so on.
+func (o *options) limiter(store *shared.Store) (core.Limiter, error) {
+	var all []core.Limiter
+	for i, limit := range o.limits {
+		key := o.key
+		if i > 0 {
+			key += fmt.Sprintf("/%d", i+1)
+		}
+		if limit.Kind == spec.Unlimited {
+			continue
+		}
+		l, err := store.New(limit, o.key, redislimit.Options{Key: key, TTL: o.ttl, Prefetch: 1})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	return core.Chain(all...)
+}
+
+// end closes a limiter, and the limiters of a chain.
+func end(l core.Limiter) {
+	if chain, ok := l.(*core.ChainedLimiter); ok {
+		for _, part := range chain.Limiters() {
+			end(part)
+		}
+	}
+	_ = l.(io.Closer).Close()
 }
 
 // line is the line of processes that wait for the limiter.
@@ -265,7 +304,7 @@ func (o *options) acquire(ctx context.Context, l *line, signals <-chan os.Signal
 		defer close(left)
 		a := <-answers
 		a.lease.Release()
-		_ = l.limiter.(io.Closer).Close()
+		end(l.limiter)
 	}()
 	select {
 	case <-left:
@@ -281,6 +320,9 @@ func (o *options) explain(err error) error {
 	case shared.IsStore(err):
 		return errors.New(shared.Reason(err))
 	case !errors.Is(err, core.ErrRejected):
+		if err != nil && strings.Contains(err.Error(), " holds ") { // the key is of another kind of limit
+			err = fmt.Errorf("%w; use another --key for this limit", err)
+		}
 		return err
 	}
 	if r, ok := errors.AsType[*core.RejectedError](err); ok && r.RetryAfter > 0 {

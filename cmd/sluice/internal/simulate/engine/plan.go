@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
@@ -127,27 +128,38 @@ func pathOf(r *accesslog.Record) []byte {
 	return r.Path
 }
 
-// Single returns a plan of one limit for all requests, per key; if key is "", all requests share a limiter.
-func Single(l spec.Limit, key string) (*Plan, error) {
-	r, err := NewRule(l)
-	if err != nil {
-		return nil, err
-	}
-	if key != "" {
-		r.KeyName = key
-		if r.Key, err = keyOf(key); err != nil {
+// Single is Of for one limit.
+func Single(l spec.Limit, key string) (*Plan, error) { return Of(spec.Limits{l}, key) }
+
+// Of returns a plan of limits that all requests have to pass, per key; if key is "", all requests share them.
+func Of(limits spec.Limits, key string) (*Plan, error) {
+	p := &Plan{Rules: make([]*Rule, len(limits))}
+	for i, l := range limits {
+		r, err := NewRule(l)
+		if err != nil {
 			return nil, err
 		}
+		if key != "" {
+			r.KeyName = key
+			if r.Key, err = keyOf(key); err != nil {
+				return nil, err
+			}
+		}
+		r.First = i == 0
+		p.Rules[i] = r
 	}
-	p := &Plan{Rules: []*Rule{r}}
 	p.Route = func(*accesslog.Record) []*Rule { return p.Rules }
 	return p, nil
 }
 
-// ByFlow makes the requests of a plan of one limit wait by flow, which is a name of [Keys].
+// ByFlow makes the requests of a plan wait by flow, which is a name of [Keys], where a limit has fair-share.
 func (p *Plan) ByFlow(name string) (err error) {
-	p.Rules[0].FlowName = name
-	p.Rules[0].Flow, err = keyOf(name)
+	for _, r := range p.Rules {
+		if r.Limit.Order == core.FairShare || len(p.Rules) == 1 {
+			r.FlowName = name
+			r.Flow, err = keyOf(name)
+		}
+	}
 	return err
 }
 
