@@ -118,10 +118,10 @@ func TestServe(t *testing.T) {
 		`sluice_rls_hits_total{domain="shop",result="rejected",rule="user"} 2`,
 		`sluice_rls_hits_total{domain="shop",result="granted",rule="path_/admin/x"} 1`,
 		`sluice_rls_limiters{domain="shop",rule="user"} 2`,
-		`sluice_rls_answers_total{answer="ok"} 5`,
-		`sluice_rls_answers_total{answer="over_limit"} 2`,
-		`sluice_rls_answer_seconds_count 7`,
-		`sluice_rls_unanswered_total{domain="shop",rule="user"} 0`,
+		`sluice_rls_responses_total{answer="ok"} 5`,
+		`sluice_rls_responses_total{answer="over_limit"} 2`,
+		`sluice_rls_response_seconds_count 7`,
+		`sluice_rls_undecided_total{domain="shop",rule="user"} 0`,
 		`sluice_rls_reloads_total{result="ok"} 0`,
 	} {
 		assert.Contains(t, body, want+"\n")
@@ -281,9 +281,9 @@ func TestServeRedis(t *testing.T) {
 		startServing(t, "--config", file, "--config", closed, "--redis", url),
 		startServing(t, "--config", file, "--config", closed, "--redis", url),
 	}
-	unanswered := func(s *serving) bool {
+	undecided := func(s *serving) bool {
 		_, body := s.get("GET", "/metrics")
-		return !strings.Contains(body, `sluice_rls_unanswered_total{domain="shop",rule="user"} 0`+"\n")
+		return !strings.Contains(body, `sluice_rls_undecided_total{domain="shop",rule="user"} 0`+"\n")
 	}
 	granted := 0
 	for i := range 10 {
@@ -291,7 +291,7 @@ func TestServeRedis(t *testing.T) {
 			granted++
 		}
 	}
-	if !unanswered(servers[0]) && !unanswered(servers[1]) { // a busy machine may take longer than 8 ms
+	if !undecided(servers[0]) && !undecided(servers[1]) { // a busy machine may take longer than 8 ms
 		assert.Equal(t, 3, granted)
 	}
 	require.NoError(t, redis.Signal(syscall.SIGSTOP))
@@ -301,14 +301,14 @@ func TestServeRedis(t *testing.T) {
 	a, err := servers[0].client.ShouldRateLimit(t.Context(), call("closed", "k", "x"))
 	require.NoError(t, err)
 	assert.Equal(t, over, a.GetOverallCode())
-	assert.True(t, unanswered(servers[0]))
+	assert.True(t, undecided(servers[0]))
 	require.Eventually(t, func() bool { // only a call that finds out whether Redis is back waits for it
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
 		defer cancel()
 		_, _ = servers[0].client.ShouldRateLimit(ctx, call("shop", "user", "bob"))
 		_, body := servers[0].get("GET", "/metrics")
-		require.Contains(t, body, `sluice_rls_answers_total{answer="error"} 0`+"\n")
-		return !strings.Contains(body, `sluice_rls_answers_total{answer="canceled"} 0`+"\n")
+		require.Contains(t, body, `sluice_rls_responses_total{answer="error"} 0`+"\n")
+		return !strings.Contains(body, `sluice_rls_responses_total{answer="canceled"} 0`+"\n")
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, redis.Signal(syscall.SIGCONT))
 	require.Eventually(t, func() bool { return servers[0].ask("user", "ann") == over }, time.Minute, 20*time.Millisecond)

@@ -17,7 +17,7 @@ import (
 func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
 	switch {
 	case v.rule == nil, v.config.unlimited, !v.enforced():
-	case v.outcome == rejected, v.outcome == unanswered && !d.domain.failOpen:
+	case v.outcome == rejected, v.outcome == undecided && !d.domain.failOpen:
 		return ratelimit.RateLimitResponse_OVER_LIMIT
 	}
 	return ratelimit.RateLimitResponse_OK
@@ -53,7 +53,7 @@ func (v *visit) fill(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatu
 	case v.config.unlimited:
 		s.LimitRemaining = math.MaxUint32
 		return
-	case v.outcome == free && !v.givesHits:
+	case v.outcome == free: // the rule has gone
 		return
 	}
 	if s.CurrentLimit = v.config.current; s.CurrentLimit == nil {

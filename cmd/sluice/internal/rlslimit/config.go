@@ -84,15 +84,11 @@ func (c Config) Domains() []string {
 	return names
 }
 
-// Warnings returns a [*Fault] for each key that has no effect where it stands. envoyproxy/ratelimit ignores such keys silently.
+// Warnings returns a [*yamlconf.Fault] for each key that has no effect where it stands. envoyproxy/ratelimit ignores such keys silently.
 func (c Config) Warnings() []error { return slices.Clone(c.warnings) }
 
-// Fault is an error in a file: its place, and what is expected there. [Load] and [Parse] return all errors, joined;
-// [errors.As] finds the first.
-type Fault = yamlconf.Fault //nolint:errname // as there
-
 // Load reads files, and those files of directories whose names end in .yaml, .yml or .json and do not start with a dot, in the
-// order of their names. It returns all errors, joined; each error in the content of a file is a [*Fault]. Two files of one
+// order of their names. It returns all errors, joined; each error in the content of a file is a [*yamlconf.Fault]. Two files of one
 // domain are an error.
 func Load(files ...string) (Config, error) { return load(files, false) }
 
@@ -146,7 +142,7 @@ func filesOf(names []string) (files []string, err error) {
 			}
 		}
 		if len(files) == before {
-			return nil, &Fault{File: name, Text: "no file in this directory ends in .yaml, .yml or .json"}
+			return nil, &yamlconf.Fault{File: name, Text: "no file in this directory ends in .yaml, .yml or .json"}
 		}
 	}
 	return files, nil

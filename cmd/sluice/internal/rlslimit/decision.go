@@ -1,6 +1,7 @@
 package rlslimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -37,6 +38,7 @@ type visit struct {
 	key       key
 	hits      uint64
 	givesHits bool // is_negative_hits: the hits are returned
+	usedUp    bool // this process knows that the limit rejects them
 
 	verdict
 }
@@ -55,10 +57,12 @@ type verdict struct {
 type outcome uint8
 
 const (
-	free       outcome = iota // it has no limit
-	granted                   // the lease has the hits
-	rejected                  // over the limit
-	unanswered                // the store did not decide
+	free      outcome = iota // it has no limit
+	granted                  // the lease has the hits
+	rejected                 // over the limit
+	returns                  // the hits are to be returned to the limit, which is not asked for any
+	spared                   // not asked, because another descriptor is over its limit
+	undecided                // the store did not decide
 )
 
 // find finds the rule of each descriptor. Its errors are gRPC statuses.
@@ -66,11 +70,7 @@ func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) er
 	for _, descriptor := range req.GetDescriptors() {
 		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
 		if l := descriptor.GetLimit(); l != nil {
-			u := units{l.GetRequestsPerUnit(), timeUnit(l.GetUnit()), max(l.GetUnitMultiplier().GetValue(), 1)}
-			if _, known := ratelimit.RateLimitResponse_RateLimit_Unit_name[int32(u.unit)]; !known || u.unit == 0 {
-				return status.Errorf(codes.InvalidArgument, "invalid rate limit unit '%s'", l.GetUnit())
-			}
-			limit, err := u.allowance()
+			limit, err := units{l.GetRequestsPerUnit(), timeUnit(l.GetUnit()), max(l.GetUnitMultiplier().GetValue(), 1)}.allowance()
 			if err != nil {
 				return status.Error(codes.InvalidArgument, err.Error())
 			}
@@ -79,6 +79,9 @@ func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) er
 			}
 		} else if d.domain != nil {
 			v.match(d.domain, descriptor.GetEntries())
+			if v.rule == nil {
+				d.service.passesUnmatched(d.domain, descriptor.GetEntries())
+			}
 		}
 		d.visits = append(d.visits, v)
 		if err := ctx.Err(); err != nil {
@@ -184,7 +187,7 @@ func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string
 		}
 		own := e
 		if !e.shared && (rc.detailed || e.inMetric) {
-			own.value = entries[i].GetValue()
+			own.value = policy.Key(entries[i].GetValue()) // a long one takes no more memory than that of a limiter
 		}
 		b.WriteString(own.name())
 	}
@@ -197,68 +200,101 @@ func (v *visit) asks() bool { return v.rule != nil && !v.config.unlimited && !v.
 // enforced reports whether the descriptor can reject the request.
 func (v *visit) enforced() bool { return !v.config.shadow && !v.config.quota && !v.givesHits }
 
-// decide takes the hits of all descriptors, or of none. If ctx is done it takes none and returns ctx's error. With a store
-// it returns within the service's Timeout.
+// permits returns how many permits the limiter is asked for: none if hits are returned, which only looks.
+func (v *visit) permits() int {
+	if v.givesHits {
+		return 0
+	}
+	return number(v.hits)
+}
+
+// decide takes the hits of all descriptors, or of none. It first asks the limiters that this process knows to be used up, so that a
+// request over its limit takes nothing from the others. If ctx is done it takes none and returns ctx's error. With a store it
+// returns within the service's timeout.
 func (d *decision) decide(ctx context.Context) error {
 	within := ctx
 	if d.service.stored() {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeout(ctx, d.service.options.Shared.Timeout)
+		within, cancel = context.WithTimeout(ctx, d.service.timeout(len(d.visits)))
 		defer cancel()
 	}
-	d.ask(within)
-	var why error
 	for i := range d.visits {
-		switch v := &d.visits[i]; v.outcome {
-		case rejected:
-			d.over = d.over || v.enforced()
-		case unanswered:
-			d.over = d.over || v.enforced() && !d.domain.failOpen
-			why = v.err
-		case free, granted:
+		switch v := &d.visits[i]; {
+		case v.asks():
+			v.usedUp = v.permits() > number(uint64(v.limit.requests)) || v.rule.isUsedUp(v.key, v.permits())
+		case v.rule != nil && v.limit.bans():
+			v.reject()
 		}
 	}
-	err := ctx.Err()
-	if why != nil && err == nil {
-		d.service.logUnreachable(why)
+	d.ask(within, func(v *visit) bool { return v.usedUp })
+	if d.over = d.isOver(); d.over {
+		d.spare()
+	} else {
+		d.ask(within, func(v *visit) bool { return !v.usedUp })
+		d.over = d.isOver()
 	}
+	err := ctx.Err()
 	d.finish(within, err)
 	return err
 }
 
-var errLate = errors.New("no reply within the Timeout")
+// isOver reports whether a descriptor rejects the request.
+func (d *decision) isOver() bool {
+	for i := range d.visits {
+		switch v := &d.visits[i]; v.outcome {
+		case rejected:
+			if v.enforced() {
+				return true
+			}
+		case undecided:
+			if v.enforced() && !d.domain.failOpen {
+				return true
+			}
+		case free, granted, returns, spared:
+		}
+	}
+	return false
+}
 
-// ask asks the limiters of all descriptors: in memory one after the other, and at a store several concurrently, so that a
+// reject decides by a limit that bans.
+func (v *visit) reject() {
+	v.outcome = rejected
+	if v.givesHits {
+		v.outcome = returns
+	}
+}
+
+var errLate = errors.New("no reply within the timeout")
+
+// ask asks the limiters of some descriptors: in memory one after the other, and at a store several concurrently, so that a
 // request takes one round trip.
-func (d *decision) ask(ctx context.Context) {
+func (d *decision) ask(ctx context.Context, which func(*visit) bool) {
 	asking := 0
 	var last *visit // that asks
 	for i := range d.visits {
 		v := &d.visits[i]
 		switch {
-		case v.rule != nil && !v.config.unlimited && v.limit.bans():
-			v.outcome = rejected
-		case !v.asks():
+		case !v.asks() || !which(v):
 		case d.service.stored():
-			v.verdict = verdict{outcome: unanswered, err: errLate} // until there is a reply
+			v.verdict = verdict{outcome: undecided, err: errLate} // until there is a reply
 			asking, last = asking+1, v
 		case ctx.Err() != nil:
 			return
 		default:
-			v.verdict = v.ask() //nolint:contextcheck // it does not wait
+			v.verdict = v.ask(ctx)
 		}
 	}
 	switch {
 	case asking == 0:
 		return
-	case asking == 1 && last.hits <= 1: // a call that is one round trip at most needs no goroutine (bench/rls, with Redis)
-		last.verdict = last.ask() //nolint:contextcheck // as below
+	case asking == 1 && last.permits() > 0: // a call that ends with ctx needs no goroutine (bench/rls, with Redis)
+		last.verdict = last.ask(ctx)
 		return
 	}
 	verdicts := make([]atomic.Pointer[verdict], len(d.visits))
 	together(ctx, len(verdicts), func(i int) {
-		if v := &d.visits[i]; v.asks() && ctx.Err() == nil {
-			reply := v.ask()                              //nolint:contextcheck // a call of the store may be for many requests
+		if v := &d.visits[i]; v.asks() && which(v) && ctx.Err() == nil {
+			reply := v.ask(ctx)
 			if !verdicts[i].CompareAndSwap(nil, &reply) { // it is late
 				v.rule.refund(reply.at, reply.lease)
 			}
@@ -271,32 +307,53 @@ func (d *decision) ask(ctx context.Context) {
 	}
 }
 
-// ask asks the limiter. It asks for no permits if hits are returned, which only looks.
-func (v *visit) ask() verdict {
-	n := number(v.hits)
-	if v.givesHits {
-		n = 0
-	}
-	l, k := v.rule.tryAcquire(v.key, n)
+// ask asks the limiter.
+func (v *visit) ask(ctx context.Context) verdict {
+	n := v.permits()
+	l, k := v.rule.acquire(ctx, v.key, n)
 	reply := verdict{outcome: granted, at: k, lease: l}
 	switch err := l.Err(); {
 	case err == nil:
 	case errors.Is(err, redislimit.ErrStore):
-		return verdict{outcome: unanswered, err: err}
+		return verdict{outcome: undecided, err: err}
 	case errors.Is(err, core.ErrClosed): // the rule has gone since
 		return verdict{}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return verdict{outcome: undecided, err: errLate}
 	default:
 		reply.outcome = rejected
+	}
+	if v.givesHits {
+		reply.outcome = returns
 	}
 	reply.remains, _ = core.Remaining.From(l)
 	reply.reset, _ = core.ResetAfter.From(l)
 	if n > 1 && reply.outcome == rejected {
-		reply.lease, reply.remains = v.rule.drain(k, l), 0
+		reply.lease, reply.remains = v.rule.drain(ctx, k, l), 0
 		if reset, _ := core.ResetAfter.From(reply.lease); reset > 0 {
 			reply.reset = reset
 		}
 	}
 	return reply
+}
+
+// spare decides the descriptors that were not asked, in a request that is over its limit. In memory it looks what they have left.
+// Of limits at a store it tells what this process knows.
+func (d *decision) spare() {
+	for i := range d.visits {
+		v := &d.visits[i]
+		if !v.asks() || v.usedUp {
+			continue
+		}
+		v.outcome = spared
+		if !d.service.stored() {
+			l, _ := v.rule.tryAcquire(v.key, 0)
+			v.remains, _ = core.Remaining.From(l)
+			v.reset, _ = core.ResetAfter.From(l)
+			continue
+		}
+		v.remains, v.reset = v.rule.known(v.key, number(uint64(v.limit.requests)))
+	}
 }
 
 func number(hits uint64) int { return int(min(hits, math.MaxInt)) }
@@ -305,13 +362,22 @@ func number(hits uint64) int { return int(min(hits, math.MaxInt)) }
 // that has disconnected.
 func (d *decision) finish(ctx context.Context, left error) {
 	var rest []func()
+	var why error
 	for i := len(d.visits) - 1; i >= 0; i-- {
 		v := &d.visits[i]
-		if left != nil {
+		why = cmp.Or(v.err, why)
+		switch {
+		case v.rule == nil:
+		case left != nil:
 			rest = append(rest, v.giveUp)
-		} else if do := v.finish(d); do != nil {
-			rest = append(rest, do)
+		default:
+			if do := v.finish(d); do != nil {
+				rest = append(rest, do)
+			}
 		}
+	}
+	if why != nil && left == nil {
+		d.service.StoreFailed(why)
 	}
 	if d.service.stored() {
 		together(ctx, len(rest), func(i int) { rest[i]() })
@@ -324,66 +390,69 @@ func (d *decision) finish(ctx context.Context, left error) {
 
 // finish counts how the descriptor was decided, and returns what is left to do at its limiter, or nil.
 func (v *visit) finish(d *decision) (rest func()) {
-	if v.rule == nil {
-		return nil
-	}
 	c := &v.rule.counts
 	if v.name != "" {
 		c = v.rule.countsOf(v.name)
 	}
-	switch {
-	case v.config.unlimited:
-		c.granted.Add(v.hits)
-	case v.outcome == unanswered:
-		c.unanswered.Add(1)
-		if !v.enforced() || d.domain.failOpen {
-			v.remains = number(uint64(v.limit.requests))
+	most := number(uint64(v.limit.requests))
+	switch v.outcome {
+	case free:
+		if v.config.unlimited {
+			c.granted.Add(v.hits)
 		}
-	case v.givesHits && d.over:
-	case v.givesHits:
-		c.givenBack.Add(v.hits)
-		most := number(uint64(v.limit.requests))
-		v.remains += min(number(v.hits), most-min(v.remains, most))
-		rest = v.giveBack
-	case v.outcome == granted && d.over:
-		v.remains += number(v.hits) // the number before the request
-		rest = v.giveUp
-	case v.outcome == granted:
-		c.granted.Add(v.hits)
-	case v.outcome == rejected && (v.config.shadow || v.config.quota):
+		return nil
+	case undecided:
+		c.undecided.Add(1)
+		if !v.enforced() || d.domain.failOpen {
+			v.remains = most
+		}
+	case spared:
+	case returns:
+		if !d.over {
+			c.returned.Add(v.hits)
+			v.remains += min(number(v.hits), most-min(v.remains, most))
+			rest = v.giveBack
+		}
+	case granted:
+		if d.over {
+			v.remains += number(v.hits) // the number before the request
+			rest = v.giveUp
+		} else {
+			c.granted.Add(v.hits)
+		}
+	case rejected:
+		if v.enforced() {
+			c.rejected.Add(v.hits)
+			break
+		}
 		c.shadowed.Add(v.hits)
 		d.service.logShadowed(v)
 		if d.over { // another descriptor rejects the request
 			v.remains = v.lease.Permits()
 			rest = v.giveUp
 		}
-	case v.outcome == rejected:
-		c.rejected.Add(v.hits)
 	}
-	if v.outcome != free && v.reset <= 0 {
+	if v.reset <= 0 {
 		v.reset = v.limit.untilEnd()
 	}
 	return rest
 }
 
 // giveUp returns what the request has taken.
-func (v *visit) giveUp() {
-	if v.rule != nil {
-		v.rule.refund(v.at, v.lease)
-	}
-}
+func (v *visit) giveUp() { v.rule.refund(v.at, v.lease) }
 
 // giveBack returns the hits to the limiter, which has been asked. So it exists, also in a process that has taken nothing.
 func (v *visit) giveBack() {
 	l, _ := v.rule.of(v.at).Get(v.at)
 	if f, ok := l.(*follower); ok {
 		f.GiveBack(number(v.hits))
+		v.rule.returned(v.at, 0) // it is not known whether there was room for all
 	}
 }
 
 // maxTogether is how many calls of the store one request has in flight. A Redis client shares connections and pipelines among
 // them.
-const maxTogether = 64
+const maxTogether = 512
 
 // together calls do(0), …, do(n-1), several of them concurrently. It returns when all calls have returned, or ctx is done.
 func together(ctx context.Context, n int, do func(i int)) {

@@ -69,7 +69,11 @@ var lengths = []length{
 // allowance returns the limit, whose windows start with the clock's units.
 func (u units) allowance() (allowance, error) {
 	l := allowance{Limit: spec.Limit{Kind: spec.FixedWindow}, units: u}
-	length := lengths[slices.IndexFunc(lengths, func(of length) bool { return of.unit == u.unit })].Duration
+	at := slices.IndexFunc(lengths, func(of length) bool { return of.unit == u.unit })
+	if at < 0 {
+		return l, fmt.Errorf("invalid rate limit unit '%s'", u.unit)
+	}
+	length := lengths[at].Duration
 	if most := math.MaxInt64 / 2 / int64(length); int64(u.multiplier) > most {
 		return l, fmt.Errorf("unit_multiplier is %d, want at most %d for this unit", u.multiplier, most)
 	}

@@ -69,7 +69,7 @@ func (s *server) client(t *testing.T) redislimit.Store {
 func (s *server) shared(t *testing.T, descriptors string) *rlslimit.Service {
 	t.Helper()
 	return service(t, descriptors, func(o *rlslimit.Options) {
-		o.Shared = redislimit.Options{Store: s.client(t), Timeout: 10 * time.Second}
+		o.Store, o.Timeout = s.client(t), 10*time.Second
 	})
 }
 
@@ -148,7 +148,7 @@ func TestStressTwoServices(t *testing.T) {
 	assert.Greater(t, sum, int64(keys*limit/2))
 	for _, s := range services {
 		for _, r := range s.Rules() {
-			assert.Zero(t, r.Unanswered, r.Name)
+			assert.Zero(t, r.Undecided, r.Name)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestSilent(t *testing.T) {
 					return silent(ctx)
 				})
 				c := parse(t, fmt.Sprintf("domain: d\nfail-open: %v\ndescriptors:\n- {key: a, limit: 5/min}\n- {key: s, shadow_mode: true, limit: 5/min}", open))
-				s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.Options{Store: store}})
+				s, err := rlslimit.New(rlslimit.Options{Config: c, Store: store})
 				require.NoError(t, err)
 				want := "OVER_LIMIT: OVER_LIMIT 0/5 left; OVER_LIMIT 0/5 left; OK 5/5 left"
 				if open {
@@ -197,7 +197,7 @@ func TestSilent(t *testing.T) {
 				assert.LessOrEqual(t, calls.Load(), int64(60), "one probe every 50 ms, each of which takes a time")
 				var unanswered uint64
 				for _, r := range s.Rules() {
-					unanswered += r.Unanswered
+					unanswered += r.Undecided
 				}
 				assert.EqualValues(t, 3*2000, unanswered)
 				assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, back(1, "a=x"))), "hits that are returned do not reject")
@@ -251,7 +251,7 @@ func TestOneRoundTrip(t *testing.T) {
 - {key: b, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 10}}
 - {key: c, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 1}}
 `, func(o *rlslimit.Options) {
-		o.Shared = redislimit.Options{Store: store, Timeout: time.Minute, Prefetch: 1}
+		o.Store, o.Timeout = store, time.Minute
 	})
 	store.together(3)
 	assert.Equal(t, "OK: OK 9/10 left; OK 9/10 left; OK 0/1 left", decided(ask(t, s, entries("a=x"), entries("b=x"), entries("c=x"))))
@@ -287,7 +287,7 @@ func TestNamesOnTheStore(t *testing.T) {
 	server := startRedis(t)
 	one := func(key, domain string) *rlslimit.Service {
 		c := parse(t, "domain: "+domain+"\nkeys: 1\ndescriptors:\n- {key: u, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 1}}\n")
-		s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.Options{Store: server.client(t), Key: key, Timeout: 10 * time.Second}})
+		s, err := rlslimit.New(rlslimit.Options{Config: c, Store: server.client(t), Key: key, Timeout: 10 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
@@ -338,7 +338,7 @@ func TestUnreachableIsLogged(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var log bytes.Buffer
 				s := service(t, "- {key: a, limit: 5/min}\n- {key: b, limit: 5/min}", func(o *rlslimit.Options) {
-					o.Shared.Store, o.Logger = c.store, slog.New(slog.NewTextHandler(&log, nil))
+					o.Store, o.Logger = c.store, slog.New(slog.NewTextHandler(&log, nil))
 				})
 				for second := range 25 {
 					for range 100 {
@@ -363,13 +363,13 @@ func TestTheStoreIsBack(t *testing.T) {
 	store := &gate{Store: startRedis(t).client(t)}
 	var log bytes.Buffer
 	s := service(t, "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 5}}", func(o *rlslimit.Options) {
-		o.Shared, o.Logger = redislimit.Options{Store: store, Timeout: 10 * time.Second}, slog.New(slog.NewTextHandler(&log, nil))
+		o.Store, o.Timeout, o.Logger = store, 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	store.each(func() error { return errors.New("gone") })
 	for range 20 {
 		assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, entries("a=x"))))
 	}
-	unanswered := func() uint64 { return s.Rules()[0].Unanswered }
+	unanswered := func() uint64 { return s.Rules()[0].Undecided }
 	assert.EqualValues(t, 20, unanswered())
 	comesBack := func() {
 		store.each(func() error { return nil })
@@ -432,10 +432,8 @@ func TestResetOnAStore(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	_, err := rlslimit.New(rlslimit.Options{Shared: redislimit.Options{Timeout: -1, Unavailable: redislimit.FailOpen, TTL: time.Second}})
-	require.EqualError(t, err, "rlslimit: Options.Shared.Timeout = -1ns, want at least 0\n"+
-		"rlslimit: Options.Shared.Unavailable = FailOpen, want FailClosed and no Local: fail-open of each domain decides\n"+
-		"rlslimit: Options.Shared.TTL = 1s, want 0: no rule has a concurrency limit")
+	_, err := rlslimit.New(rlslimit.Options{Timeout: -1})
+	require.EqualError(t, err, "rlslimit: Options.Timeout = -1ns, want at least 0")
 }
 
 // Months and years are those of the server's clock.

@@ -1,6 +1,7 @@
 package rlslimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -28,9 +30,8 @@ type rule struct {
 	own    *limiters
 	rest   *limiters // of groups of the other keys
 
-	detailsLen atomic.Int64
-	details    sync.Map // from names with values, as detailed_metric and value_to_metric want them, to *counts
-	logged     policy.Sometimes
+	details details
+	logged  policy.Sometimes
 }
 
 type limiters = partition.Keyed[key, key]
@@ -59,8 +60,8 @@ func (k key) storeAs() string {
 type counts struct {
 	granted, rejected atomic.Uint64
 	shadowed          atomic.Uint64 // over the limit, and let through: shadow_mode and quota_mode
-	givenBack         atomic.Uint64
-	unanswered        atomic.Uint64 // requests that the store did not decide
+	returned          atomic.Uint64
+	undecided         atomic.Uint64 // requests that the store did not decide
 }
 
 const (
@@ -150,22 +151,83 @@ func (r *rule) tryAcquire(k key, n int) (core.Lease, key) {
 	return r.rest.TryAcquire(k, n), k
 }
 
+// acquire takes permits for a key as tryAcquire does, but a call of the store ends with ctx. To look takes nothing, and may end later.
+func (r *rule) acquire(ctx context.Context, k key, n int) (core.Lease, key) {
+	if r.shared.Store == nil || n == 0 {
+		return r.tryAcquire(k, n)
+	}
+	l, err := r.own.Acquire(ctx, k, n)
+	if errors.Is(err, partition.ErrFull) {
+		k = groupOf(k)
+		l, _ = r.rest.Acquire(ctx, k, n)
+	}
+	return l, k
+}
+
+// limiterOf returns the limiter of a key, or nil if it has none yet.
+func (r *rule) limiterOf(k key) *follower {
+	l, ok := r.own.Get(k)
+	if !ok {
+		l, _ = r.rest.Get(groupOf(k))
+	}
+	f, _ := l.(*follower)
+	return f
+}
+
+// isUsedUp reports whether this process knows that a key has fewer permits left.
+func (r *rule) isUsedUp(k key, permits int) bool {
+	f := r.limiterOf(k)
+	if f == nil {
+		return false
+	}
+	m := f.memory.Load()
+	return m != nil && m.rejected > 0 && permits >= m.rejected && time.Now().Before(m.until)
+}
+
+// known returns what this process knows a key to have left of a limit, and when it is reset.
+func (r *rule) known(k key, most int) (left int, reset time.Duration) {
+	f := r.limiterOf(k)
+	if f == nil {
+		return most, 0
+	}
+	m := f.memory.Load()
+	if m == nil || !time.Now().Before(m.fullAt) {
+		return most, 0
+	}
+	return m.left, time.Until(m.fullAt)
+}
+
 // refund returns the permits of a lease.
 func (r *rule) refund(k key, l core.Lease) {
 	if l.Acquired() && l.Permits() > 0 {
 		r.of(k).Refund(k, l)
+		r.returned(k, l.Permits())
+	}
+}
+
+// returned remembers that permits went back to the limiter of a key.
+func (r *rule) returned(k key, n int) {
+	l, _ := r.of(k).Get(k)
+	if f, ok := l.(*follower); ok {
+		if m := f.memory.Load(); m != nil {
+			f.memory.Store(&memory{left: m.left + n, fullAt: m.fullAt})
+		}
 	}
 }
 
 // drain takes the rest of a limit that has rejected several permits. A client may look first, and charge at the end whatever the
 // response is; it then finds the limit used up. The lease has the rest, or tells when the limiter is reset.
-func (r *rule) drain(k key, l core.Lease) core.Lease {
+func (r *rule) drain(ctx context.Context, k key, l core.Lease) core.Lease {
 	for range 8 { // others take, too
 		left, known := core.Remaining.From(l)
 		if known && left <= 0 {
 			break
 		}
-		l = r.of(k).TryAcquire(k, left) // 0 looks
+		if left == 0 || r.shared.Store == nil {
+			l = r.of(k).TryAcquire(k, left) // 0 looks
+		} else {
+			l, _ = r.of(k).Acquire(ctx, k, left)
+		}
 		if l.Acquired() && left > 0 || errors.Is(l.Err(), redislimit.ErrStore) {
 			break
 		}
@@ -175,17 +237,10 @@ func (r *rule) drain(k key, l core.Lease) core.Lease {
 
 // countsOf returns the counts of a name with values, or those of the rule if it has too many names.
 func (r *rule) countsOf(name string) *counts {
-	if c, ok := r.details.Load(name); ok {
-		return c.(*counts)
+	if c := r.details.of(name, r.keys, &r.counts); c != nil {
+		return c
 	}
-	if r.detailsLen.Load() >= int64(r.keys) {
-		return &r.counts
-	}
-	c, known := r.details.LoadOrStore(name, new(counts))
-	if !known {
-		r.detailsLen.Add(1)
-	}
-	return c.(*counts)
+	return &r.counts
 }
 
 func (r *rule) close() {
@@ -201,6 +256,40 @@ type follower struct {
 	key    key
 	mu     sync.Mutex // one update at a time
 	config atomic.Pointer[ruleConfig]
+	memory atomic.Pointer[memory] // nil: nothing that a request would want to know
+}
+
+// memory is what the last replies of a limiter said.
+type memory struct {
+	left     int
+	fullAt   time.Time // when the limiter is reset
+	rejected int       // permits, at least 1, of a request that was rejected; 0: the last one was not
+	until    time.Time // when as many come
+}
+
+// rememberFor is how long a rejection is known at most: others may return permits.
+const rememberFor = time.Minute
+
+// note remembers what a lease says.
+func (f *follower) note(permits int, l core.Lease) core.Lease {
+	if l.Acquired() && f.rule.shared.Store == nil {
+		if f.memory.Load() != nil {
+			f.memory.Store(nil)
+		}
+		return l // what it has left need not be remembered
+	}
+	now, m := time.Now(), new(memory)
+	left, known := core.Remaining.From(l)
+	if !known {
+		return l // it did not decide
+	}
+	reset, _ := core.ResetAfter.From(l)
+	m.left, m.fullAt = left, now.Add(reset)
+	if retry, ok := core.RetryAfter.From(l); ok && !l.Acquired() {
+		m.rejected, m.until = max(permits, 1), now.Add(min(retry, rememberFor))
+	}
+	f.memory.Store(m)
+	return l
 }
 
 // TryAcquire takes permits by the current limit.
@@ -208,7 +297,16 @@ func (f *follower) TryAcquire(permits int) core.Lease {
 	if f.config.Load() != f.rule.config.Load() {
 		f.catchUp()
 	}
-	return f.limiter.TryAcquire(permits)
+	return f.note(permits, f.limiter.TryAcquire(permits))
+}
+
+// Acquire is TryAcquire: no limiter has a queue. It ends with ctx.
+func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if f.config.Load() != f.rule.config.Load() {
+		f.catchUp()
+	}
+	l, err := f.limiter.Acquire(ctx, permits)
+	return f.note(permits, l), err
 }
 
 func (f *follower) catchUp() {
@@ -220,4 +318,5 @@ func (f *follower) catchUp() {
 		_ = l.update(f.limiter, f.rule.domain)
 	}
 	f.config.Store(is)
+	f.memory.Store(nil)
 }

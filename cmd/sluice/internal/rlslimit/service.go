@@ -1,17 +1,20 @@
 package rlslimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,20 +29,24 @@ type Options struct {
 	// Config has the rules.
 	Config Config
 
-	// Shared names the store that processes share the limits through. Without a Store all limits are those of this process.
-	// Key is the prefix of their names in Redis; "" means sluice/rls. Timeout is how long the store may take for a request,
-	// however many descriptors it has; 0 means 8 ms, so that a response takes 10. Unavailable, Local and TTL must be zero: while
-	// the store is unreachable, fail-open of the request's domain decides. A Store that panics may end the process, because
-	// the descriptors of a request are asked about on several goroutines.
-	Shared redislimit.Options
+	// Store is what processes share the limits through. If it is nil, all limits are those of this process. A Store that panics may
+	// end the process, because the descriptors of a request are asked about on several goroutines.
+	Store redislimit.Store
+
+	// Key is the prefix of the names of limits in the Store. "" means sluice/rls.
+	Key string
+
+	// Timeout is how long the Store may take for a request of up to 100 descriptors; beyond that, each has 28 µs more. Then
+	// fail-open of the request's domain decides. 0 means 8 ms, so that a response takes 10.
+	Timeout time.Duration
 
 	// Headers adds the headers RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to responses. They describe the
 	// descriptor that has the least left.
 	Headers bool
 
 	// Logger reports that the store does not decide, once in 10 s with the reason, and that it is reachable again after several
-	// failures; requests for a domain that the Config does not have, once in 10 s; and requests that a rule in shadow mode would
-	// have rejected, once a second per rule. nil means that nothing is logged.
+	// failures; requests for a domain that the Config does not have, once in 10 s; descriptors that no rule matches, once a minute per
+	// domain; and requests that a rule in shadow mode would have rejected, once a second per rule. nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -49,22 +56,19 @@ const (
 	logEvery       = 10 * time.Second
 )
 
-func (o Options) validate() error {
-	var faults []error
-	fault := func(field string, value any, want string) {
-		faults = append(faults, fmt.Errorf("rlslimit: Options.Shared.%s = %v, want %s", field, value, want))
-	}
-	s := o.Shared
-	if s.Timeout < 0 {
-		fault("Timeout", s.Timeout, "at least 0")
-	}
-	if s.Unavailable != 0 || s.Local != nil {
-		fault("Unavailable", s.Unavailable, "FailClosed and no Local: fail-open of each domain decides")
-	}
-	if s.TTL != 0 {
-		fault("TTL", s.TTL, "0: no rule has a concurrency limit")
-	}
-	return errors.Join(faults...)
+// A request of many descriptors has more time.
+const (
+	manyDescriptors   = 100
+	timePerDescriptor = 28 * time.Microsecond
+)
+
+// limiterTimeout is how long a limiter may wait for the Store at least: longer than a request, so that the load of a large request is
+// not taken for a Store that is away.
+const limiterTimeout = 50 * time.Millisecond
+
+// timeout returns how long the Store may take for a request.
+func (s *Service) timeout(descriptors int) time.Duration {
+	return s.options.Timeout + time.Duration(max(descriptors-manyDescriptors, 0))*timePerDescriptor
 }
 
 // Service is a rate limit service: an envoy.service.ratelimit.v3.RateLimitServiceServer, to be registered with a
@@ -82,8 +86,14 @@ type Service struct {
 
 	unwatch         func() // ends the watch of the store; nil without a store
 	unreachableLogs policy.Sometimes
-	unreachable     atomic.Bool      // the latest message about the store says so
-	unknownLogs     policy.Sometimes // of domains
+	unreachable     atomic.Bool // the latest message about the store says so
+	unknown         *unmatched  // descriptors for domains that the Config does not have
+}
+
+// unmatched counts descriptors that no rule matches.
+type unmatched struct {
+	descriptors atomic.Uint64
+	logged      policy.Sometimes
 }
 
 // state is a Config and its rules. It does not change.
@@ -96,27 +106,23 @@ type state struct {
 type domain struct {
 	*domainConfig
 
-	live map[*ruleConfig]*rule
+	live      map[*ruleConfig]*rule
+	unmatched *unmatched
 }
 
-// New returns a service with the rules of the Config, or an error that reports all invalid options. It does not ask the store.
+// New returns a service with the rules of the Config, or an error for an invalid Timeout. It does not ask the store.
 func New(o Options) (*Service, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("rlslimit: Options.Timeout = %v, want at least 0", o.Timeout)
 	}
-	s := &Service{options: o}
+	o.Key, o.Timeout = cmp.Or(o.Key, defaultKey), cmp.Or(o.Timeout, defaultTimeout)
+	s := &Service{options: o, unknown: new(unmatched)}
 	s.state.Store(new(state))
-	if o.Shared.Store != nil {
-		if o.Shared.Key == "" {
-			s.options.Shared.Key = defaultKey
+	if o.Store != nil {
+		if !reflect.ValueOf(o.Store).Comparable() { // limiters on equal stores share a circuit breaker
+			s.options.Store = &struct{ redislimit.Store }{o.Store}
 		}
-		if o.Shared.Timeout == 0 {
-			s.options.Shared.Timeout = defaultTimeout
-		}
-		if !reflect.ValueOf(o.Shared.Store).Comparable() { // limiters on equal stores share a circuit breaker
-			s.options.Shared.Store = &struct{ redislimit.Store }{o.Shared.Store}
-		}
-		s.unwatch = redislimit.Watch(s.options.Shared.Store, s.logState)
+		s.unwatch = redislimit.Watch(s.options.Store, s.logState)
 	}
 	if err := s.Update(o.Config); err != nil {
 		_ = s.Close()
@@ -144,14 +150,17 @@ func (s *Service) Update(c Config) error {
 		if was := before.domains[config.name]; was != nil && was.keys != config.keys {
 			return yamlconf.NewFault(config.file, yamlconf.Place{Line: config.line, Column: 1}, "keys of domain %q was %d and is %d: that needs a restart", config.name, was.keys, config.keys)
 		}
-		d := &domain{domainConfig: config, live: make(map[*ruleConfig]*rule, len(config.rules))}
+		d := &domain{domainConfig: config, live: make(map[*ruleConfig]*rule, len(config.rules)), unmatched: new(unmatched)}
+		if was := before.domains[config.name]; was != nil {
+			d.unmatched = was.unmatched
+		}
 		for _, rc := range append(slices.Clip(config.rules), overrides) {
 			id := config.name + "\x00" + rc.id
 			r := known[id]
 			delete(known, id)
 			if r == nil {
 				var err error
-				if r, err = newRule(config.name, rc, config.keys, s.options.Shared); err != nil {
+				if r, err = newRule(config.name, rc, config.keys, s.shared()); err != nil {
 					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
 				}
 			}
@@ -215,7 +224,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 		return nil, err
 	}
 	if d.domain == nil {
-		s.logUnknown(req.GetDomain())
+		s.passesUnknown(req)
 	} else if err := d.decide(ctx); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
@@ -223,10 +232,15 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 }
 
 // stored reports whether processes share the limits.
-func (s *Service) stored() bool { return s.options.Shared.Store != nil }
+func (s *Service) stored() bool { return s.options.Store != nil }
 
-// logUnreachable logs, once in a while, that the store has not decided.
-func (s *Service) logUnreachable(err error) {
+// shared returns the options of limiters, whose Key is only a prefix.
+func (s *Service) shared() redislimit.Options {
+	return redislimit.Options{Store: s.options.Store, Key: s.options.Key, Timeout: max(s.options.Timeout, limiterTimeout)}
+}
+
+// StoreFailed logs, once in a while, that the store has not decided, or could not be prepared for decisions.
+func (s *Service) StoreFailed(err error) {
 	l := s.options.Logger
 	if l == nil {
 		return
@@ -248,24 +262,62 @@ func (s *Service) logUnreachable(err error) {
 // logState logs that the store has become unreachable, or reachable after a message that it was not.
 func (s *Service) logState(up bool, err error) {
 	if !up {
-		s.logUnreachable(err)
+		s.StoreFailed(err)
 	} else if s.unreachable.Swap(false) {
 		s.options.Logger.Info("redis is reachable again; it decides")
 	}
 }
 
-// longestName is how many bytes of a domain's name are logged.
-const longestName = 100
+// longestName is how many bytes of a name are logged that a client may have chosen, and mostNames how many such names.
+const (
+	longestName = 100
+	mostNames   = 10
+)
 
-// logUnknown logs, once in a while, that requests pass because no file has their domain.
-func (s *Service) logUnknown(domain string) {
+// passesUnknown counts, and logs once in a while, that a request passes because no file has its domain.
+func (s *Service) passesUnknown(req *ratelimit.RateLimitRequest) {
+	s.unknown.descriptors.Add(uint64(len(req.GetDescriptors())))
 	l := s.options.Logger
 	if l == nil {
 		return
 	}
-	if _, ok := s.unknownLogs.Allow(logEvery); ok {
-		l.Warn(fmt.Sprintf("no file has the domain %q; its requests pass", domain[:min(len(domain), longestName)]))
+	if _, ok := s.unknown.logged.Allow(logEvery); ok {
+		name := req.GetDomain()
+		l.Warn(fmt.Sprintf("no file has the domain %q; its requests pass", name[:min(len(name), longestName)]))
 	}
+}
+
+// passesUnmatched counts, and logs once in a while, that a descriptor passes because no rule of its domain matches it. The message
+// has its keys, and not its values, which may be secrets.
+func (s *Service) passesUnmatched(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
+	d.unmatched.descriptors.Add(1)
+	l := s.options.Logger
+	if l == nil {
+		return
+	}
+	others, ok := d.unmatched.logged.Allow(time.Minute)
+	if !ok {
+		return
+	}
+	var keys []string
+	for _, e := range entries[:min(len(entries), mostNames)] {
+		keys = append(keys, strconv.Quote(e.GetKey()[:min(len(e.GetKey()), longestName)]))
+	}
+	if others > 0 {
+		l = l.With(slog.Int("similar", others))
+	}
+	l.Warn(fmt.Sprintf("no rule of domain %q matches a descriptor with the keys %s; it passes", d.name, strings.Join(keys, ", ")))
+}
+
+// Unmatched returns how many descriptors no rule has matched, by domain. "" is for domains that no file has.
+func (s *Service) Unmatched() map[string]uint64 {
+	all := map[string]uint64{"": s.unknown.descriptors.Load()}
+	if st := s.state.Load(); st != nil {
+		for name, d := range st.domains {
+			all[name] = d.unmatched.descriptors.Load()
+		}
+	}
+	return all
 }
 
 // logShadowed logs, once a second per rule, that a request is over the limit and passes.

@@ -21,15 +21,24 @@ type Rule struct {
 
 // Counts are the hits of a rule since it exists, by decision.
 type Counts struct {
-	Granted    uint64 `json:"granted"`
-	Rejected   uint64 `json:"rejected"`           // over the limit
-	Shadowed   uint64 `json:"shadowed,omitempty"` // over the limit, and let through
-	GivenBack  uint64 `json:"given_back,omitempty"`
-	Unanswered uint64 `json:"unanswered,omitempty"` // requests, not hits, that the store did not decide: fail-open did
+	Granted   uint64 `json:"granted"`
+	Rejected  uint64 `json:"rejected"`           // over the limit
+	Shadowed  uint64 `json:"shadowed,omitempty"` // over the limit, and let through
+	Returned  uint64 `json:"returned,omitempty"`
+	Undecided uint64 `json:"undecided,omitempty"` // requests, not hits, that the store did not decide: fail-open did
 }
 
 func (c *counts) load() Counts {
-	return Counts{c.granted.Load(), c.rejected.Load(), c.shadowed.Load(), c.givenBack.Load(), c.unanswered.Load()}
+	return Counts{c.granted.Load(), c.rejected.Load(), c.shadowed.Load(), c.returned.Load(), c.undecided.Load()}
+}
+
+// add adds other counts to c.
+func (c *counts) add(other *counts) {
+	c.granted.Add(other.granted.Load())
+	c.rejected.Add(other.rejected.Load())
+	c.shadowed.Add(other.shadowed.Load())
+	c.returned.Add(other.returned.Load())
+	c.undecided.Add(other.undecided.Load())
 }
 
 // Rules returns the rules of all domains, each domain's in the order of the files, and those for the limits that
@@ -56,13 +65,7 @@ func (r *rule) report() Rule {
 	if !c.byLimit {
 		report.Limit = c.limit.String()
 	}
-	r.details.Range(func(name, c any) bool {
-		if report.Details == nil {
-			report.Details = make(map[string]Counts)
-		}
-		report.Details[name.(string)] = c.(*counts).load()
-		return true
-	})
+	report.Details = r.details.load()
 	return report
 }
 
@@ -149,6 +152,7 @@ func (r *rule) resetKey(k key) (had bool, err error) {
 
 // reset resets the limiter. It returns an error if the store has not confirmed that.
 func (f *follower) reset() error {
+	f.memory.Store(nil)
 	if shared, ok := f.limiter.(interface{ TryReset() error }); ok {
 		return shared.TryReset()
 	}

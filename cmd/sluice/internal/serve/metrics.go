@@ -26,27 +26,27 @@ type metrics struct {
 }
 
 func newMetrics(s *rlslimit.Service) *metrics {
-	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_rls_answers_total", Help: "Calls by response: ok, over_limit, canceled if the client gave up, or error for an invalid call.",
+	responses := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_rls_responses_total", Help: "Calls by response: ok, over_limit, canceled if the client gave up, or error for an invalid call.",
 	}, []string{"answer"})
 	m := &metrics{
 		registry: service.Metrics(),
 		service:  s,
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "sluice_rls_answer_seconds", Help: "Time from a call to its response.",
+			Name: "sluice_rls_response_seconds", Help: "Time from a call to its response.",
 			Buckets: []float64{.00001, .00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, 1},
 		}),
-		ok:    answers.WithLabelValues("ok"),
-		over:  answers.WithLabelValues("over_limit"),
-		wrong: answers.WithLabelValues("error"),
-		gone:  answers.WithLabelValues("canceled"),
+		ok:    responses.WithLabelValues("ok"),
+		over:  responses.WithLabelValues("over_limit"),
+		wrong: responses.WithLabelValues("error"),
+		gone:  responses.WithLabelValues("canceled"),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_rls_reloads_total", Help: "Reloads of the files by result: ok, or bad if they had errors and nothing changed.",
 		}, []string{"result"}),
 	}
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("bad")
-	m.registry.MustRegister(answers, m.seconds, m.reloads, rules{s})
+	m.registry.MustRegister(responses, m.seconds, m.reloads, rules{s})
 	return m
 }
 
@@ -66,9 +66,9 @@ func (m *metrics) observe(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	start := time.Now()
 	m.inFlight.Add(1)
 	defer m.inFlight.Add(-1)
-	answer, err := handler(ctx, req)
+	response, err := handler(ctx, req)
 	m.seconds.Observe(time.Since(start).Seconds())
-	r, _ := answer.(*ratelimit.RateLimitResponse)
+	r, _ := response.(*ratelimit.RateLimitResponse)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		m.gone.Inc()
@@ -79,7 +79,7 @@ func (m *metrics) observe(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	default:
 		m.ok.Inc()
 	}
-	return answer, err
+	return response, err
 }
 
 // rules collects the counts of the rules.
@@ -87,9 +87,11 @@ type rules struct{ service *rlslimit.Service }
 
 var (
 	hitsDesc = prometheus.NewDesc("sluice_rls_hits_total",
-		"Hits by rule and result: granted, rejected, shadowed (over the limit, but let through) or given_back.", []string{"domain", "rule", "result"}, nil)
-	unansweredDesc = prometheus.NewDesc("sluice_rls_unanswered_total",
+		"Hits by rule and result: granted, rejected, shadowed (over the limit, but let through) or returned.", []string{"domain", "rule", "result"}, nil)
+	undecidedDesc = prometheus.NewDesc("sluice_rls_undecided_total",
 		"Descriptors of a rule that fail-open decided, because Redis did not.", []string{"domain", "rule"}, nil)
+	unmatchedDesc = prometheus.NewDesc("sluice_rls_unmatched_total",
+		"Descriptors that passed because no rule matches them, by domain; the domain is empty for those of domains that no file has.", []string{"domain"}, nil)
 	limitersDesc = prometheus.NewDesc("sluice_rls_limiters",
 		"Limiters of a rule.", []string{"domain", "rule"}, nil)
 	overflowedDesc = prometheus.NewDesc("sluice_rls_overflowed_total",
@@ -98,7 +100,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (rules) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hitsDesc, unansweredDesc, limitersDesc, overflowedDesc} {
+	for _, d := range []*prometheus.Desc{hitsDesc, undecidedDesc, unmatchedDesc, limitersDesc, overflowedDesc} {
 		c <- d
 	}
 }
@@ -114,10 +116,13 @@ func (s rules) Collect(c chan<- prometheus.Metric) {
 		}
 	}
 	for at, n := range counts {
-		for result, n := range map[string]uint64{"granted": n.Granted, "rejected": n.Rejected, "shadowed": n.Shadowed, "given_back": n.GivenBack} {
+		for result, n := range map[string]uint64{"granted": n.Granted, "rejected": n.Rejected, "shadowed": n.Shadowed, "returned": n.Returned} {
 			c <- prometheus.MustNewConstMetric(hitsDesc, prometheus.CounterValue, float64(n), at.domain, at.rule, result)
 		}
-		c <- prometheus.MustNewConstMetric(unansweredDesc, prometheus.CounterValue, float64(n.Unanswered), at.domain, at.rule)
+		c <- prometheus.MustNewConstMetric(undecidedDesc, prometheus.CounterValue, float64(n.Undecided), at.domain, at.rule)
+	}
+	for domain, n := range s.service.Unmatched() {
+		c <- prometheus.MustNewConstMetric(unmatchedDesc, prometheus.CounterValue, float64(n), domain)
 	}
 	for _, r := range s.byName() {
 		c <- prometheus.MustNewConstMetric(limitersDesc, prometheus.GaugeValue, float64(r.Keys), r.Domain, r.Name)
@@ -128,6 +133,6 @@ func (s rules) Collect(c chan<- prometheus.Metric) {
 func sum(a, b rlslimit.Counts) rlslimit.Counts {
 	return rlslimit.Counts{
 		Granted: a.Granted + b.Granted, Rejected: a.Rejected + b.Rejected, Shadowed: a.Shadowed + b.Shadowed,
-		GivenBack: a.GivenBack + b.GivenBack, Unanswered: a.Unanswered + b.Unanswered,
+		Returned: a.Returned + b.Returned, Undecided: a.Undecided + b.Undecided,
 	}
 }

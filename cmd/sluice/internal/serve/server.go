@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
-	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -56,7 +55,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 		if s.store, err = shared.Open(o.redis, timeout); err != nil {
 			return nil, fmt.Errorf("--redis: %q: %w", shared.WithoutPassword(o.redis), err)
 		}
-		options.Shared = redislimit.Options{Store: s.store.Limits(), Timeout: timeout}
+		options.Store, options.Timeout = s.store.Limits(), timeout
 	}
 	if s.service, err = rlslimit.New(options); err != nil {
 		s.close()
@@ -115,15 +114,18 @@ func (s *server) run(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
-// warm connects to Redis and loads the scripts, so that the first calls do not wait for that. If that fails, the service logs
-// that Redis is unreachable.
+// warm connects to Redis and loads the scripts, so that the first calls do not wait for that. If that fails, the service logs why.
 func (s *server) warm() {
-	if s.store != nil {
-		_ = s.store.Warm([]spec.Limit{
-			{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
-			{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
-			{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
-		})
+	if s.store == nil {
+		return
+	}
+	err := s.store.Warm([]spec.Limit{
+		{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
+		{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
+		{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
+	})
+	if err != nil {
+		s.service.StoreFailed(err)
 	}
 }
 
