@@ -24,7 +24,7 @@ func TestProxiesShareALimit(t *testing.T) {
 	t.Parallel()
 	url, redis := redisServer(t)
 	proxies := twoProxies(t, configOf(helloServer(t).URL, "redis: "+url+`
-redis-budget: 1m
+redis-timeout: 1m
 policies:
   each: {key: "header:X-Client", limit: fixed 4/1000d, download: 10MiB/s}
   open: {limit: fixed 4/1000d, fail-open: true}
@@ -49,7 +49,7 @@ func TestProxyWatchesRedis(t *testing.T) {
 	redis := newRedisServer(t)
 	redis.end()
 	s := startProxy(t, configOf(helloServer(t).URL, "redis: "+redis.url+`
-redis-budget: 1m
+redis-timeout: 1m
 policies:
   each: {key: "header:X-Client", limit: fixed 4/1000d}
   open: {limit: fixed 4/1000d, fail-open: true}
@@ -87,7 +87,7 @@ func TestResetOnRedis(t *testing.T) {
 	}))
 	defer backend.Close()
 	proxies := twoProxies(t, configOf(backend.URL, "redis: "+url+`
-redis-budget: 1m
+redis-timeout: 1m
 policies:
   each: {key: ["header:X-Client", path:1], limit: fixed 1/1000d, settle: X-Cost, overrides: {vip: 2/h burst 2}}
   eachother: {key: "header:X-Client", limit: fixed 1/1000d}
@@ -155,7 +155,7 @@ func TestResetsWithoutPermission(t *testing.T) {
 	c := clientOf(t, url)
 	require.NoError(t, c.Do(t.Context(), "acl", "setuser", "default", "resetchannels").Err())
 	s := start(t, programs(t), "sluice", "proxy", "--config", fileOf(t, "limits.yaml", configOf(helloServer(t).URL, "redis: "+url+`
-redis-budget: 1m
+redis-timeout: 1m
 policies: {each: {key: "header:X-Client", limit: fixed 1/1000d}}
 routes: {/: each}
 `)))
@@ -208,7 +208,7 @@ func clientOf(t *testing.T, url string) *redis.Client {
 func TestReloadOnRedis(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
-	config := configOf(helloServer(t).URL, "redis: "+url+"\nredis-budget: 1m\nglobal: {%s}\n")
+	config := configOf(helloServer(t).URL, "redis: "+url+"\nredis-timeout: 1m\nglobal: {%s}\n")
 	first := startProxy(t, fmt.Sprintf(config, "limit: fixed 3/1000d"))
 	becomes := func(limits string) {
 		replace(t, first.file, fmt.Sprintf(config, limits))
@@ -247,7 +247,7 @@ func TestProxyIsWarm(t *testing.T) {
 		return number("cmdstat_eval:calls=") + number("cmdstat_script|load:calls="), number("total_connections_received:"), number("cmdstat_evalsha:calls=")
 	}
 	_, others, _ := seen()
-	config := configOf(helloServer(t).URL, "redis: "+url+"\nredis-budget: 1m\nglobal: {%s}\n")
+	config := configOf(helloServer(t).URL, "redis: "+url+"\nredis-timeout: 1m\nglobal: {%s}\n")
 	s := startProxy(t, fmt.Sprintf(config, "limit: 100/s burst 100, key: ip"))
 	for _, next := range []string{"limits: [fixed 10/h, concurrency 5]", "limits: [sliding 10/h, 100/s]"} {
 		scripts, connections, asked := seen()
@@ -300,7 +300,7 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, clientOf(t, url).Do(t.Context(), words...).Err())
 	url = strings.Replace(url, "unix://", "unix://limiter:secret@", 1)
 	s := startProxy(t, configOf(helloServer(t).URL, "redis: "+url+`
-redis-budget: 1m
+redis-timeout: 1m
 policies:
   each: {key: "header:X-Client", limits: [10/1000d, fixed 10/1000d, sliding 10/1000d, fixed 10/year, concurrency 2], download: 10MiB/s}
 routes: {/: each}

@@ -64,8 +64,12 @@ func (c *Config) Warnings() (all []error) {
 
 // Limited reports whether there is a limit on anything.
 func (c *Config) Limited() bool {
-	routed := slices.ContainsFunc(c.Routes, func(r Route) bool { return len(r.Policies) > 0 })
-	return c.Global != nil || c.Connections != nil || c.ConnectionsPerIP != nil || routed
+	if c.Connections != nil || c.ConnectionsPerIP != nil || c.Global != nil && !c.Global.Shadow {
+		return true
+	}
+	return slices.ContainsFunc(c.Policies, func(p Policy) bool {
+		return !p.Shadow && slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.Contains(r.Policies, p.Name) })
+	})
 }
 
 // leadsBack reports whether a connection to an address reaches the listener of this proxy: host and port of it are those
@@ -89,6 +93,9 @@ func (c *Config) checkPolicies(fault faultFunc) {
 	for _, p := range c.AllPolicies() {
 		c.checkHeaders(&p, fault)
 		p.checkFlow(fault)
+		if p.MaxWait > 0 && !slices.ContainsFunc(p.all(), func(l Limit) bool { return l.Queue > 0 }) {
+			fault(p.at["max-wait"], "max-wait has no effect, because no limit of %s has a queue; add one, such as limit: 100/s queue 50", p.what)
+		}
 		for _, l := range p.all() {
 			if err := p.checkLimit(l.Limit); err != nil {
 				fault(l.At, "%v", err)

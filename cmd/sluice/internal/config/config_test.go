@@ -26,7 +26,7 @@ headers: draft-11
 problems: true
 admin: 127.0.0.1:9090
 redis: redis://127.0.0.1:6379/0
-redis-budget: 200ms
+redis-timeout: 200ms
 backend-timeout: 5
 global:
   {limit: concurrency 500 queue 200 fair-share, status: 503, max-wait: 2s, flow: ip, weights: {192.0.2.1: 2, "2001:db8::7": 3}}
@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, urls, 2)
 	assert.Equal(t, "[10.0.0.0/8 192.0.2.1/32 192.0.2.2/32 10.0.0.0/8 2001:db8::/32]", fmt.Sprint(c.Trusted), "clients are seen as IPv4")
-	assert.Equal(t, 200*time.Millisecond, c.RedisBudget)
+	assert.Equal(t, 200*time.Millisecond, c.RedisTimeout)
 	assert.Equal(t, 5*time.Second, c.BackendTimeout)
 	assert.Equal(t, 503, c.Global.Status)
 	assert.Equal(t, "ip", c.Global.Flow.String())
@@ -102,6 +102,15 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: fixed 5/month tz Europe/Berln}\n", `"tz Europe/Berln": unknown time zone`},
 		{"listen: 8080\n", `f:1:9: listen is "8080"`},
 		{"trusted: [1.2.3.4.5]\n", `f:1:11: trusted: "1.2.3.4.5" is not an address or a network such as 10.0.0.0/8`},
+		{"max-body: 10\n", `f:1:11: max-body is "10", but counts bytes; write the unit, such as 10MB, or B for bytes`},
+		{"policies: {c: {key: ip, limit: 5MB/s}}\n", `f:1:32: "5MB/s" is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write 5000000`},
+		{"policies: {c: {key: ip, limits: [1/s, concurrency 5KiB]}}\n", `is an amount of bytes, but the limit counts requests`},
+		{"policies: {c: {key: ip, limit: 1/s, overrides: {192.0.2.1: 5kB/s}}}\n", `is an amount of bytes, but the limit counts requests`},
+		{"connections: 5kB/s\n", `"5kB/s" is an amount of bytes, but connections counts connections; write 5000`},
+		{"global: {download: 5/s}\n", `f:1:20: download is "5/s", but counts bytes; write the unit, such as 5kB/s, or B for bytes`},
+		{"global: {upload: 20k/s}\n", `upload is "20000/s", but counts bytes`},
+		{"global: {limit: 10/s, max-wait: 3s}\n", `f:1:33: max-wait has no effect, because no limit of global has a queue; add one, such as limit: 100/s queue 50`},
+		{"policies: {a: {download: 1MB/s, max-wait: 3s}}\n", `because no limit of policy "a" has a queue`},
 		{"max-body: 0\n", `f:1:11: max-body is "0"`},
 		{"redis: http://x\n", `f:1:8: redis is not a URL`},
 		{"listen: ':8080'\nadmin: 127.0.0.1:8080\n", `f:2:8: admin is "127.0.0.1:8080", where listen is`},
@@ -124,7 +133,7 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: 1/s queue 9 fair-share, flow: 'header:X-Real-IP', max-wait: 1s}\n", `flow is header:X-Real-Ip, which clients can set; use flow: ip`},
 		{"global: {limit: 1/s, settle: keep-alive}\n", `settle is "keep-alive", which concerns one connection`},
 		{"policies: {a: {limit: 1/s, key: 'header:X_Key'}}\n", "f:1:33: key is header:X_key, but the proxy drops headers with other characters than letters, digits and hyphens; with underscores: true"},
-		{"redis-budget: soon\n", `f:1:15: redis-budget: "soon" is not a duration`},
+		{"redis-timeout: soon\n", `f:1:16: redis-timeout: "soon" is not a duration`},
 		{"backend-timeout: -1\n", `f:1:18: backend-timeout: "-1" is negative`},
 		{"global: {limits: }\n", `f:1:18: limits has no limit, want one such as 1000/s, or unlimited`},
 		{"global: {limit: 1/s}\nlisten: x\nglobal: {limit: bad}\n", `f:3:1: "global" is here twice, first in line 1`},
@@ -174,6 +183,7 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, none]}\n", "cannot be combined with policies"},
 		{"routes: {'/{a}/b': [], '/c/{d}': []}\n", "conflicts"},
 		{"redis-budget: 0\n", "f:1:15: redis-budget is 0, want a duration such as 200ms; omit it for 50ms"},
+		{"redis-timeout: 0\n", "f:1:16: redis-timeout is 0, want a duration such as 200ms; omit it for 50ms"},
 		{"listen: *nosuch\n", "f:1:9: error loading config file: unknown anchor 'nosuch' referenced"},
 		{"listen: ':1'\n---\nlisten: ':2'\n", "second document"},
 	} {

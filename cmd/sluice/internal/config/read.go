@@ -65,7 +65,8 @@ func (c *Config) read(root yamlconf.Node) {
 		{"access-log", c.readAccessLog},
 		{"backend-timeout", timeout(&c.BackendTimeout)},
 		{"redis", text(&c.Redis)},
-		{"redis-budget", c.readRedisBudget},
+		{"redis-budget", c.readRedisTimeout}, // as redis-timeout was called
+		{"redis-timeout", c.readRedisTimeout},
 		{"global", func(n yamlconf.Node, key string) { c.Global = readPolicy(key, n.Place(), n) }},
 		{"policies", func(n yamlconf.Node, key string) {
 			for _, p := range n.Pairs(key) {
@@ -110,11 +111,11 @@ func (c *Config) readTo(n yamlconf.Node, key string) {
 	}
 }
 
-func (c *Config) readRedisBudget(n yamlconf.Node, key string) {
-	c.RedisBudget = -1
-	timeout(&c.RedisBudget)(n, key)
-	if c.RedisBudget == 0 {
-		n.Fault("redis-budget is 0, want a duration such as 200ms; omit it for 50ms")
+func (c *Config) readRedisTimeout(n yamlconf.Node, key string) {
+	c.RedisTimeout = -1
+	timeout(&c.RedisTimeout)(n, key)
+	if c.RedisTimeout == 0 {
+		n.Fault("%s is 0, want a duration such as 200ms; omit it for 50ms", key)
 	}
 }
 
@@ -122,8 +123,11 @@ func (c *Config) readRedisBudget(n yamlconf.Node, key string) {
 func (c *Config) readMaxBody(n yamlconf.Node, key string) {
 	text, ok := n.Text(key)
 	size, err := spec.Parse(text + "/s")
-	if c.MaxBody = int64(size.Permits); ok && (err != nil || size.Permits < 1) {
+	switch c.MaxBody = int64(size.Permits); {
+	case ok && (err != nil || size.Permits < 1):
 		n.Fault("max-body is %q, want a size such as 10MiB", text)
+	case ok && !size.Bytes:
+		n.Fault("max-body is %q, but counts bytes; write the unit, such as %[1]sMB, or B for bytes", text)
 	}
 }
 
@@ -253,14 +257,19 @@ func limits(to *[]Limit) reader {
 			n.Fault("%s has no limit, want one such as 1000/s, or unlimited", key)
 		}
 		for _, item := range items {
-			if l, ok := readLimit(item); ok {
+			l, ok := readLimit(item)
+			switch {
+			case !ok:
+			case l.Bytes:
+				item.Fault("%q is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write %d", l, l.Permits)
+			default:
 				*to = append(*to, l)
 			}
 		}
 	}
 }
 
-// transfer reads a limit on bytes, with or without a B: they come evenly.
+// transfer reads a limit on bytes.
 func transfer(to **spec.Limit) reader {
 	return func(n yamlconf.Node, key string) {
 		l, ok := readLimit(n)
@@ -268,8 +277,9 @@ func transfer(to **spec.Limit) reader {
 		case !ok:
 		case l.Kind == spec.Blocked || l.Kind == spec.Paused:
 			n.Fault("%s is %q, want a limit such as 1MiB/s", key, l)
+		case !l.Bytes && l.Kind != spec.Unlimited:
+			n.Fault("%s is %q, but counts bytes; write the unit, such as %dkB/s, or B for bytes", key, l, l.Permits)
 		default:
-			l.Bytes = l.Kind != spec.Unlimited
 			*to = &l.Limit
 		}
 	}
@@ -277,13 +287,16 @@ func transfer(to **spec.Limit) reader {
 
 // connections reads a limit on connections.
 func connections(to **spec.Limit) reader {
-	return func(n yamlconf.Node, _ string) {
+	return func(n yamlconf.Node, key string) {
 		l, ok := readLimit(n)
 		if ok {
 			*to = &l.Limit
 		}
-		if l.Queue > 0 {
+		switch {
+		case l.Queue > 0:
 			n.Fault("%q has a queue, but connections do not wait; remove the queue", l)
+		case l.Bytes:
+			n.Fault("%q is an amount of bytes, but %s counts connections; write %d", l, key, l.Permits)
 		}
 	}
 }

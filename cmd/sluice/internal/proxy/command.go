@@ -43,7 +43,7 @@ limits for some keys (overrides), and a key of several parts: [header:X-Api-Key,
 A limit with a queue needs max-wait. A request whose path a backend could interpret as that
 of another route gets 400. Other settings: tls, trusted, headers, problems, host, keys, max-body,
 connections, connections-per-ip, access-log, underscores, backend-timeout, redis,
-redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain them. The URLs of gRPC
+redis-timeout; sluice-proxy.yaml(5) and docs/proxy.md explain them. The URLs of gRPC
 backends are h2c://HOST:PORT or h2://HOST:PORT.`
 
 // New returns the command.

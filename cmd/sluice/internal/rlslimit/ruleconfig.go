@@ -42,6 +42,8 @@ func (rc *ruleConfig) readSpec(n yamlconf.Node) {
 		n.Fault("limit: %s", strings.TrimPrefix(err.Error(), "spec: "))
 	case l.Kind == spec.Concurrency:
 		n.Fault("limit: %q is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window", limit)
+	case l.Bytes:
+		n.Fault("limit: %q is an amount of bytes, but a limit counts hits: write %d", limit, l.Permits)
 	case l.Queue > 0:
 		n.Fault("limit: %q has a queue, in which no request waits", limit)
 	}

@@ -103,10 +103,10 @@ func echoes(t *testing.T, c net.Conn, in *bufio.Reader, line string) {
 // it costs what the response that upgraded it has said.
 func TestUpgradesArePaidFor(t *testing.T) {
 	p := serves(t, upgraded("X-Cost: 40\r\n"), `
-global: {limit: fixed 100/1h, cost: 5, settle: X-Cost, upload: 1000/h burst 1000}
+global: {limit: fixed 100/1h, cost: 5, settle: X-Cost, upload: 1000B/h burst 1000B}
 policies:
-  a: {key: ip, download: 1000/h burst 1000}
-  b: {limit: concurrency 1, cost: 1, upload: 1/h burst 1, download: 1/h burst 1, shadow: true}
+  a: {key: ip, download: 1000B/h burst 1000B}
+  b: {limit: concurrency 1, cost: 1, upload: 1B/h burst 1B, download: 1B/h burst 1B, shadow: true}
 routes: {/: [a, b]}
 `)
 	c, in, header := upgrade(t, p.address, "/", "")

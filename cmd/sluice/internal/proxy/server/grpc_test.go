@@ -62,7 +62,7 @@ func TestGRPC(t *testing.T) {
 	})
 	p := serves(t, nil, "to: "+to+`
 backend-timeout: 10s
-max-body: 10
+max-body: 10B
 policies:
   rate:  {limit: fixed 1/1h}
   small: {limit: concurrency 1, status: 503}
@@ -86,7 +86,7 @@ routes: {/: rate, /small: small, /free/: []}
 	assert.Equal(t, "14", status)
 	assert.NotContains(t, a.Header, "Grpc-Status-Details-Bin", "the time of the next release is unknown")
 	lease.Release()
-	p.becomes("to: h2c://127.0.0.1:1\nmax-body: 3\n")
+	p.becomes("to: h2c://127.0.0.1:1\nmax-body: 3B\n")
 	status, _, _ = p.calls(c, "/free/")
 	assert.Equal(t, "8", status, "the message is too large")
 	p.becomes("to: h2c://127.0.0.1:1\n")

@@ -66,7 +66,7 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	urls, err := c.Backends()
 	faults := []error{wrong, err, checkFixed(before.config, c)}
 	if before.config == nil && c.Redis != "" && wrong == nil {
-		if p.store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
+		if p.store, err = shared.Open(c.Redis, c.RedisTimeout); err != nil {
 			return yamlconf.Join(append(faults, c.Fault(c.Where("redis"), "redis: %v", err))...)
 		}
 	}
@@ -122,7 +122,7 @@ func checkFixed(before, c *config.Config) (faults error) {
 		{"format", c.LogFormat == before.LogFormat},
 		{"keys", c.Keys == before.Keys},
 		{"redis", c.Redis == before.Redis},
-		{"redis-budget", c.RedisBudget == before.RedisBudget},
+		{"redis-timeout", c.RedisTimeout == before.RedisTimeout},
 		{"cert", (c.Cert == "") == (before.Cert == "")},
 	} {
 		if !f.same {

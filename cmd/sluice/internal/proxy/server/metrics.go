@@ -28,10 +28,10 @@ func newMetrics() *metrics {
 	m := &metrics{
 		HTTP: sluice.NewHTTP(), registry: service.Metrics(),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_proxy_answers_total", Help: "Responses by backend and status; 499: the client disconnected before the response.",
+			Name: "sluice_proxy_responses_total", Help: "Responses by backend and status; 499: the client disconnected before the response.",
 		}, []string{"backend", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sluice_proxy_answer_seconds", Help: "Time from a request to the end of its response, including waits for permits.",
+			Name: "sluice_proxy_response_seconds", Help: "Time from a request to the end of its response, including waits for permits.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"backend"}),
 	}

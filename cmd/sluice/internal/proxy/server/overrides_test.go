@@ -144,7 +144,7 @@ routes: {/: a, /p/: p, /f/: f}
 func TestShadow(t *testing.T) {
 	b := backendOf(t, hello)
 	text := func(shadow string) string {
-		return "to: " + b.URL + "\nheaders: draft-11\npolicies: {a: {limit: fixed 2/1h, download: 1/h burst 1, max-wait: 1s, shadow: " + shadow +
+		return "to: " + b.URL + "\nheaders: draft-11\npolicies: {a: {limit: fixed 2/1h, download: 1B/h burst 1B, shadow: " + shadow +
 			"}, b: {limit: fixed 100/1h}}\nroutes: {/: [a, b]}\n"
 	}
 	p := serves(t, nil, text("true"))

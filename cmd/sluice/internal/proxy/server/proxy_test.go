@@ -288,7 +288,7 @@ func TestBodies(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		hello(w, r)
 	})
-	p := serves(t, nil, "to: "+b.URL+"\nmax-body: 4\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once, /any/: []}\n")
+	p := serves(t, nil, "to: "+b.URL+"\nmax-body: 4B\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once, /any/: []}\n")
 	for _, test := range []struct {
 		path, body string
 		status     int

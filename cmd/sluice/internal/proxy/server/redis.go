@@ -39,7 +39,7 @@ func (p *Proxy) prepareRedis(ctx context.Context, listening <-chan struct{}) {
 // redisReason is [shared.Reason] with the setting that bounds the time for a decision.
 func redisReason(err error) string {
 	if errors.Is(err, redislimit.ErrTimeout) {
-		return shared.Reason(err) + " (redis-budget)"
+		return shared.Reason(err) + " (redis-timeout)"
 	}
 	return shared.Reason(err)
 }

@@ -111,12 +111,12 @@ func TestAnswersAreCounted(t *testing.T) {
 	}
 	assert.Contains(t, p.said.String(), "502 for GET / of 127.0.0.1: http://127.0.0.1:1: dial tcp 127.0.0.1:1: ")
 	for _, line := range []string{
-		`sluice_proxy_answers_total{backend="` + b.URL + `",code="200"} 1`,
-		`sluice_proxy_answers_total{backend="` + b.URL + `",code="403"} 1`,
-		`sluice_proxy_answers_total{backend="` + b.URL + `",code="502"} 1`,
-		`sluice_proxy_answers_total{backend="http://127.0.0.1:1",code="502"} 1`,
-		`sluice_proxy_answers_total{backend="none",code="429"} 1`,
-		`sluice_proxy_answer_seconds_count{backend="` + b.URL + `"} 3`,
+		`sluice_proxy_responses_total{backend="` + b.URL + `",code="200"} 1`,
+		`sluice_proxy_responses_total{backend="` + b.URL + `",code="403"} 1`,
+		`sluice_proxy_responses_total{backend="` + b.URL + `",code="502"} 1`,
+		`sluice_proxy_responses_total{backend="http://127.0.0.1:1",code="502"} 1`,
+		`sluice_proxy_responses_total{backend="none",code="429"} 1`,
+		`sluice_proxy_response_seconds_count{backend="` + b.URL + `"} 3`,
 		`sluice_proxy_backend_up{backend="http://127.0.0.1:1"} 0`,
 	} {
 		require.Eventually(t, func() bool { return strings.Contains(p.scraped(), line+"\n") }, time.Minute, time.Millisecond, line)

@@ -82,7 +82,7 @@ func TestMissingBody(t *testing.T) {
 	families, err := p.metrics.registry.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
-		if f.GetName() == "sluice_proxy_answers_total" {
+		if f.GetName() == "sluice_proxy_responses_total" {
 			require.Len(t, f.GetMetric(), 1, "what still comes is not counted")
 			assert.InDelta(t, 4, f.GetMetric()[0].GetCounter().GetValue(), 0)
 		}
