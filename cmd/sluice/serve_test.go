@@ -4,6 +4,13 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +27,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -352,4 +360,59 @@ func TestServeRedisPassword(t *testing.T) {
 	if time.Since(start) < 10*time.Second {
 		assert.NotContains(t, errs, "fail-open", "once in a while")
 	}
+}
+
+// certificate writes a certificate for a name that vouches for itself, and its key.
+func certificate(t *testing.T, cert, key, name string) *x509.CertPool {
+	t.Helper()
+	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, pair.Public(), pair)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(pair)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	c, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return pool
+}
+
+// TestServeTLS: calls are over TLS, with the certificate that the files have now; a bad one keeps that before.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key")
+	file := fileOf(t, "shop.yaml", shopRules)
+	status, _, errs := start(t, programs(t), "sluice", "serve", "--config", file, "--check", "--tls-cert", cert).ends()
+	assert.Equal(t, 2, status)
+	assert.Contains(t, errs, "--tls-cert and --tls-key require each other")
+	status, _, errs = start(t, programs(t), "sluice", "serve", "--config", file, "--check", "--tls-cert", cert, "--tls-key", key).ends()
+	assert.Equal(t, 1, status)
+	assert.Contains(t, errs, "--tls-cert, --tls-key: ")
+
+	old := certificate(t, cert, key, "old.example")
+	s := startServing(t, "--config", file, "--tls-cert", cert, "--tls-key", key)
+	asks := func(pool *x509.CertPool, name string) error {
+		conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: name})))
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), call("shop", "user", "ann"))
+		return err
+	}
+	require.NoError(t, asks(old, "old.example"))
+	_, err := s.client.ShouldRateLimit(t.Context(), call("shop", "user", "ann"))
+	require.Error(t, err, "without TLS")
+
+	renewed := certificate(t, cert, key, "new.example")
+	assert.Regexp(t, "reloaded", s.line(s.errs))
+	require.NoError(t, asks(renewed, "new.example"))
+	require.Error(t, asks(old, "old.example"))
+	require.NoError(t, os.WriteFile(cert, []byte("no certificate"), 0o600))
+	assert.Regexp(t, "--tls-cert, --tls-key: ", s.line(s.errs))
+	assert.Regexp(t, "keeping the previous configuration", s.line(s.errs))
+	require.NoError(t, asks(renewed, "new.example"))
 }

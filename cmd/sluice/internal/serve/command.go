@@ -41,14 +41,16 @@ unreachable, every request is answered within about 10 ms: it passes, or is reje
 domain has fail-open: false. The commands below that use curl need --admin.
 
 Serve reloads the files when they change, and on SIGHUP, without losing what is counted. If
-they have errors, it reports all of them and keeps the previous configuration. On SIGTERM it
-finishes in-flight calls and exits. See docs/serve.md for the details.`
+they have errors, it reports all of them and keeps the previous configuration. With --tls-cert and
+--tls-key it serves TLS, and reads both files again then. On SIGTERM it finishes in-flight
+calls and exits. See docs/serve.md for the details.`
 
 // options are the flags.
 type options struct {
 	files         []string
 	listen, admin string
 	redis         string
+	cert, key     string // files; "": no TLS
 	headers       bool
 	merge, check  bool
 	age, grace    cli.Duration
@@ -66,6 +68,9 @@ func New() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.files) == 0 || slices.Contains(o.files, "") {
 				return cli.Usage("--config is required")
+			}
+			if (o.cert == "") != (o.key == "") {
+				return cli.Usage("--tls-cert and --tls-key require each other")
 			}
 			for _, name := range o.files {
 				f, err := os.Open(name) // otherwise the error does not name the flag
@@ -100,6 +105,8 @@ func New() *cobra.Command {
 	s.StringVar(&o.listen, "listen", o.listen, "listen for gRPC calls on `ADDR`")
 	s.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /limits by HTTP on `ADDR` (default: not at all)")
 	s.StringVar(&o.redis, "redis", "", "share the limits through the Redis server at `URL`: redis://HOST:PORT/DB (default: in memory)")
+	s.StringVar(&o.cert, "tls-cert", "", "serve TLS with the certificate in `FILE`; read again at each reload")
+	s.StringVar(&o.key, "tls-key", "", "use the private key in `FILE`")
 	s.BoolVar(&o.headers, "headers", false, "have gateways add RateLimit-Limit, -Remaining and -Reset to responses")
 	s.Var(&o.age, "max-connection-age", "close connections after `TIME`, so that clients find new servers; 0 means never")
 	s.Var(&o.grace, "grace", "on shutdown, wait up to `TIME` for in-flight calls: 250ms, 1h30m, or a number of seconds")

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -31,7 +34,8 @@ type server struct {
 
 	say      func(format string, args ...any)
 	service  *rlslimit.Service
-	store    *shared.Store // nil without --redis
+	store    *shared.Store                   // nil without --redis
+	pair     atomic.Pointer[tls.Certificate] // nil without TLS
 	metrics  *metrics
 	health   *health.Server
 	draining atomic.Bool
@@ -46,10 +50,11 @@ const timeout = 8 * time.Millisecond
 // newServer reads the files. It does not connect to Redis.
 func newServer(o options, say func(string, ...any)) (*server, error) {
 	s := &server{options: o, say: say, health: health.NewServer()}
-	c, err := s.load()
+	c, pair, err := s.load()
 	if err != nil {
 		return nil, err
 	}
+	s.pair.Store(pair)
 	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: cli.NewLogger(s.say)}
 	if o.redis != "" {
 		if s.store, err = shared.Open(o.redis, timeout); err != nil {
@@ -65,17 +70,24 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	return s, nil
 }
 
-// load reads the files, and prints warnings about keys that have no effect.
-func (s *server) load() (rlslimit.Config, error) {
-	read := rlslimit.Load
+// load reads the files, and prints warnings about keys that have no effect. Without TLS there is no pair.
+func (s *server) load() (c rlslimit.Config, pair *tls.Certificate, err error) {
+	load := rlslimit.Load
 	if s.merge {
-		read = rlslimit.LoadMerged
+		load = rlslimit.LoadMerged
 	}
-	c, err := read(s.files...)
+	c, err = load(s.files...)
 	for _, w := range c.Warnings() {
 		s.say("%v", w)
 	}
-	return c, err
+	if s.cert == "" {
+		return c, nil, err
+	}
+	loaded, wrong := tls.LoadX509KeyPair(s.cert, s.key)
+	if wrong != nil {
+		err = errors.Join(err, fmt.Errorf("--tls-cert, --tls-key: %s", strings.TrimPrefix(wrong.Error(), "tls: ")))
+	}
+	return c, &loaded, err
 }
 
 func (s *server) close() {
@@ -91,7 +103,7 @@ func (s *server) close() {
 func (s *server) run(ctx context.Context) error {
 	var main *grpc.Server
 	r := service.Service{
-		Say: s.say, Files: s.files,
+		Say: s.say, Files: s.watched(),
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
 			l, err := cli.Listen(ctx, "--listen", s.listen)
 			if err != nil {
@@ -114,6 +126,14 @@ func (s *server) run(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
+// watched returns the files that a change of is a reload.
+func (s *server) watched() []string {
+	if s.cert == "" {
+		return s.files
+	}
+	return append(slices.Clip(s.files), s.cert, s.key)
+}
+
 // warm connects to Redis and loads the scripts, so that the first calls do not wait for that. If that fails, the service logs why.
 func (s *server) warm() {
 	if s.store == nil {
@@ -131,7 +151,15 @@ func (s *server) warm() {
 
 // grpc returns the gRPC server.
 func (s *server) grpc() *grpc.Server {
+	security := insecure.NewCredentials()
+	if s.cert != "" {
+		security = credentials.NewTLS(&tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil },
+		})
+	}
 	g := grpc.NewServer(
+		grpc.Creds(security),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: time.Duration(s.age), MaxConnectionAgeGrace: time.Duration(s.grace)}),
 		// Gateways ping to find out whether connections are alive.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -151,9 +179,12 @@ func (s *server) grpc() *grpc.Server {
 
 // reload reads the files again. If they have errors, it prints them and nothing changes.
 func (s *server) reload() {
-	c, err := s.load()
+	c, pair, err := s.load()
 	if err == nil {
 		err = s.service.Update(c)
+	}
+	if err == nil {
+		s.pair.Store(pair)
 	}
 	s.metrics.reloaded(err)
 	if err != nil {

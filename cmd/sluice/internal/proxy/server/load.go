@@ -123,11 +123,13 @@ func checkFixed(before, c *config.Config) (faults error) {
 		{"keys", c.Keys == before.Keys},
 		{"redis", c.Redis == before.Redis},
 		{"redis-timeout", c.RedisTimeout == before.RedisTimeout},
-		{"cert", (c.Cert == "") == (before.Cert == "")},
 	} {
 		if !f.same {
 			faults = errors.Join(faults, c.Fault(c.Where(f.key), "%s: changing it requires a restart", f.key))
 		}
+	}
+	if (c.Cert == "") != (before.Cert == "") {
+		faults = errors.Join(faults, c.Fault(c.Where("tls"), "tls: switching TLS on or off requires a restart"))
 	}
 	return faults
 }
