@@ -255,7 +255,7 @@ func TestOneRoundTrip(t *testing.T) {
 	})
 	store.together(3)
 	assert.Equal(t, "OK: OK 9/10 left; OK 9/10 left; OK 0/1 left", decided(ask(t, s, entries("a=x"), entries("b=x"), entries("c=x"))))
-	store.together(2) // more than the limit of c needs no call
+	store.together(1) // a request for more than the limit of c takes nothing of a and b
 	assert.Equal(t, "OVER_LIMIT: OK 10/10 left; OK 10/10 left; OVER_LIMIT 0/1 left", decided(ask(t, s, entries("a=y"), entries("b=y"), hits(5, "c=y"))))
 	isFull := func(value string) bool {
 		return decided(ask(t, s, hits(0, "a="+value), hits(0, "b="+value))) == "OK: OK 10/10 left; OK 10/10 left"
