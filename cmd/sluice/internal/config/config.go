@@ -30,7 +30,7 @@ type Config struct {
 	Routes   []Route    // in the order of the file; one for all requests if it has none
 	Mux      *route.Mux // finds a request's route in Routes
 
-	RedisTimeout    time.Duration // how long a decision by Redis may take; 0: 50 ms
+	RedisTimeout   time.Duration // how long a decision by Redis may take; 0: 50 ms
 	BackendTimeout time.Duration // how long a backend may be silent; 0: no limit
 
 	Keys             int         // limiters that a limit with a key has at a time, at most
