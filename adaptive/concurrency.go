@@ -25,8 +25,7 @@ import (
 // caller is served, and the limit grows only while permits are in use. Therefore acquire few permits at
 // a time, or set Min to the largest request.
 //
-// It is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], and safe for
-// concurrent use. It has no goroutine and no timer: it learns on the goroutines that release leases. Use
+// It is a [core.QuietTrier], [core.Reporter], [core.Idler] and [io.Closer], and safe for concurrent use. It has no goroutine and no timer: it learns on the goroutines that release leases. Use
 // [New] to create one; requests to the zero value fail with [core.ErrClosed].
 type Concurrency struct {
 	inner   *core.ConcurrencyLimiter
@@ -93,13 +92,10 @@ func (l *Concurrency) QueueOrder() core.QueueOrder { return l.o.QueueOrder }
 // deferred Release may follow it.
 func (l *Concurrency) Drop(lease core.Lease) { l.end(lease, backdoor.Dropped) }
 
-// Ignore releases a lease without learning from it. It ignores leases that were already released or that
-// another limiter granted.
+// Ignore releases a lease without learning from it, as [core.Lease.Refund] does: a permit that was not used
+// shows nothing about the server. It ignores leases that were already released or that another limiter
+// granted.
 func (l *Concurrency) Ignore(lease core.Lease) { l.end(lease, backdoor.Ignored) }
-
-// Refund is the same as [Concurrency.Ignore], because a permit that was not used shows nothing about the
-// server.
-func (l *Concurrency) Refund(lease core.Lease) { l.end(lease, backdoor.Refunded) }
 
 func (l *Concurrency) end(lease core.Lease, cause backdoor.Cause) {
 	if l.watched != nil {

@@ -198,7 +198,7 @@ func TestWindows(t *testing.T) {
 			release(time.Second)
 			l.TryAcquire(0).Release() // neither do zero-permit requests
 			l.Ignore(l.TryAcquire(1))
-			l.Refund(l.TryAcquire(1))
+			l.TryAcquire(1).Refund()
 			release(3 * time.Second)
 		}
 		assert.Equal(t, []adaptive.Sample{{N: 20, Mean: 2 * time.Second, StdErr: 223606797, InFlight: 1}}, a.take())

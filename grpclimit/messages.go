@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -88,7 +87,7 @@ func (m *messages) pay(d direction, msg any) error {
 	paid := false
 	defer func() {
 		if !paid {
-			m.endAll(m.payments[d], func(p *payment, lease core.Lease) { backdoor.Refund(p.each, lease) })
+			m.endAll(m.payments[d], core.Lease.Refund)
 		}
 	}()
 	for i := range m.payments[d] {
@@ -111,7 +110,7 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 			return lease, err
 		}
 		if !m.keep(p, lease) {
-			backdoor.Refund(p.each, lease)
+			lease.Refund()
 			return core.Lease{}, errReturned
 		}
 	}
@@ -180,11 +179,11 @@ func (m *messages) end() {
 
 // release releases the leases of the latest message in that direction.
 func (m *messages) release(d direction) {
-	m.endAll(m.payments[d], func(_ *payment, lease core.Lease) { lease.Release() })
+	m.endAll(m.payments[d], core.Lease.Release)
 }
 
 // endAll ends the leases of the payments, last first, all of them even if a function panics.
-func (m *messages) endAll(payments []payment, end func(*payment, core.Lease)) {
+func (m *messages) endAll(payments []payment, end func(core.Lease)) {
 	n := len(payments)
 	if n == 0 {
 		return
@@ -196,7 +195,7 @@ func (m *messages) endAll(payments []payment, end func(*payment, core.Lease)) {
 	p.lease = core.Lease{}
 	m.mu.Unlock()
 	if lease.Acquired() {
-		end(p, lease)
+		end(lease)
 	}
 }
 

@@ -160,7 +160,25 @@ func (l noting) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 
 func (l noting) Available() int { return 1 }
 
-// refundable is noting, with refunds.
+// refundable is noting, with leases that can be refunded.
 type refundable struct{ noting }
 
-func (l refundable) Refund(core.Lease) { l.journal.write("refund %s", l.name) }
+func (l refundable) TryAcquire(permits int) core.Lease {
+	lease := l.noting.TryAcquire(permits)
+	if lease.Acquired() {
+		lease = core.GrantFrom(refundableGranter{l.noting}, permits)
+	}
+	return lease
+}
+
+type refundableGranter struct{ noting }
+
+func (g refundableGranter) Settle(had, now int) int {
+	if now == 0 {
+		g.journal.write("refund %s", g.name)
+		return 0
+	}
+	return had
+}
+
+func (g refundableGranter) Release(int) { g.journal.write("release %s", g.name) }

@@ -36,9 +36,8 @@ type Options struct {
 	Default core.ConcurrencyLimiterOptions
 
 	// Settle returns the actual cost of a function in permits, once the function has returned err.
-	// The lease is settled to that cost before it is released, if the limiter is a [core.Settler];
-	// the lease of any other limiter is refunded if the cost is 0. If Settle returns a number below
-	// 0, the lease stays as it is. Settle runs on Do's goroutine. It does not run if the function
+	// The lease is settled to that cost before it is released; see [core.Lease.Settle]. If Settle
+	// returns a number below 0, the lease stays as it is. Settle runs on Do's goroutine. It does not run if the function
 	// panics or calls runtime.Goexit. If Settle is nil, no lease is settled.
 	Settle func(ctx context.Context, err error) int
 
@@ -71,9 +70,8 @@ type config struct {
 
 // admission takes one permit for a call: from one limiter, or from the limiter of a key.
 type admission interface {
-	// acquire takes one permit. The lease is acquired if and only if the error is nil. of is the
-	// limiter that settles the lease, if settles is set.
-	acquire(ctx context.Context, settles bool) (lease core.Lease, of core.Limiter, err error)
+	// acquire takes one permit. The lease is acquired if and only if the error is nil.
+	acquire(ctx context.Context) (core.Lease, error)
 }
 
 // New returns a strategy, or an error that lists all invalid options.
@@ -176,7 +174,7 @@ func (s *Strategy) Do(ctx context.Context, f func(context.Context) error) error 
 	if c == nil {
 		return core.ErrClosed
 	}
-	lease, of, err := c.acquire(ctx, c.Settle != nil)
+	lease, err := c.acquire(ctx)
 	if err != nil {
 		return s.failed(ctx, c, lease, err)
 	}
@@ -186,7 +184,7 @@ func (s *Strategy) Do(ctx context.Context, f func(context.Context) error) error 
 		return err
 	}
 	if cost := c.Settle(ctx, err); cost >= 0 {
-		backdoor.Settle(of, lease, cost).Release() // the lease that replaces the first one
+		lease.Settle(cost).Release()
 	}
 	return err
 }
@@ -265,10 +263,9 @@ func (s *Strategy) Close() error {
 // single is one limiter for all calls.
 type single struct{ core.Limiter }
 
-func (l single) acquire(ctx context.Context, _ bool) (core.Lease, core.Limiter, error) {
+func (l single) acquire(ctx context.Context) (core.Lease, error) {
 	lease, err := l.Acquire(ctx, 1)
-	lease, err = backdoor.Checked(l.Limiter, lease, err)
-	return lease, l.Limiter, err
+	return backdoor.Checked(l.Limiter, lease, err)
 }
 
 // keyed is a limiter per key.
@@ -277,13 +274,11 @@ type keyed[R any] struct {
 	of func(context.Context) R
 }
 
-func (k keyed[R]) acquire(ctx context.Context, settles bool) (core.Lease, core.Limiter, error) {
+func (k keyed[R]) acquire(ctx context.Context) (core.Lease, error) {
 	r := k.of(ctx)
 	lease, err := k.l.Acquire(ctx, r, 1)
-	if !settles && err == nil && lease.Acquired() {
-		return lease, nil, nil // without the allocation of For
+	if err == nil && lease.Acquired() {
+		return lease, nil // without the allocation of For
 	}
-	of := partition.For(k.l, r)
-	lease, err = backdoor.Checked(of, lease, err)
-	return lease, of, err
+	return backdoor.Checked(partition.For(k.l, r), lease, err)
 }

@@ -34,13 +34,11 @@ import (
 // If [core.As] finds a [core.Reporter] in l, Instrument observes it too, as [Observe] does, so do not use
 // both for l. Requests to l itself are counted but not timed.
 //
-// The leases have l's metadata. They belong to the view: settle and refund them with the view, not with
-// l. After Release, Refund and Settle do nothing. A grant and its release allocate nothing, unless l is
-// not from package core and sets its own metadata.
+// The leases have l's metadata, and l settles and refunds them. After Release, Refund and Settle do nothing.
+// A grant and its release allocate nothing, unless l is not from package core and sets its own metadata.
 //
-// The view is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], and a
-// [core.Settler] if l is. If l lacks one of these interfaces, its methods do nothing: the view is never
-// idle, Close closes nothing, and Refund releases the lease. The view has a method Unwrap() core.Limiter
+// The view is a [core.QuietTrier], [core.Reporter], [core.Idler] and [io.Closer], even if l is not: then
+// IdleFor reports that it is never idle, and Close does nothing. The view has a method Unwrap() core.Limiter
 // that returns l, through which [core.As] finds other interfaces, such as [core.Replenisher].
 //
 // The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay held.
@@ -49,7 +47,8 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if backdoor.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease, nil), base: time.Now()}
+	v := &instrumented{l: l, base: time.Now()}
+	v.joiner = ways.NewJoiner(partsOfLease, v.settle)
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +61,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 			return nil, nil, err
 		}
 	}
-	return v.as(), func() error {
+	return v, func() error {
 		v.stopped.Store(true)
 		return unobserve()
 	}, nil
@@ -230,32 +229,17 @@ func (s *span) finish() {
 	}
 }
 
-// settle is Settle, or Refund if permits is 0.
-func (i *instrumented) settle(l core.Lease, permits int, settle func(l any, lease core.Lease, permits int) core.Lease) core.Lease {
-	permits = max(permits, 0)
-	if !l.Acquired() || permits > 0 && permits == l.Permits() {
-		return l
-	}
-	parts, mine := i.joiner.Split(l)
-	if !mine {
-		return l
-	}
-	leases, whole := parts.Leases(), false
-	defer func() {
-		if !whole { // the limiter has panicked
-			core.ReleaseAll(leases)
-			parts.Drop()
-		}
-	}()
+// settle settles the lease of l that is a part of one of the view's, and returns the permits that it then has. At 0
+// the lease has ended, and so has its span.
+func (i *instrumented) settle(parts []core.Lease, permits int) int {
+	had := parts[partOfLimiter].Permits()
 	if permits == 0 {
-		leases[partOfSpan].Release()
+		parts[partOfSpan].Release()
 	}
-	if k := settle(i.l, leases[partOfLimiter], permits); permits > 0 {
-		leases[partOfLimiter], permits = k, k.Permits()
-	}
-	whole = true
-	i.countSettled(permits - l.Permits())
-	return parts.Rejoin(l, permits)
+	parts[partOfLimiter] = parts[partOfLimiter].Settle(permits)
+	has := parts[partOfLimiter].Permits()
+	i.countSettled(has - had)
+	return has
 }
 
 // countSettled counts a change of a lease's permits.

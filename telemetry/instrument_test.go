@@ -91,7 +91,7 @@ func TestStopEndsTheMetricsAlone(t *testing.T) {
 	require.NoError(t, stop())
 	require.NoError(t, stop())
 	lease := i.TryAcquire(1)
-	i.(core.Refunder).Refund(lease)
+	lease.Refund()
 	points, _ = s.collect(t)
 	require.Equal(t, []string{leaseGranted, leasesGranted, leasesRejected}, names(points), "totals stay")
 	require.Equal(t, uint64(1), points[leaseGranted].count)
@@ -236,7 +236,7 @@ func TestConformance(t *testing.T) {
 		},
 		"no settler": {Limit: 5, QueueLimit: 10, New: func() core.Limiter {
 			l := concurrency(t, 5, 10)
-			return unsettled{l, l, l, l, l}
+			return unsettled{l, l, l, l}
 		}},
 		"window": {Limit: 5, QueueLimit: 10, Refill: time.Second, New: func() core.Limiter {
 			return core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10}))
@@ -273,9 +273,9 @@ func TestStressInstrument(t *testing.T) {
 				case 0:
 					group.Go(again.Release)
 				case 1:
-					i.(core.Refunder).Refund(lease)
+					lease.Refund()
 				case 2:
-					group.Go(func() { i.(core.Settler).Settle(lease, round%5).Release() })
+					group.Go(func() { lease.Settle(round % 5).Release() })
 				}
 				lease.Release()
 			}

@@ -22,7 +22,7 @@ func useAll(t *testing.T, o telemetry.Options) {
 	t.Cleanup(func() { require.NoError(t, stop()) })
 	wait(t, i)
 	i.TryAcquire(2)
-	i.(core.Refunder).Refund(i.TryAcquire(1))
+	i.TryAcquire(1).Refund()
 
 	k := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(r string) string { return r },

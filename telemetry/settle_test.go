@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"context"
 	"io"
 	"slices"
 	"testing"
@@ -12,27 +13,40 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// unsettled is a third-party limiter that refunds and does not settle.
+// unsettled is a third-party limiter whose leases cannot be settled.
 type unsettled struct {
 	core.Limiter
 	core.Reporter
 	core.Idler
-	core.Refunder
 	io.Closer
+}
+
+func (u unsettled) TryAcquire(n int) core.Lease { return u.own(u.Limiter.TryAcquire(n)) }
+
+func (u unsettled) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	lease, err := u.Limiter.Acquire(ctx, n)
+	return u.own(lease), err
+}
+
+func (unsettled) own(lease core.Lease) core.Lease {
+	if !lease.Acquired() {
+		return lease
+	}
+	return core.Grant(lease.Permits(), lease.Release)
 }
 
 // A lease ends at its Refund, once, also one of zero permits and one of a limiter that cannot settle.
 func TestRefund(t *testing.T) {
 	l := concurrency(t, 5, 0)
-	for _, inner := range []core.Limiter{l, unsettled{l, l, l, l, l}} {
+	for _, inner := range []core.Limiter{l, unsettled{l, l, l, l}} {
 		for _, n := range []int{0, 2} {
 			s := newSDK()
 			i := instrument(t, s.Options, inner)
 			lease := i.TryAcquire(n)
-			i.(core.Refunder).Refund(lease)
+			lease.Refund()
 			require.Equal(t, 5, l.Available())
 			rest := l.TryAcquire(5)
-			i.(core.Refunder).Refund(lease)
+			lease.Refund()
 			lease.Release()
 			require.Equal(t, 0, l.Available())
 			rest.Release()
@@ -55,23 +69,22 @@ func TestSettledPermits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSDK()
 				i := instrument(t, s.Options, l)
-				settler := i.(core.Settler)
 				lease := i.TryAcquire(2)
 				time.Sleep(time.Second)
-				more := settler.Settle(lease, 7)
-				require.Equal(t, lease, settler.Settle(lease, 1), "spent")
+				more := lease.Settle(7)
+				require.Equal(t, lease, lease.Settle(1), "spent")
 				require.Equal(t, metadata(lease), metadata(more))
-				less := settler.Settle(more, 6)
-				require.Equal(t, less, settler.Settle(less, 6), "unchanged")
+				less := more.Settle(6)
+				require.Equal(t, less, less.Settle(6), "unchanged")
 				lease.Release()
-				i.(core.Refunder).Refund(more)
+				more.Refund()
 				require.Equal(t, 4, l.Available())
 				require.Empty(t, times(t, s), "the lease continues")
 				points, _ := s.collect(t)
 				require.Equal(t, point{value: 5}, points[settledUp])
 				require.Equal(t, point{value: 1}, points[settledDown])
 
-				settler.Settle(less, -1).Release()
+				less.Settle(-1).Release()
 				less.Release()
 				points, _ = s.collect(t)
 				require.Equal(t, point{value: 7}, points[settledDown])
@@ -81,40 +94,61 @@ func TestSettledPermits(t *testing.T) {
 	}
 }
 
-// panicking is a limiter whose Settle panics.
+// panicking is a limiter whose leases panic when they are settled.
 type panicking struct{ *core.ConcurrencyLimiter }
 
-func (panicking) Settle(core.Lease, int) core.Lease { panic("settle") }
+func (p panicking) TryAcquire(n int) core.Lease {
+	return core.GrantFrom(panickingGranter{p.ConcurrencyLimiter.TryAcquire(n)}, n)
+}
+
+func (p panicking) TryQuietly(n int) (core.Lease, bool) { return p.TryAcquire(n), true }
+
+type panickingGranter struct{ lease core.Lease }
+
+func (g panickingGranter) Release(int)         { g.lease.Release() }
+func (g panickingGranter) Settle(int, int) int { panic("settle") }
 
 func TestASettleThatPanics(t *testing.T) {
 	s := newSDK()
 	inner := concurrency(t, 5, 0)
 	i := instrument(t, s.Options, panicking{inner})
 	lease := i.TryAcquire(2)
-	require.PanicsWithValue(t, "settle", func() { i.(core.Settler).Settle(lease, 1) })
+	require.PanicsWithValue(t, "settle", func() { lease.Settle(1) })
 	lease.Release()
 	require.Equal(t, 5, inner.Available())
 	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count)
 }
 
-// counted embeds a limiter of core's and refunds in its own way.
+// counted embeds a limiter of core's and counts the refunds of its leases.
 type counted struct {
 	*core.TokenBucket
 
 	refunded int
 }
 
-func (c *counted) Refund(l core.Lease) {
-	c.refunded++
-	c.TokenBucket.Refund(l)
+func (c *counted) TryAcquire(n int) core.Lease {
+	return core.GrantFrom(&countedGranter{c, c.TokenBucket.TryAcquire(n)}, n)
+}
+
+type countedGranter struct {
+	c     *counted
+	lease core.Lease
+}
+
+func (g *countedGranter) Settle(_, now int) int {
+	if now == 0 {
+		g.c.refunded++
+	}
+	g.lease = g.lease.Settle(now)
+	return now
 }
 
 func TestRefundOfALimiterThatEmbedsOne(t *testing.T) {
 	l := &counted{TokenBucket: bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})}
 	i := instrument(t, newSDK().Options, l)
-	i.(core.Refunder).Refund(i.TryAcquire(2))
+	i.TryAcquire(2).Refund()
 	require.Equal(t, 1, l.refunded)
-	i.(core.Settler).Settle(i.TryAcquire(2), 0)
+	i.TryAcquire(2).Settle(0)
 	require.Equal(t, 2, l.refunded)
 	require.Equal(t, 5, l.Available())
 }

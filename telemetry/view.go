@@ -5,17 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 )
-
-// as returns i with the methods of a limiter of core's, Settle among them if its limiter has it. core.As finds
-// the rest of what the limiter is.
-func (i *instrumented) as() core.Limiter {
-	if _, ok := i.l.(core.Settler); ok {
-		return &settling{i}
-	}
-	return i
-}
 
 // What its limiter lacks of the following does nothing, as in the views of core.
 
@@ -41,20 +31,4 @@ func (i *instrumented) Close() error {
 		return c.Close()
 	}
 	return nil
-}
-
-// Refund gives the permits back.
-func (i *instrumented) Refund(l core.Lease) {
-	i.settle(l, 0, func(limiter any, lease core.Lease, _ int) core.Lease {
-		backdoor.Refund(limiter, lease)
-		return lease
-	})
-}
-
-// settling is a view of a Settler.
-type settling struct{ *instrumented }
-
-// Settle corrects the cost of a lease.
-func (s *settling) Settle(l core.Lease, permits int) core.Lease {
-	return s.settle(l, permits, backdoor.Settle)
 }

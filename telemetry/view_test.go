@@ -14,7 +14,7 @@ import (
 // abilities says what a limiter is beside a core.Limiter, as core.As finds it.
 func abilities(l core.Limiter) (all []string) {
 	for name, is := range map[string]bool{
-		"Reporter": as[core.Reporter](l), "Idler": as[core.Idler](l), "Refunder": as[core.Refunder](l), "Settler": as[core.Settler](l),
+		"Reporter": as[core.Reporter](l), "Idler": as[core.Idler](l),
 		"Closer": as[io.Closer](l), "Resetter": as[core.Resetter](l), "Replenisher": as[core.Replenisher](l),
 	} {
 		if is {
@@ -47,7 +47,7 @@ func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 		"shadow of a rate":  core.Shadow(rate),
 		"a nil in a reason": core.WithReason(nil, "no"),
 		"instrumented":      instrument(t, newSDK().Options, rate),
-		"unable to settle":  unsettled{refunds, refunds, refunds, refunds, refunds},
+		"unable to settle":  unsettled{refunds, refunds, refunds, refunds},
 		"able to reset": struct {
 			*core.ConcurrencyLimiter
 			core.Resetter
@@ -76,10 +76,10 @@ func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 		core.Limiter
 		is []string
 	}{
-		"bare":          {foreign{l}, []string{"Closer", "Idler", "Refunder", "Reporter"}},
-		"a Closer":      {closer{l, l}, []string{"Closer", "Idler", "Refunder", "Reporter"}},
-		"a Reporter":    {reporter{l, l}, []string{"Closer", "Idler", "Refunder", "Reporter"}},
-		"a Replenisher": {foreignRate{l, rate}, []string{"Closer", "Idler", "Refunder", "Replenisher", "Reporter"}},
+		"bare":          {foreign{l}, []string{"Closer", "Idler", "Reporter"}},
+		"a Closer":      {closer{l, l}, []string{"Closer", "Idler", "Reporter"}},
+		"a Reporter":    {reporter{l, l}, []string{"Closer", "Idler", "Reporter"}},
+		"a Replenisher": {foreignRate{l, rate}, []string{"Closer", "Idler", "Replenisher", "Reporter"}},
 	} {
 		i := instrument(t, newSDK().Options, c.Limiter)
 		require.Equal(t, c.is, abilities(i), name)
@@ -87,7 +87,7 @@ func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 		require.Equal(t, 1, i.(core.Reporter).Statistics().Available, name)
 		_, idle := i.(core.Idler).IdleFor()
 		require.False(t, idle, name)
-		i.(core.Refunder).Refund(lease)
+		lease.Refund()
 		require.Equal(t, 3, l.Available(), name)
 	}
 	require.NoError(t, instrument(t, newSDK().Options, foreign{l}).(io.Closer).Close())

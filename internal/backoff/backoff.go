@@ -82,7 +82,7 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 		if h, _, _ := k.watch(key); h == nil {
 			return lease, nil
 		}
-		backdoor.Refund(l, lease)
+		lease.Refund()
 	}
 }
 

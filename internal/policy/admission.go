@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Admission is a request on its way through policies. Its Snapshot is set before the first Admit. It must
@@ -91,7 +90,7 @@ func (a *Admission[R, O]) Lease() (core.Lease, bool) {
 func (a *Admission[R, O]) Undo() {
 	decisions := a.Decisions
 	a.Decisions = nil
-	end(decisions, refund)
+	end(decisions, func(d *Decision[R, O]) { d.Lease.Refund() })
 }
 
 // Release releases all leases.
@@ -102,14 +101,12 @@ func (a *Admission[R, O]) Release() { end(a.Decisions, nil) }
 func (a *Admission[R, O]) End(ended func(O) (refund bool, cost int)) {
 	end(a.Decisions, func(d *Decision[R, O]) {
 		if yes, cost := ended(d.Policy.Own); yes {
-			refund(d)
-		} else {
-			settleLease(d.Limiter, d.Lease, cost)
+			d.Lease.Refund()
+		} else if cost >= 0 {
+			d.Lease.Settle(cost).Release()
 		}
 	})
 }
-
-func refund[R, O any](d *Decision[R, O]) { backdoor.Refund(d.Limiter, d.Lease) }
 
 // end releases the decisions, last first, all of them even if a function panics. It calls before, unless that is
 // nil, for each one that holds a lease.

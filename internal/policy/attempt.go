@@ -5,16 +5,14 @@ import (
 	"sync"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/backoff"
 	"github.com/sluice-go/sluice/partition"
 )
 
 // Attempt is one attempt of a client to send a request, and the lease that it holds. The zero Attempt holds none.
 type Attempt struct {
-	lease   core.Lease   // not acquired if the request is not limited
-	limiter core.Limiter // of the lease, bound to the request
-	once    sync.Once
+	lease core.Lease // not acquired if the request is not limited
+	once  sync.Once
 }
 
 // Start waits until the key may be used again and l has granted a the permits that r costs: 1 if cost is nil. The
@@ -26,10 +24,11 @@ func Start[R, V any](ctx context.Context, a *Attempt, r R, l partition.Limiter[R
 	if cost != nil {
 		permits = cost(r)
 	}
+	var limiter core.Limiter // nil if the request is not limited
 	if l != nil && permits > 0 {
-		a.limiter = partition.For(l, r)
+		limiter = partition.For(l, r)
 	}
-	lease, err := held.Acquire(ctx, key, a.limiter, permits)
+	lease, err := held.Acquire(ctx, key, limiter, permits)
 	if err == nil {
 		a.lease = lease
 	}
@@ -44,15 +43,11 @@ func (a *Attempt) Limited() bool { return a.lease.Acquired() }
 func (a *Attempt) End(settle func() int) {
 	a.once.Do(func() {
 		defer a.lease.Release()
-		if settle != nil && a.lease.Acquired() {
-			settleLease(a.limiter, a.lease, settle())
+		if settle == nil || !a.lease.Acquired() {
+			return
+		}
+		if cost := settle(); cost >= 0 {
+			a.lease.Settle(cost).Release()
 		}
 	})
-}
-
-// settleLease corrects the cost of a lease and releases it, unless cost is negative or l is no [core.Settler].
-func settleLease(l core.Limiter, lease core.Lease, cost int) {
-	if _, ok := l.(core.Settler); ok && cost >= 0 {
-		backdoor.Settle(l, lease, cost).Release()
-	}
 }
