@@ -167,7 +167,8 @@ func TestOnRejectedAndUpdate(t *testing.T) {
 		ask(t, c, codes.PermissionDenied)
 		require.Error(t, l.Update(one(grpclimit.Policy{})))
 		ask(t, c, codes.PermissionDenied)
-		require.NoError(t, l.Update(grpclimit.Options{}))
+		require.ErrorContains(t, l.Update(grpclimit.Options{}), "grpclimit: Options has no policy, want at least one")
+		require.NoError(t, l.Update(one(grpclimit.Policy{Limiter: grpclimit.Shared(core.Unlimited())})))
 		ask(t, c, codes.OK)
 	})
 }

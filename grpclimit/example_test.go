@@ -167,7 +167,8 @@ func ExampleByPeer() {
 
 // Interceptors of your own: what runs before the limits stands before them.
 func ExampleLimits_Unary() {
-	limits := core.Must(grpclimit.New(grpclimit.Options{}))
+	calls := core.Must(core.NewTokenBucket(core.PerSecond(100, 20)))
+	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(calls)}}}))
 	logged := func(ctx context.Context, r any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		fmt.Println(info.FullMethod)
 		return handler(ctx, r)

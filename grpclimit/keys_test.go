@@ -86,7 +86,7 @@ func TestInvalidOptions(t *testing.T) {
 	for _, want := range []string{
 		`Options.Policies[0].Name = "a b", want ASCII`,
 		`Options.Policies[1].Methods has "s/m", want`, `has "/s", want`, `has "/*/m", want`, `has "/s/m/x", want`, `has "", want`,
-		`Options.Policies[1].Limiter is nil`, `Options.Policies[2].Name = "a", want a name that no other policy has`, `Options.Policies[2].Code = 17`,
+		`Options.Policies[1].Limiter = nil`, `Options.Policies[2].Name = "a", want a name that no other policy has`, `Options.Policies[2].Code = 17`,
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -36,7 +36,9 @@ type Policy struct {
 	Cost func(*Call) int
 
 	// MaxWait is how long a call may wait in the limiter's queue. 0 means that calls do not wait. A
-	// negative value lets a call wait until its client gives up. A waiting call holds the permits
+	// negative value lets a call wait until its client gives up. MaxWait requires a limiter with a
+	// queue (QueueLimit). If none of the limiters has one, New returns an error; where it cannot know,
+	// a warning is logged. A waiting call holds the permits
 	// of the policies that have decided before.
 	MaxWait time.Duration
 
@@ -74,19 +76,19 @@ type Policy struct {
 	Receive, ReceiveBytes, Send, SendBytes Limiter
 
 	// Shadow makes the policy decide without consequences: the Observer and the Logger are notified
-	// of calls that it would have rejected, but all of them pass. Calls do not wait, and messages
-	// are not limited.
+	// of calls that it would have rejected, but all of them pass. One of the two is required. Calls
+	// do not wait, and messages are not limited.
 	Shadow bool
 
 	// FailOpen lets calls through without a lease when the limiter fails, for example because Redis
 	// is unreachable. It does not affect rejections. If FailOpen is false, such calls get
-	// codes.Unavailable.
+	// codes.Unavailable. Such failures are logged even if Options.Logger is nil, with [slog.Default].
 	FailOpen bool
 }
 
 // Options are for [New].
 type Options struct {
-	// Policies decide in this order. If there are none, calls are not limited.
+	// Policies decide in this order. There must be at least one.
 	Policies []Policy
 
 	// Skip reports whether to exempt the call from all policies, see [HealthAndReflection]. If it is
@@ -103,7 +105,9 @@ type Options struct {
 	Observer httplimit.Observer
 
 	// Logger gets a message if a limiter fails, or if a policy in shadow would have rejected a call,
-	// each at most once a second per policy. If it is nil, nothing is logged.
+	// each at most once a second per policy. It also gets warnings of options without effect, at most
+	// once a minute. If it is nil, [slog.Default] gets these warnings and the failures of policies with
+	// FailOpen, and nothing else is logged.
 	Logger *slog.Logger
 }
 
@@ -115,34 +119,33 @@ type ownPolicy struct {
 	seesCalls bool     // whether a function of the user's sees calls; only then their metadata is copied
 }
 
+// serverOptions are Options for a Set.
+type serverOptions = policy.Options[*Call, *ownPolicy]
+
 // checked returns the options for a Set, and an error that lists all invalid options.
-func (o Options) checked() (policy.Options[*Call, *ownPolicy], error) {
-	next := policy.Options[*Call, *ownPolicy]{Skip: o.Skip, Observer: policy.ObserverOf[httplimit.Result](o.Observer), Logger: o.Logger}
+func (o Options) checked() (serverOptions, error) {
+	next := serverOptions{Skip: o.Skip, Observer: policy.ObserverOf[httplimit.Result](o.Observer), Logger: o.Logger}
 	errs := policy.Errors{Package: "grpclimit"}
 	for i, p := range o.Policies {
-		next.Policies = append(next.Policies, (&ownPolicy{Policy: p, options: &o}).checked(fmt.Sprintf("Policies[%d]", i), &errs))
+		next.Policies = append(next.Policies, (&ownPolicy{Policy: p, options: &o}).checked(&next, fmt.Sprintf("Policies[%d]", i), &errs))
 	}
 	return next, errs.Err()
 }
 
 // checked returns the policy for a Set, and adds its errors.
-func (p *ownPolicy) checked(field string, errs *policy.Errors) policy.Policy[*Call, *ownPolicy] {
-	errs.CheckName(field, p.Name)
+func (p *ownPolicy) checked(server *serverOptions, field string, errs *policy.Errors) policy.Policy[*Call, *ownPolicy] {
 	for _, m := range p.Methods {
 		if !validMethod(m) {
 			errs.Addf(`%s.Methods has %q, want "/package.Service/Method", "/package.Service/*" or "*"`, field, m)
 		}
 	}
-	limited := false
+	messages := false
 	o := p.options
 	p.seesCalls = p.Cost != nil || p.Flow != nil || p.Refund != nil || p.Settle != nil || o.Skip != nil || o.OnRejected != nil
-	for _, l := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
+	for i, l := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
 		*l = policy.Present(*l)
-		limited = limited || *l != nil
+		messages = messages || i > 0 && *l != nil
 		p.seesCalls = p.seesCalls || *l != nil && reflect.TypeOf(*l) != sharedType
-	}
-	if !limited {
-		errs.Addf("%s.Limiter is nil, want one, or one of Receive, ReceiveBytes, Send and SendBytes", field)
 	}
 	if p.Code > codes.Unauthenticated {
 		errs.Addf("%s.Code = %d, want 0 to %d", field, p.Code, codes.Unauthenticated)
@@ -155,6 +158,7 @@ func (p *ownPolicy) checked(field string, errs *policy.Errors) policy.Policy[*Ca
 		next.Applies = func(c *Call) bool { return p.matches(c.FullMethod) }
 		next.Rejected = policy.RejectedByPolicy
 	}
+	policy.Check(errs, server, field, &next, messages, "Receive, ReceiveBytes, Send and SendBytes")
 	return next
 }
 

@@ -19,6 +19,9 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.limits.set.Load()
+	if s.Global != nil && !h.limits.applied.Load() {
+		s.Warn(r.Context(), s.Global.Name, "the global policy limits nothing, because no Handler applies it")
+	}
 	if !s.Applies(r, h.names) {
 		h.next.ServeHTTP(w, r)
 		return

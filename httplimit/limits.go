@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -14,7 +15,8 @@ import (
 // Most servers wrap everything in [Limits.Handler], which applies the global policy, and wrap
 // individual handlers in [Limits.Policy]. [Limits.Check] only decides; it writes no response.
 type Limits struct {
-	set policy.Set[*http.Request, *ownPolicy]
+	set     policy.Set[*http.Request, *ownPolicy]
+	applied atomic.Bool // whether the global policy is: by a Handler or by Check
 }
 
 // New returns Limits with these options, or an error that lists all invalid options.
@@ -36,15 +38,17 @@ func (l *Limits) Update(o Options) error {
 }
 
 // Handler is middleware: it returns a handler that calls next if the global policy lets the request
-// pass.
+// pass. Without a global policy, every request passes until an Update sets one.
 func (l *Limits) Handler(next http.Handler) http.Handler {
+	l.applied.Store(true)
 	return &handler{l, next, []string{policy.Global}}
 }
 
 // Policy returns middleware that asks the named policies, in this order, and calls the next handler
 // if all of them let the request pass. It does not ask the global policy, which [Limits.Handler]
 // applies. A request that passes through two handlers with the same policy counts twice. The
-// middleware panics if there is no policy with one of the names.
+// middleware panics if there is no policy with one of the names. If there is a global policy and nothing
+// applies it, the Logger gets a warning, at most once a minute; without a Logger, [slog.Default] gets it.
 func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 	names = append([]string{}, names...)
 	return func(next http.Handler) http.Handler {
@@ -64,6 +68,7 @@ func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection) {
 	s := l.set.Load()
 	s.MustHave(names)
+	l.applied.Store(true)
 	names = append([]string{policy.Global}, names...)
 	if !s.Applies(r, names) {
 		return core.Grant(0, nil), nil

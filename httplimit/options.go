@@ -37,14 +37,18 @@ type Policy struct {
 	Cost func(*http.Request) int
 
 	// MaxWait is how long a request may wait in the limiter's queue. 0 means that requests do not
-	// wait. A negative value lets a request wait until its client disconnects. Do not put a
+	// wait. A negative value lets a request wait until its client disconnects. MaxWait requires a
+	// limiter with a queue (QueueLimit). If none of the limiters has one, New returns an error; where
+	// it cannot know, for example because a partition's New creates the limiters, a warning is logged.
+	// Do not put a
 	// per-client limit with MaxWait inside a shared concurrency limit: its waiting requests hold
 	// the shared permits, and one client can take them all.
 	MaxWait time.Duration
 
 	// Flow returns the flow of a request, for limiters whose order is [core.FairShare]: Limiter, if
 	// MaxWait lets requests wait, and Upload and Download. The client must not be able to choose the
-	// flow's Key: see [core.WithFlow]. If Flow is nil, the request's context determines the flow.
+	// flow's Key: see [core.WithFlow]. If Flow is nil, the request's context determines the flow. Flow
+	// requires a MaxWait, Upload or Download.
 	Flow func(*http.Request) core.Flow
 
 	// Status is the status of a rejection, 400 to 599. 0 means 429. Use 503 for limits that a client
@@ -68,12 +72,13 @@ type Policy struct {
 
 	// FailOpen lets requests through without a lease when the limiter fails, for example because
 	// Redis is unreachable. It does not affect rejections. If FailOpen is false, such requests get
-	// a 503.
+	// a 503. Such failures are logged even if Options.Logger is nil, with [slog.Default].
 	FailOpen bool
 
 	// Shadow makes the policy decide without consequences: the Observer and the Logger are
-	// notified of requests that it would have rejected, but all of them pass. In shadow, requests
-	// do not wait, no headers are sent, and Upload and Download do not throttle.
+	// notified of requests that it would have rejected, but all of them pass. One of the two is
+	// required. In shadow, requests do not wait, no headers are sent, and Upload and Download do not
+	// throttle.
 	Shadow bool
 
 	// Upload throttles the request's body; its permits are bytes. nil means no limit.
@@ -85,7 +90,7 @@ type Policy struct {
 	Download Limiter
 }
 
-// Options are for [New].
+// Options are for [New]. At least one policy is required.
 type Options struct {
 	// Global is the policy for every request. nil means that there is none.
 	Global *Policy
@@ -110,7 +115,9 @@ type Options struct {
 	ProblemJSON bool
 
 	// Logger gets a message if a limiter fails, or if a policy in shadow would have rejected a
-	// request, each at most once a second per policy. If it is nil, nothing is logged.
+	// request, each at most once a second per policy. It also gets warnings of options without
+	// effect, at most once a minute. If it is nil, [slog.Default] gets these warnings and the failures
+	// of policies with FailOpen, and nothing else is logged.
 	Logger *slog.Logger
 
 	// Observer, unless it is nil, is notified of every decision.
@@ -124,20 +131,23 @@ type ownPolicy struct {
 	options *Options // the policy's
 }
 
+// serverOptions are Options for a Set.
+type serverOptions = policy.Options[*http.Request, *ownPolicy]
+
 // checked returns the options for a Set, and an error that lists all invalid options.
-func (o Options) checked() (policy.Options[*http.Request, *ownPolicy], error) {
-	next := policy.Options[*http.Request, *ownPolicy]{Skip: o.Skip, Observer: policy.ObserverOf[Result](o.Observer), Logger: o.Logger}
+func (o Options) checked() (serverOptions, error) {
+	next := serverOptions{Skip: o.Skip, Observer: policy.ObserverOf[Result](o.Observer), Logger: o.Logger}
 	errs := policy.Errors{Package: "httplimit"}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
-		global := (&ownPolicy{p, &o}).checked("Global", policy.RejectedByGlobal, &errs)
+		global := (&ownPolicy{p, &o}).checked(&next, "Global", policy.RejectedByGlobal, &errs)
 		next.Global = &global
 	}
 	for i, p := range o.Policies {
-		next.Policies = append(next.Policies, (&ownPolicy{p, &o}).checked(fmt.Sprintf("Policies[%d]", i), policy.RejectedByPolicy, &errs))
+		next.Policies = append(next.Policies, (&ownPolicy{p, &o}).checked(&next, fmt.Sprintf("Policies[%d]", i), policy.RejectedByPolicy, &errs))
 	}
 	if int(o.Headers) >= len(headersNames) {
 		errs.Addf("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
@@ -146,19 +156,17 @@ func (o Options) checked() (policy.Options[*http.Request, *ownPolicy], error) {
 }
 
 // checked returns the policy for a Set, and adds its errors.
-func (p *ownPolicy) checked(field string, rejected policy.Result, errs *policy.Errors) policy.Policy[*http.Request, *ownPolicy] {
-	errs.CheckName(field, p.Name)
+func (p *ownPolicy) checked(server *serverOptions, field string, rejected policy.Result, errs *policy.Errors) policy.Policy[*http.Request, *ownPolicy] {
 	p.Limiter, p.Upload, p.Download = policy.Present(p.Limiter), policy.Present(p.Upload), policy.Present(p.Download)
-	if p.Limiter == nil && p.Upload == nil && p.Download == nil {
-		errs.Addf("%s.Limiter = nil, want a limiter, unless Upload or Download is set", field)
-	}
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
 		errs.Addf("%s.Status = %d, want 400 to 599, or 0 for 429", field, p.Status)
 	}
-	return policy.Policy[*http.Request, *ownPolicy]{
+	next := policy.Policy[*http.Request, *ownPolicy]{
 		Name: p.Name, Limiter: p.Limiter, Cost: p.Cost, MaxWait: p.MaxWait, Flow: p.Flow,
 		Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
 	}
+	policy.Check(errs, server, field, &next, p.Upload != nil || p.Download != nil, "Upload and Download")
+	return next
 }
 
 // Result is the outcome of a policy's decision about a request.

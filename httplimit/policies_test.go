@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
 )
 
 func TestSettle(t *testing.T) {
@@ -53,7 +55,7 @@ func TestSettle(t *testing.T) {
 				core.Reporter
 			}{window, slots} {
 				asked = l
-				lim := limits(t, httplimit.Options{Global: &httplimit.Policy{
+				lim := limits(t, httplimit.Options{Observer: new(journal), Global: &httplimit.Policy{
 					Limiter: all(l), Cost: func(*http.Request) int { return 5 }, Settle: settle, Shadow: c.shadow,
 					Refund: func(_ *http.Request, status int) bool {
 						j.write("refund? %d", status)
@@ -124,5 +126,115 @@ func TestDownloadOfHead(t *testing.T) {
 		bytes.Reset()
 		play(l.Handler(ok), httptest.NewRequest(method, "/", nil))
 		require.Equal(t, left, bytes.Available(), method)
+	}
+}
+
+// perClient is a bucket per client.
+func perClient(o core.TokenBucketOptions) httplimit.Limiter {
+	return core.Must(partition.New(partition.Options[*http.Request, netip.Prefix]{
+		Key: httplimit.ByIP(httplimit.IPOptions{}), New: func(netip.Prefix) (core.Limiter, error) { return core.NewTokenBucket(o) },
+	}))
+}
+
+// What has no effect is an error where New can see it.
+func TestOptionsWithoutEffect(t *testing.T) {
+	queued, none := all(atOnce(t, 1, 1)), all(atOnce(t, 1, 0))
+	flow := func(*http.Request) core.Flow { return core.Flow{} }
+	chain := all(core.Must(core.Chain(perMinute(t, 1), atOnce(t, 1, 0))))
+	keyed := perClient(core.PerSecond(1, 1))
+	for name, c := range map[string]struct {
+		o    httplimit.Options
+		want string
+	}{
+		"no policy":                   {httplimit.Options{ProblemJSON: true}, "httplimit: Options has no policy, want at least one"},
+		"MaxWait without a queue":     {httplimit.Options{Global: &httplimit.Policy{Limiter: none, MaxWait: time.Second}}, "httplimit: Options.Global.MaxWait = 1s, want 0, since the limiter has no queue (QueueLimit is 0)"},
+		"MaxWait without any queue":   {httplimit.Options{Global: &httplimit.Policy{Limiter: chain, MaxWait: -1}}, "MaxWait"},
+		"MaxWait without a limiter":   {httplimit.Options{Global: &httplimit.Policy{Upload: queued, MaxWait: 1}}, "MaxWait"},
+		"MaxWait with a queue":        {httplimit.Options{Global: &httplimit.Policy{Limiter: queued, MaxWait: 1}}, ""},
+		"MaxWait with a partition":    {httplimit.Options{Global: &httplimit.Policy{Limiter: keyed, MaxWait: 1}}, ""},
+		"MaxWait with a Switch":       {httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.NewSwitch(atOnce(t, 1, 0))), MaxWait: 1}}, ""},
+		"Flow alone":                  {httplimit.Options{Global: &httplimit.Policy{Limiter: queued, Flow: flow}}, "httplimit: Options.Global.Flow is set, want a MaxWait too, or one of Upload and Download"},
+		"Flow with MaxWait":           {httplimit.Options{Global: &httplimit.Policy{Limiter: queued, Flow: flow, MaxWait: -1}}, ""},
+		"Flow with Upload":            {httplimit.Options{Global: &httplimit.Policy{Upload: queued, Flow: flow}}, ""},
+		"Shadow that nobody sees":     {httplimit.Options{Policies: []httplimit.Policy{{Name: "a", Limiter: none, Shadow: true}}}, "httplimit: Options.Policies[0].Shadow = true, want an Observer or a Logger too"},
+		"Shadow with an Observer":     {httplimit.Options{Observer: new(journal), Policies: []httplimit.Policy{{Name: "a", Limiter: none, Shadow: true}}}, ""},
+		"Shadow with a Logger":        {httplimit.Options{Logger: slog.Default(), Policies: []httplimit.Policy{{Name: "a", Limiter: none, Shadow: true}}}, ""},
+		"a global policy without use": {httplimit.Options{Global: &httplimit.Policy{Limiter: none}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := httplimit.New(c.o)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+			ready := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: queued}})
+			require.ErrorContains(t, ready.Update(c.o), c.want)
+		})
+	}
+}
+
+// What New cannot see is logged once in a while, and what FailOpen lets pass too, with the Logger or slog.Default.
+func TestWarnings(t *testing.T) {
+	noQueue := perClient(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 24 * time.Hour})
+	use := func(l *httplimit.Limits) http.Handler { return l.Policy("p")(ok) }
+	for name, c := range map[string]struct {
+		o    httplimit.Options
+		use  func(*httplimit.Limits) http.Handler
+		want string // once in a minute
+	}{
+		"a global policy that no Handler applies": {httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Blocked())}}, use, "the global policy limits nothing, because no Handler applies it"},
+		"one that a Handler applies": {
+			httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Unlimited())}},
+			func(l *httplimit.Limits) http.Handler { return l.Handler(l.Policy("p")(ok)) }, "",
+		},
+		"one that is checked": {httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Unlimited())}}, func(l *httplimit.Limits) http.Handler {
+			l.Check(httptest.NewRequest(http.MethodGet, "/", nil))
+			return use(l)
+		}, ""},
+		"MaxWait without a queue": {
+			httplimit.Options{Global: &httplimit.Policy{Limiter: noQueue, MaxWait: time.Second}},
+			func(l *httplimit.Limits) http.Handler { return l.Handler(ok) }, "MaxWait has no effect, because the limiter has no queue",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, own := range []bool{true, false} {
+				synctest.Test(t, func(t *testing.T) {
+					var log bytes.Buffer
+					logger := slog.New(slog.NewTextHandler(&log, nil))
+					if o := &c.o; own {
+						o.Logger = logger
+					} else {
+						o.Logger = nil
+						before := slog.Default()
+						slog.SetDefault(logger)
+						defer slog.SetDefault(before)
+					}
+					c.o.Policies = []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}}
+					h := c.use(limits(t, c.o))
+					for range 3 {
+						get(h, "/")
+					}
+					want := min(len(c.want), 1)
+					require.Equal(t, want, strings.Count(log.String(), "\n"), log.String())
+					require.Contains(t, log.String(), c.want)
+					time.Sleep(time.Minute)
+					get(h, "/")
+					require.Equal(t, 2*want, strings.Count(log.String(), "\n"))
+				})
+			}
+		})
+	}
+}
+
+// A policy with FailOpen lets requests pass that nothing limits, and never in silence.
+func TestFailOpenIsLogged(t *testing.T) {
+	for _, failOpen := range []bool{true, false} {
+		var log bytes.Buffer
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		get(limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Fail(errBroken)), FailOpen: failOpen}}).Handler(ok), "/")
+		slog.SetDefault(before)
+		require.Equal(t, failOpen, strings.Contains(log.String(), errBroken.Error()), log.String())
 	}
 }

@@ -167,9 +167,9 @@ func TestResponseWriterIsNotWrappedForNothing(t *testing.T) {
 		"plain":           {Global: &httplimit.Policy{Limiter: free}},
 		"another's":       {Global: &httplimit.Policy{Limiter: free}, Policies: []httplimit.Policy{{Name: "d", Download: free, Refund: func(*http.Request, int) bool { return true }}}},
 		"upload":          {Global: &httplimit.Policy{Limiter: free, Upload: free}},
-		"shadow":          {Global: &httplimit.Policy{Limiter: refuser(core.Lease{}), Shadow: true, Download: free, Upload: free, Settle: func(*http.Request, int, http.Header) int { panic("there is nothing to settle") }}},
+		"shadow":          {Observer: new(journal), Global: &httplimit.Policy{Limiter: refuser(core.Lease{}), Shadow: true, Download: free, Upload: free, Settle: func(*http.Request, int, http.Header) int { panic("there is nothing to settle") }}},
 		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Cost: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
-		"none":            {Headers: httplimit.Draft11},
+		"none":            {Headers: httplimit.Draft11, Policies: []httplimit.Policy{{Name: "other", Limiter: free}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given = httptest.NewRecorder()

@@ -37,6 +37,9 @@ func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return statistics(s.
 
 func (s *shared[R]) String() string { return "shared " + backdoor.Describe(s.l) }
 
+// Always returns the limiter that decides all requests. Package policy looks at it for options without effect.
+func (s *shared[R]) Always() core.Limiter { return s.l }
+
 func (s *shared[R]) asks() []any { return ways.Roots(s.l) }
 
 // bind returns the limiter itself if its figures and its rejections need no help.

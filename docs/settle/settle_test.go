@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -24,10 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // window of an hour gives nothing back by itself.
 func TestStream(t *testing.T) {
 	accounts := perAccount(t, 10)
-	limits, err := httplimit.New(httplimit.Options{})
-	require.NoError(t, err)
 	tokens := settle.TokensPerMinute(func(*http.Request) int { return 10 }, accounts)
-	require.NoError(t, limits.Update(httplimit.Options{Policies: []httplimit.Policy{tokens}}))
+	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{tokens}})
+	require.NoError(t, err)
 	server := httptest.NewServer(limits.Policy("tokens")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		settle.Stream(w, r, slices.Values([]string{"one two ", "three"}))
 	})))
@@ -52,10 +52,10 @@ func TestStream(t *testing.T) {
 // A policy that only watches lets an account pass that has no tokens.
 func TestWatch(t *testing.T) {
 	accounts := perAccount(t, 1)
-	limits, err := httplimit.New(httplimit.Options{})
-	require.NoError(t, err)
 	tokens := settle.TokensPerMinute(func(*http.Request) int { return 10 }, accounts)
-	require.NoError(t, settle.Watch(limits, httplimit.Options{}, tokens))
+	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{tokens}})
+	require.NoError(t, err)
+	require.NoError(t, settle.Watch(limits, httplimit.Options{Logger: slog.New(slog.DiscardHandler)}, tokens))
 	served := false
 	handler := limits.Policy("tokens")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))

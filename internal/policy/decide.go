@@ -51,14 +51,37 @@ func (a *Admission[R, O]) decide(ctx context.Context, r R, p *Policy[R, O], mode
 		s.set.log.log(ctx, s.Logger, slog.LevelWarn, event{s.set.Package + ": a policy in shadow would have rejected", p.Name}, out.err)
 		return nil
 	}
+	if mode == Wait && p.MaxWait != 0 && withoutQueue(out.err) {
+		s.Warn(ctx, p.Name, "MaxWait has no effect, because the limiter has no queue")
+	}
 	rejection := p.Rejection(out.result, d.Lease, out.err)
 	rejection.Decisions = a.Decisions
 	return rejection
 }
 
-// LogFailure logs that a limiter of p has failed with err, at most once a second per policy.
+// LogFailure logs that a limiter of p has failed with err, at most once a second per policy. Requests that pass because of
+// FailOpen are not limited, so that is never silent.
 func (s *Snapshot[R, O]) LogFailure(ctx context.Context, p *Policy[R, O], err error) {
-	s.set.log.log(ctx, s.Logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, err)
+	logger := s.Logger
+	if logger == nil && p.FailOpen {
+		logger = slog.Default()
+	}
+	s.set.log.log(ctx, logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, err)
+}
+
+// Warn logs once in a while that something is without effect, although the options or handlers ask for it.
+func (s *Snapshot[R, O]) Warn(ctx context.Context, policy, message string) {
+	logger := s.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	s.set.log.warn(ctx, logger, event{s.set.Package + ": " + message, policy})
+}
+
+// withoutQueue reports whether err is a rejection for want of a queue.
+func withoutQueue(err error) bool {
+	var rejected *core.RejectedError
+	return errors.As(err, &rejected) && rejected.Detail == "QueueLimit is 0"
 }
 
 // outcome is the result of asking a limiter. The decision has the lease.

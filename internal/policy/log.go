@@ -12,7 +12,15 @@ type recentLog struct{ events sync.Map } // from event to *Sometimes
 
 type event struct{ message, policy string }
 
-const logInterval = time.Second
+const logInterval, warnInterval = time.Second, time.Minute
+
+// warn logs that an option is without effect.
+func (l *recentLog) warn(ctx context.Context, logger *slog.Logger, e event) {
+	s, _ := l.events.LoadOrStore(e, new(Sometimes))
+	if _, ok := s.(*Sometimes).Allow(warnInterval); ok {
+		logger.LogAttrs(ctx, slog.LevelWarn, e.message, slog.String("policy", e.policy))
+	}
+}
 
 // log logs err, unless logger is nil or has had the same event within the last second.
 func (l *recentLog) log(ctx context.Context, logger *slog.Logger, level slog.Level, e event, err error) {

@@ -67,6 +67,60 @@ func (e *Errors) CheckName(field, name string) {
 // Err returns all errors joined, or nil if there are none.
 func (e *Errors) Err() error { return errors.Join(e.errs...) }
 
+// Check adds the errors of a policy, which is in this field of Options. more reports whether it also limits what others
+// names, such as Upload or Download.
+func Check[R, O any](e *Errors, o *Options[R, O], field string, p *Policy[R, O], more bool, others string) {
+	e.CheckName(field, p.Name)
+	if p.Limiter == nil && !more {
+		e.Addf("%s.Limiter = nil, want a limiter, or one of %s", field, others)
+	}
+	if p.MaxWait != 0 && hasNoQueue(p.Limiter) {
+		e.Addf("%s.MaxWait = %v, want 0, since the limiter has no queue (QueueLimit is 0)", field, p.MaxWait)
+	}
+	if p.Flow != nil && p.MaxWait == 0 && !more {
+		e.Addf("%s.Flow is set, want a MaxWait too, or one of %s, since nothing else waits", field, others)
+	}
+	if p.Shadow && o.Observer == nil && o.Logger == nil {
+		e.Addf("%s.Shadow = true, want an Observer or a Logger too, since nobody would learn of its decisions", field)
+	}
+}
+
+// hasNoQueue reports whether nothing can wait in l, as far as that can be seen: l is nil, or all limiters that it asks are
+// core's and have no queue. A core.Switch may get another limiter.
+func hasNoQueue[R any](l partition.Limiter[R]) bool {
+	if l == nil {
+		return true
+	}
+	shared, ok := l.(interface{ Always() core.Limiter })
+	if !ok || shared.Always() == nil {
+		return false
+	}
+	all := shared.Always()
+	if _, ok := core.As[*core.Switch](all); ok {
+		return false
+	}
+	for _, asked := range backdoor.Core[core.Lease]().Roots(all) {
+		if queue, known := queueLimit(asked); !known || queue > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func queueLimit(l any) (limit int, known bool) {
+	switch l := l.(type) {
+	case *core.ConcurrencyLimiter:
+		return l.Options().QueueLimit, true
+	case *core.TokenBucket:
+		return l.Options().QueueLimit, true
+	case *core.FixedWindow:
+		return l.Options().QueueLimit, true
+	case *core.SlidingWindow:
+		return l.Options().QueueLimit, true
+	}
+	return 0, false
+}
+
 func validName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -56,6 +56,9 @@ func (s *Set[R, O]) Load() *Snapshot[R, O] { return s.snapshot.Load() }
 // Update replaces all options. If invalid is an error, or a name that is in use is missing, Update returns an error
 // that reports both, and changes nothing.
 func (s *Set[R, O]) Update(o Options[R, O], invalid error) error {
+	if o.Global == nil && len(o.Policies) == 0 {
+		invalid = errors.Join(invalid, fmt.Errorf("%s: Options has no policy, want at least one", s.Package))
+	}
 	next := &Snapshot[R, O]{Options: o, set: s, named: make(map[string][]*Policy[R, O])}
 	if o.Global != nil {
 		next.named[Global] = []*Policy[R, O]{o.Global}

@@ -29,17 +29,23 @@ func (p *Proxy) route(next *state) error {
 			o.Policies = append(o.Policies, h)
 		}
 	}
-	limited, err := httplimit.New(o)
-	if err != nil {
-		return next.config.Fault(next.config.Where(""), "%v", err)
+	var limited *httplimit.Limits // not used without policies
+	if len(next.limits.Policies) > 0 {
+		var err error
+		if limited, err = httplimit.New(o); err != nil {
+			return next.config.Fault(next.config.Where(""), "%v", err)
+		}
 	}
-	h := &router{mux: next.config.Mux, own: limited.Handler(http.HandlerFunc(answerItself)), keys: p.keys, underscores: next.config.Underscores}
+	h := &router{mux: next.config.Mux, own: http.HandlerFunc(answerItself), keys: p.keys, underscores: next.config.Underscores}
+	if o.Global != nil {
+		h.own = limited.Handler(h.own)
+	}
 	for _, r := range next.config.Routes {
 		e := &endpoint{next: p.forward}
 		if len(r.Policies) > 0 {
 			e.next = limited.Policy(r.Policies...)(e.next)
 		}
-		if !r.Exempt {
+		if !r.Exempt && o.Global != nil {
 			e.next = limited.Handler(e.next)
 			e.add(next.limits.Global)
 		}
