@@ -43,6 +43,9 @@ func (a AIMD) New() Algorithm {
 // Next returns the first step of a new algorithm with these settings.
 func (a AIMD) Next(limit int, w Sample) float64 { return a.New().Next(limit, w) }
 
+// Explain returns "algorithm" and 0, because an AIMD decides nothing itself: see [AIMD.New].
+func (a AIMD) Explain() (reason string, baseline time.Duration) { return reasonUnknown, 0 }
+
 type aimd struct {
 	AIMD
 

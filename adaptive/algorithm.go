@@ -4,16 +4,20 @@ import "time"
 
 // Algorithm finds a limit. The algorithms of this package are [Gradient] and [AIMD].
 //
-// An Algorithm may also have a method Explain() (reason string, baseline time.Duration), as these do. The
-// limiter calls it after Next, for the [Change] that it passes to OnChange. reason is a word or two for
-// the result of Next, and baseline is the latency without load that the algorithm assumes, or 0.
+// An Algorithm may have two more methods, and these have both:
+//
+//   - New() Algorithm: [New] calls it, and the limiter uses the result. So one value in Options can serve
+//     any number of limiters. A type that embeds an algorithm of this package must have its own New.
+//   - Explain() (reason string, baseline time.Duration): the limiter calls it after Next, for the [Change]
+//     that it passes to OnChange. reason is a word or two for the result of Next, and baseline is the
+//     latency without load that the algorithm assumes, or 0.
 type Algorithm interface {
-	// Next returns the new limit after a window. Fractions are rounded down, and the result is
+	// Next returns the new limit after a sample. Fractions are rounded down, and the result is
 	// clamped to Min..Max. NaN keeps the limit. Each drop reduces the limit by at least 1, whatever
 	// Next returns, and the limit does not grow while less than half of it is used.
 	//
 	// The limiter makes one call at a time and holds no lock. Next runs on a goroutine that releases
-	// a lease. Successes that are released in the meantime are lost; drops count in the next window.
+	// a lease. Successes that are released in the meantime are lost; drops count in the next sample.
 	// A panic goes to the caller of Release or Drop, and the limiter continues to work.
 	Next(limit int, w Sample) float64
 }

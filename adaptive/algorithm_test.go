@@ -51,7 +51,7 @@ func FuzzAlgorithms(f *testing.F) {
 			if math.IsNaN(want) || want < 0 {
 				t.Fatalf("%+v: %v", w, want)
 			}
-			limit = collect.Move(limit, 1, most, want, w, at)
+			limit = collect.Move(limit, 1, most, want, 0, w, at)
 		}
 	})
 }

@@ -179,7 +179,7 @@ func (l *Concurrency) learn(at time.Duration) {
 	w := l.samples.Take(int(l.dropped.Swap(0)))
 	c, want := Change{Old: l.Limit(), Reason: reasonUnknown, Latency: w.Mean}, math.NaN()
 	defer func() {
-		c.New = l.samples.Move(c.Old, l.o.Min, l.o.Max, want, w, at)
+		c.New = l.samples.Move(c.Old, l.o.Min, l.o.Max, want, sampler.Restores(l.o.Algorithm), w, at)
 		l.move(c)
 	}()
 	want = l.o.Algorithm.Next(c.Old, Sample(w))

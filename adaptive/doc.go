@@ -31,15 +31,23 @@
 //
 // A trial lasts for some hundreds of samples. There is one after each unexpected change, and otherwise
 // after 1, 2, 4 and at most 32 measurements of the latency. During a trial, Limit and the metadata
-// report the lower limit. Trials cost a saturated server about 1% of its throughput, and more while the
-// limit is being found.
+// report the lower limit. Trials cost a saturated server about 1% of its throughput once the limit is
+// found. While it is being found they cost more: 6 to 12% over the two minutes of docs/overload.md.
+//
+// # Drops
+//
+// Each drop reduces the limit by 1, and 40 successes return that permit. So drops that have nothing to do
+// with load cost little as long as they are rare: in the simulations, 1% of them leave the throughput as it
+// is within 2%. If more than a quarter of the limit is taken off at a time, Gradient concludes that the drops
+// come from load: the lower limit then stays, and grows again as it did at first. A drop during a trial, or a
+// fall of the demand, does not change the limit to which the trial returns.
 //
 // If the latency of a server grows as soon as more than C requests are in it, and C is 100 or more, the
 // limit is within 20% of C after at most 500 samples per unit of C. That holds from below and from
 // above, for any demand, and after a change of C or of the service time. It holds for servers that queue
 // requests and for servers that share their CPUs among all requests. Simulations show it for constant,
 // exponential and bimodal service times with a standard deviation of up to 1.5 times the mean; with
-// bimodal ones, about 2% of the runs miss it. If service times differ much more, for example because 1%
+// bimodal and exponential ones, about 2% of the runs miss it. If service times differ much more, for example because 1%
 // of the requests take a hundred times as long, the same accuracy needs more samples. If the throughput
 // of a server falls once it has more than C requests, the limit is found as fast but varies more: it is
 // within 20% on average, and for at least 7 of 10 samples. Below a C of 100 the limit is less exact, up

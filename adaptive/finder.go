@@ -28,7 +28,9 @@ type finder struct {
 	window               float64 // max samples that the baseline is the mean of
 
 	phase    phase
-	limit    float64 // the wanted limit, except during a trial
+	limit    float64 // the wanted limit, except during a trial and for the debt
+	debt     float64 // permits taken off for drops, until they are paid back
+	dropped  bool    // whether work was dropped in the last window, so that the limit did not follow the wanted one
 	growth   float64 // share by which the limit grows next
 	unqueued float64 // requests in flight in the last measure without a queue, to go back to; 0 if unknown
 	current  measure // the windows since the last decision
@@ -134,6 +136,13 @@ const (
 	// about a hundredth of the throughput. With 16, trials cost a small server too much (TestSmallCapacities). With 64, a
 	// baseline that has become wrong by less than overloaded stays twice as long.
 	maxInterval = 32
+
+	// A drop takes one permit off, and payback successes return it. So drops that have nothing to do with load cost little
+	// while they are fewer than one in payback. If more than debtShare of the limit, and more than minDebt permits, are off
+	// at a time, the drops come from load, and the limit falls for good. payback must be below 100, because 1 % of drops
+	// without load may not cost much (TestDropsWithoutLoad). debtShare must be well above the share of long requests among
+	// those in flight, because a trial meets all of them at once: with 0.15, the limit falls by chance (the same test).
+	payback, debtShare, minDebt = 40, 0.25, 5
 )
 
 // rule returns the limit that follows limit if the latency is ratio times the baseline, and
@@ -147,23 +156,30 @@ func (f *finder) rule(limit, ratio float64) (next float64, noQueue bool) {
 // Next takes a window and returns the new limit.
 func (f *finder) Next(limit int, w Sample) float64 {
 	f.follow(limit)
-	if w.Dropped > 0 {
-		f.drop(limit, w.Dropped)
-	}
-	if w.N == 0 {
-		return f.wanted()
-	}
-	f.current = f.current.and(measured(w))
-	if f.isExact() {
-		m := f.current
-		f.current = measure{}
-		if f.phase == onTrial {
-			f.endTrial(m)
-		} else {
-			f.decide(m)
+	f.pay(w.N)
+	if w.N > 0 {
+		f.current = f.current.and(measured(w))
+		if f.isExact() {
+			f.conclude()
 		}
 	}
+	f.dropped = w.Dropped > 0
+	if f.dropped {
+		f.drop(w.Dropped)
+		f.reason = reasonDropped
+	}
 	return f.wanted()
+}
+
+// conclude draws the conclusion from the current measure.
+func (f *finder) conclude() {
+	m := f.current
+	f.current = measure{}
+	if f.phase == onTrial {
+		f.endTrial(m)
+	} else {
+		f.decide(m)
+	}
 }
 
 // Explain returns the reason for the last result of Next, and the baseline.
@@ -178,17 +194,30 @@ func (f *finder) follow(limit int) {
 	case f.phase == starting:
 		f.limit = float64(limit)
 		f.search()
-	case f.phase != onTrial && f.limit > top:
-		f.limit = top
+	case f.phase != onTrial && !f.dropped && f.limit-f.debt > top:
+		f.limit = top + f.debt
 		f.hold()
 	}
 }
 
-// drop lowers the limit for work that was dropped.
-func (f *finder) drop(limit, dropped int) {
-	f.limit = max(min(f.limit, float64(limit))-max(math.Log10(f.limit), float64(dropped)), 1)
-	f.hold()
-	f.reason = reasonDropped
+// pay pays back what is owed for drops.
+func (f *finder) pay(successes int) {
+	if f.debt == 0 {
+		return
+	}
+	f.debt = max(f.debt-float64(successes)/payback, 0)
+	if f.phase != onTrial {
+		f.reason = reasonGrowing
+	}
+}
+
+// drop takes permits off for work that was dropped. It leaves a trial alone: at its end the limit is the one from before.
+func (f *finder) drop(dropped int) {
+	f.debt += float64(dropped)
+	if f.debt > max(debtShare*f.limit, minDebt) {
+		f.limit, f.debt = max(f.limit-f.debt, 1), 0
+		f.hold()
+	}
 }
 
 // wanted returns the wanted limit.
@@ -196,7 +225,15 @@ func (f *finder) wanted() float64 {
 	if f.phase == onTrial {
 		return min(f.trial.limit, f.limit)
 	}
-	return f.limit
+	return max(f.limit-f.debt, 1)
+}
+
+// Restores returns the limit to which a trial that has just ended returns, even if little of it is in use, or 0.
+func (f *finder) Restores() float64 {
+	if f.trial.justEnded {
+		return f.trial.of
+	}
+	return 0
 }
 
 // isExact reports whether the current measure is exact enough for its decision.

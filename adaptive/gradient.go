@@ -1,6 +1,9 @@
 package adaptive
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 // Gradient moves the limit by the gradient of the latency: by how much longer a request takes at the
 // limit than without load. If C requests saturate a server, the limit settles a little above C, so that
@@ -64,3 +67,6 @@ func (g Gradient) New() Algorithm {
 
 // Next returns the first step of a new algorithm with these settings.
 func (g Gradient) Next(limit int, w Sample) float64 { return g.New().Next(limit, w) }
+
+// Explain returns "algorithm" and 0, because a Gradient decides nothing itself: see [Gradient.New].
+func (g Gradient) Explain() (reason string, baseline time.Duration) { return reasonUnknown, 0 }

@@ -20,9 +20,7 @@ type Options struct {
 	QueueLimit int             // number of permits that may wait; 0 means that there is no queue
 	QueueOrder core.QueueOrder // which waiters are served first
 
-	// Algorithm moves the limit. nil means Gradient{}. If it has a method New() Algorithm, the limiter
-	// uses the result of New, so that the same Options can create any number of limiters. The
-	// algorithms of this package have this method; a type that embeds one of them must have its own.
+	// Algorithm moves the limit. nil means Gradient{}.
 	Algorithm Algorithm
 
 	// OnChange, unless it is nil, is called after each change of the limit, in order, one call at a

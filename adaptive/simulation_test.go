@@ -342,3 +342,74 @@ func TestAIMDAvoidsTimeouts(t *testing.T) {
 	assert.Greater(t, limited.Good, 180_000)
 	assert.Less(t, without.Good, 10_000)
 }
+
+// Drops that have nothing to do with load cost little: a share of the requests takes longer than clients wait, whatever the
+// limit is. The throughput is compared with that of the same server if clients wait for as long as it takes.
+func TestDropsWithoutLoad(t *testing.T) {
+	const c, late, timeout = 100, 120 * ms, 110 * ms
+	for name, service := range map[string]func(time.Duration, *rand.Rand) time.Duration{
+		"steady": simulation.Steady(10 * ms), "exponential": simulation.Exponential(10 * ms),
+	} {
+		for share, want := range map[float64]float64{0.001: 0.9, 0.003: 0.85, 0.01: 0.7} {
+			for _, initial := range []int{20, 100, 500} {
+				t.Run(fmt.Sprintf("%s, %v from %d", name, share, initial), func(t *testing.T) {
+					run := func(timeout time.Duration) *trial {
+						tr := &trial{capacity: c, from: 500 * c, to: 1000 * c, mean: 10 * ms, Config: simulation.Config{
+							Initial: initial, Seed: 1, Slots: always(c), Timeout: timeout,
+							Service: func(at time.Duration, r *rand.Rand) time.Duration {
+								if r.Float64() < share {
+									return late
+								}
+								return service(at, r)
+							},
+						}}
+						tr.run()
+						return tr
+					}
+					with, without := run(timeout), run(0)
+					t.Logf("limit %.2f for %.2f, throughput %.2f for %.2f", with.average(), without.average(), with.throughput(), without.throughput())
+					assert.Greater(t, with.throughput()/without.throughput(), want)
+				})
+			}
+		}
+	}
+}
+
+// A trial that a drop or a fall of the demand interrupts ends with the limit that was before it.
+func TestATrialThatIsInterrupted(t *testing.T) {
+	const c = 100
+	for _, drop := range []bool{true, false} {
+		t.Run(fmt.Sprintf("by a drop %v", drop), func(t *testing.T) {
+			before, at, end := 0, 0, 0 // limits, and samples since the trial began
+			last := 0
+			tr := &trial{capacity: c, to: 1000 * c, Config: simulation.Config{Initial: 2 * c, Seed: 1, Slots: always(10 * c)}}
+			tr.Observe = func(_ time.Duration, _ simulation.Sample, limit int) {
+				switch {
+				case tr.n < 400*c: // until the limit is held
+				case at == 0 && last > 20 && limit <= last/2+1:
+					before, at = last, tr.n
+				case at > 0 && tr.n <= at+500*c:
+					end = limit
+				}
+				last = limit
+			}
+			tr.Timeout = 50 * ms
+			tr.Service = func(time.Duration, *rand.Rand) time.Duration {
+				if drop && at > 0 && tr.n == at+2*last {
+					return 60 * ms
+				}
+				return 10 * ms
+			}
+			tr.Clients = func(time.Duration) int {
+				if !drop && at > 0 {
+					return 10
+				}
+				return 2 * c
+			}
+			tr.Max, tr.Min = 2*c, 1
+			tr.run()
+			assert.Positive(t, at, "there was a trial")
+			assert.InDelta(t, before, end, 1)
+		})
+	}
+}

@@ -92,10 +92,18 @@ func (s *Sampler) Take(dropped int) Sample {
 	return w
 }
 
+// Restores returns the limit to which an algorithm returns that has lowered it for a trial, or 0.
+func Restores(algorithm any) float64 {
+	if r, ok := algorithm.(interface{ Restores() float64 }); ok {
+		return r.Restores()
+	}
+	return 0
+}
+
 // Move returns the limit that follows limit, from least to most, if the algorithm wants want after the
 // window w. NaN keeps the limit, and a fraction is rounded down. Each drop takes at least 1 off the
-// limit, and the limit does not grow unless half of it was in use.
-func (s *Sampler) Move(limit, least, most int, want float64, w Sample, at time.Duration) int {
+// limit. Unless half of the limit was in use, it does not grow, except up to restore: see [Restores].
+func (s *Sampler) Move(limit, least, most int, want, restore float64, w Sample, at time.Duration) int {
 	next := limit
 	switch {
 	case math.IsNaN(want):
@@ -110,7 +118,7 @@ func (s *Sampler) Move(limit, least, most int, want float64, w Sample, at time.D
 	case w.Dropped > 0:
 		next = min(next, max(limit-w.Dropped, least))
 	case w.InFlight < float64(limit)/2:
-		next = min(next, limit)
+		next = min(next, max(limit, int(min(restore, float64(most)))))
 	}
 	next = min(max(next, least), most)
 	if math.Abs(float64(next)-float64(limit)) > largeChange*float64(limit) {

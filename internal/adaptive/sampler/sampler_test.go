@@ -45,10 +45,10 @@ func TestStdErr(t *testing.T) {
 func TestALargeChangeIsSettledFirst(t *testing.T) {
 	var s Sampler
 	adds(t, &s, 50, 10, 0, false)
-	assert.Equal(t, 12, s.Move(10, 1, 100, 12, Sample{InFlight: 10}, time.Second))
+	assert.Equal(t, 12, s.Move(10, 1, 100, 12, 0, Sample{InFlight: 10}, time.Second))
 	adds(t, &s, 20, 12, 0, true)
 	s.Take(0)
-	assert.Equal(t, 20, s.Move(12, 1, 100, 20, Sample{InFlight: 12}, time.Second))
+	assert.Equal(t, 20, s.Move(12, 1, 100, 20, 0, Sample{InFlight: 12}, time.Second))
 	adds(t, &s, 12, 20, time.Second-1, false) // old
 	adds(t, &s, 88, 20, time.Second, false)   // five times as many as are in flight
 	adds(t, &s, 10, 20, time.Second-1, false) // old, and so never counted
@@ -57,7 +57,7 @@ func TestALargeChangeIsSettledFirst(t *testing.T) {
 
 func TestOldLeasesAreWaitedForSoLong(t *testing.T) {
 	var s Sampler
-	s.Move(10, 1, 100, 5, Sample{InFlight: 10}, time.Second)
+	s.Move(10, 1, 100, 5, 0, Sample{InFlight: 10}, time.Second)
 	for range 25 { // one in four is old
 		adds(t, &s, 1, 5, time.Second-1, false)
 		adds(t, &s, 3, 5, time.Second, false)
@@ -68,7 +68,7 @@ func TestOldLeasesAreWaitedForSoLong(t *testing.T) {
 // After a large change the clock goes back, to a synctest bubble where it is earlier.
 func TestLeasesOfAfterTheClockWentBack(t *testing.T) {
 	var s Sampler
-	s.Move(10, 1, 100, 5, Sample{InFlight: 10}, time.Hour)
+	s.Move(10, 1, 100, 5, 0, Sample{InFlight: 10}, time.Hour)
 	adds(t, &s, 5, 1, 0, false) // the first of these says that the clock went back
 	adds(t, &s, 1, 1, ms, false)
 	adds(t, &s, 20, 1, ms, true)
@@ -100,7 +100,7 @@ func TestMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var s Sampler
 			w := Sample{InFlight: c.inFlight, Dropped: c.dropped}
-			assert.Equal(t, c.next, s.Move(c.limit, c.least, c.most, c.want, w, 0))
+			assert.Equal(t, c.next, s.Move(c.limit, c.least, c.most, c.want, 0, w, 0))
 		})
 	}
 }
@@ -112,7 +112,7 @@ func FuzzMove(f *testing.F) {
 			t.Skip()
 		}
 		var s Sampler
-		next := s.Move(limit, least, most, want, Sample{InFlight: inFlight, Dropped: dropped}, 0)
+		next := s.Move(limit, least, most, want, 0, Sample{InFlight: inFlight, Dropped: dropped}, 0)
 		switch {
 		case next < least || next > most:
 			t.Fatalf("%d is not within %d and %d", next, least, most)

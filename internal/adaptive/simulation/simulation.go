@@ -209,7 +209,8 @@ func (s *state) learn(e Sample, took time.Duration) {
 		return
 	}
 	w := s.sampler.Take(dropped)
-	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, s.Algorithm.Next(s.limit, adaptive.Sample(w)), w, s.now)
+	want := s.Algorithm.Next(s.limit, adaptive.Sample(w))
+	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, want, sampler.Restores(s.Algorithm), w, s.now)
 }
 
 // Exponential returns service times of an exponential distribution.
