@@ -137,7 +137,7 @@ func TestLockedOut(t *testing.T) {
 			"Cache-Control":          {"no-store"},
 			"Content-Type":           {"application/problem+json"},
 			"Retry-After":            {"52"},
-			"Ratelimit":              {`"requests";r=48;t=60, "tokens";r=0;t=52`},
+			"Ratelimit":              {`"requests";r=48;t=61, "tokens";r=0;t=52`},
 			"Ratelimit-Policy":       {`"requests";q=60;w=61, "tokens";q=6000;w=61`},
 			"X-Content-Type-Options": {"nosniff"},
 		}, w.Header())
