@@ -130,9 +130,10 @@ func newStrategy(c *config) *Strategy {
 // newConfig returns a config for the options. If they have no Limiter, the config keeps that of
 // old, or gets a new one if old is nil.
 func newConfig(o Options, old *config) (c *config, err error) {
-	own := o.Default
-	own.PermitLimit = cmp.Or(own.PermitLimit, DefaultPermits)
 	c = &config{Options: o}
+	if old != nil {
+		c.keep(old)
+	}
 	switch {
 	case o.Limiter != nil:
 		if backdoor.IsNil(o.Limiter) {
@@ -140,11 +141,14 @@ func newConfig(o Options, old *config) (c *config, err error) {
 		}
 		c.admission = single{o.Limiter}
 	case old == nil:
+		own := o.Default
+		own.PermitLimit = cmp.Or(own.PermitLimit, DefaultPermits)
 		c.own, err = core.NewConcurrencyLimiter(own)
 		c.admission = single{c.own}
 	default:
 		c.admission, c.own = old.admission, old.own
-		if c.own != nil {
+		if own := o.Default; c.own != nil && own != (core.ConcurrencyLimiterOptions{}) {
+			own.PermitLimit = cmp.Or(own.PermitLimit, c.own.Options().PermitLimit)
 			err = c.own.Update(own)
 		}
 	}
@@ -152,6 +156,18 @@ func newConfig(o Options, old *config) (c *config, err error) {
 		return nil, fmt.Errorf("resilience: Options.Default: %w", err)
 	}
 	return c, nil
+}
+
+// keep takes over what the options leave unset.
+func (c *config) keep(old *config) {
+	c.Name = cmp.Or(c.Name, old.Name)
+	c.Logger = cmp.Or(c.Logger, old.Logger)
+	if c.Settle == nil {
+		c.Settle = old.Settle
+	}
+	if c.OnRejected == nil {
+		c.OnRejected = old.OnRejected
+	}
 }
 
 // Do runs f with ctx if the limiter grants a permit, waiting for it if necessary, and returns
@@ -226,10 +242,12 @@ func (s *Strategy) failed(ctx context.Context, c *config, l core.Lease, err erro
 	return r
 }
 
-// Update applies new options to later calls. With a Limiter, that limiter decides from then on;
-// the limiter that it replaces serves its waiters, and is not closed. With a nil Limiter, the
-// limiter stays: the strategy's own gets the options of Default in place, keeps its waiters and
-// serves those that now fit; a limiter of the caller's does not change.
+// Update applies new options to later calls. What o leaves unset stays as it is.
+//
+// If o.Limiter is set, it decides all later calls; the previous limiter is not closed and still serves
+// its waiters. If it is nil, the strategy keeps its limiter. If that is its own and o.Default is set,
+// the limiter gets these options in place, keeps its waiters and serves those that now fit; a
+// PermitLimit of 0 keeps the present one.
 //
 // Invalid options change nothing. After Close, Update returns [core.ErrClosed].
 func (s *Strategy) Update(o Options) error {

@@ -56,6 +56,35 @@ func TestUpdateInPlace(t *testing.T) {
 	})
 }
 
+// What an Update leaves unset stays: a callback can be set without the limit becoming the default one.
+func TestUpdateKeepsWhatIsUnset(t *testing.T) {
+	var told []string
+	tell := func(what string) func(context.Context, *resilience.RejectedError) {
+		return func(_ context.Context, r *resilience.RejectedError) { told = append(told, what+" "+r.Strategy) }
+	}
+	o := own(2, 0)
+	o.Name, o.OnRejected, o.Settle = "a", tell("first"), func(context.Context, error) int { told = append(told, "settled"); return -1 }
+	s := core.Must(resilience.New(o))
+	rejects := func(want ...string) {
+		t.Helper()
+		told = nil
+		require.NoError(t, s.Do(t.Context(), nothing))
+		defer occupied(s)()
+		defer occupied(s)()
+		require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
+		require.Equal(t, want, told)
+	}
+	rejects("settled", "first a")
+	require.NoError(t, s.Update(resilience.Options{OnRejected: tell("second")}))
+	rejects("settled", "second a")
+	require.NoError(t, s.Update(resilience.Options{Name: "b"}))
+	rejects("settled", "second b")
+	require.NoError(t, s.Update(resilience.Options{Default: core.ConcurrencyLimiterOptions{Name: "own"}}))
+	rejects("settled", "second b")
+	require.NoError(t, s.Update(resilience.Options{Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2}))}))
+	rejects("settled", "second b")
+}
+
 func TestUpdateReplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := core.Must(resilience.Concurrency(1, 2))
