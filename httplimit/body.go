@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -55,4 +56,19 @@ func download(ctx context.Context, w io.Writer, limiters []throttle) io.Writer {
 		w = ioreader.NewWriter(t.context(ctx), w, t.Limiter)
 	}
 	return w
+}
+
+// sharesWindow reports whether the unread bodies of some requests can fill the receive window of an HTTP/2 connection, so
+// that no other body arrives. The defaults are net/http's.
+func sharesWindow(ctx context.Context) bool {
+	s, ok := ctx.Value(http.ServerContextKey).(*http.Server)
+	if !ok {
+		return false
+	}
+	var c http.HTTP2Config
+	if s.HTTP2 != nil {
+		c = *s.HTTP2
+	}
+	streams, each := cmp.Or(c.MaxConcurrentStreams, 250), cmp.Or(c.MaxReceiveBufferPerStream, 1<<20)
+	return each > cmp.Or(c.MaxReceiveBufferPerConnection, 1<<20)/streams
 }

@@ -56,6 +56,22 @@
 // discarded if they arrive within 5 ms, so that the connection can be reused. Otherwise, and if the
 // client expects 100-continue, the response has the header "Connection: close".
 //
+// # HTTP/2
+//
+// The body of a request that waits is not read, and one that Upload throttles is read slowly. Over HTTP/2
+// the bytes that were not read count in the receive window of the connection, which all its requests share.
+// By default, net/http gives one request as much as the whole connection. Then a request that waits can
+// keep the bodies of all others on its connection from arriving, even that of the request whose permit it
+// waits for. With MaxWait or Upload, let the windows of all requests fit into that of the connection:
+//
+//	server.HTTP2 = &http.HTTP2Config{
+//		MaxConcurrentStreams: 250, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 250 * 64 << 10,
+//	}
+//
+// If a server's configuration is not like this, Options.Logger, or [slog.Default], gets a warning.
+//
+// # ResponseWriters
+//
 // Handlers get the server's own ResponseWriter, so WebSockets, server-sent events, HTTP/2 and sendfile
 // work as usual. It is wrapped only if Refund, Settle, Upload, Download or Headers is used. The wrapper
 // keeps the optional interfaces of net/http's writers: http.Flusher, http.Hijacker, http.CloseNotifier

@@ -102,7 +102,7 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 	adm.request = *r.WithContext(adm)
 	var uploads []*ioreader.Reader
 	var downloads []throttle
-	settles := false
+	settles, unread := false, false
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
 		p := d.Policy.Own
@@ -112,9 +112,14 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 			adm.request.Body = body
 			uploads = append(uploads, body)
 		}
+		unread = unread || !p.Shadow && (p.MaxWait != 0 || p.Upload != nil)
 		if p.Download != nil && !p.Shadow && r.Method != http.MethodHead {
 			downloads = append(downloads, p.throttle(p.Download, r))
 		}
+	}
+	if unread && r.ProtoMajor == 2 && hasBody(r) && sharesWindow(r.Context()) {
+		adm.policies.Snapshot.Warn(r.Context(), adm.policies.Decisions[0].Policy.Name,
+			"HTTP/2 requests that wait can keep other bodies from arriving; set Server.HTTP2 as the documentation of httplimit says")
 	}
 	if !settles && uploads == nil && downloads == nil && headersOf(adm.policies.Decisions) == RetryAfterOnly {
 		return nil
