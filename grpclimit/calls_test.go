@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
@@ -171,4 +172,19 @@ func TestOnRejectedAndUpdate(t *testing.T) {
 		require.NoError(t, l.Update(one(grpclimit.Policy{Limiter: grpclimit.Shared(core.Unlimited())})))
 		ask(t, c, codes.OK)
 	})
+}
+
+// The zero values reject everything.
+func TestZeroValues(t *testing.T) {
+	info := &grpc.UnaryServerInfo{FullMethod: "/s/m"}
+	never := func(context.Context, any) (any, error) { t.Error("it was called"); return nil, nil } //nolint:nilnil // never
+	_, err := new(grpclimit.Limits).Unary()(t.Context(), nil, info, never)
+	code(t, codes.Unavailable, err)
+	require.ErrorIs(t, err, core.ErrClosed)
+	err = new(grpclimit.Client).Unary()(t.Context(), "/s/m", nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+		t.Error("it was called")
+		return nil
+	})
+	code(t, codes.Unavailable, err)
+	require.ErrorIs(t, err, core.ErrClosed)
 }

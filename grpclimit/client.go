@@ -48,8 +48,9 @@ type ClientOptions struct {
 	Settle func(*Call, error) int
 }
 
-// Client limits the calls of a client. Use [NewClient] to create one. It is safe for concurrent use,
-// and several connections can share one.
+// Client limits the calls of a client. Use [NewClient] to create one; calls of the zero Client fail with
+// [core.ErrClosed] and codes.Unavailable. It is safe for concurrent use, and several connections can share
+// one.
 type Client struct {
 	options ClientOptions
 	held    *backoff.Keys[*status.Status] // by server and method; nil without HonorRetryAfter
@@ -161,6 +162,9 @@ type attempt struct {
 
 // start waits until the call may be sent.
 func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*attempt, error) {
+	if c.options.MaxRetryAfter == 0 { // NewClient has set it
+		return nil, &statusError{status.New(codes.Unavailable, "the Client was not created with NewClient"), core.ErrClosed}
+	}
 	a := &attempt{client: c, call: call, key: keyOf(cc, call.FullMethod)}
 	if lease, err := policy.Start(ctx, &a.Attempt, call, c.options.Limiter, c.options.Cost, c.held, a.key); err != nil {
 		return nil, rejected(ctx, lease, err)

@@ -42,8 +42,9 @@ const (
 // payment takes the permits of one policy for the messages of one direction.
 type payment struct {
 	policy *policy.Policy[*Call, *ownPolicy]
-	each   core.Limiter // one permit per message; nil means no limit
-	lease  core.Lease   // of the latest message
+	ctx    context.Context // the call's, with the policy's flow
+	each   core.Limiter    // one permit per message; nil means no limit
+	lease  core.Lease      // of the latest message
 	bytes  meter.Meter
 }
 
@@ -53,8 +54,8 @@ func (adm *admission) messages(ctx context.Context) *messages {
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
 		if p := d.Policy.Own; !p.Shadow {
-			payments[in] = adm.call.addPayment(payments[in], d.Policy, p.Receive, p.ReceiveBytes)
-			payments[out] = adm.call.addPayment(payments[out], d.Policy, p.Send, p.SendBytes)
+			payments[in] = adm.call.addPayment(ctx, payments[in], d.Policy, p.Receive, p.ReceiveBytes)
+			payments[out] = adm.call.addPayment(ctx, payments[out], d.Policy, p.Send, p.SendBytes)
 		}
 	}
 	if payments[in] == nil && payments[out] == nil {
@@ -64,8 +65,8 @@ func (adm *admission) messages(ctx context.Context) *messages {
 }
 
 // addPayment adds the payment of the policy, unless it does not limit this direction.
-func (c *Call) addPayment(payments []payment, by *policy.Policy[*Call, *ownPolicy], each, bytes Limiter) []payment {
-	p := payment{policy: by}
+func (c *Call) addPayment(ctx context.Context, payments []payment, by *policy.Policy[*Call, *ownPolicy], each, bytes Limiter) []payment {
+	p := payment{policy: by, ctx: ctx}
 	if each != nil && c.Stream {
 		p.each = partition.For(each, c)
 	}
@@ -74,6 +75,9 @@ func (c *Call) addPayment(payments []payment, by *policy.Policy[*Call, *ownPolic
 	}
 	if p.each == nil && p.bytes.Limiter() == nil {
 		return payments
+	}
+	if by.Flow != nil {
+		p.ctx = core.WithFlow(ctx, by.Flow(c))
 	}
 	return append(payments, p)
 }
@@ -105,7 +109,7 @@ func (m *messages) pay(d direction, msg any) error {
 // take takes the permits of one policy for a message. If it fails, it returns the limiter's lease.
 func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	if p.each != nil {
-		lease, err := hold.Acquire(m.ctx, &m.source, p.each, 1)
+		lease, err := hold.Acquire(p.ctx, &m.source, p.each, 1)
 		if err != nil {
 			return lease, err
 		}
@@ -118,7 +122,7 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 		return core.Lease{}, nil
 	}
 	for rest := size(msg); rest > 0; {
-		n, err := p.bytes.Take(m.ctx, &m.source, rest)
+		n, err := p.bytes.Take(p.ctx, &m.source, rest)
 		if err != nil {
 			return core.Lease{}, err
 		}

@@ -42,9 +42,10 @@ type Policy struct {
 	// of the policies that have decided before.
 	MaxWait time.Duration
 
-	// Flow returns the flow of a call, for a Limiter whose order is [core.FairShare]. It is called
-	// for calls that may wait because of MaxWait. The client must not be able to choose the flow's
-	// Key: see [core.WithFlow]. If Flow is nil, the call's context determines the flow.
+	// Flow returns the flow of a call, for limiters whose order is [core.FairShare]: Limiter, if
+	// MaxWait lets calls wait, and the limiters of messages. The client must not be able to choose the
+	// flow's Key: see [core.WithFlow]. If Flow is nil, the call's context determines the flow. Flow
+	// requires a MaxWait or a limiter of messages.
 	Flow func(*Call) core.Flow
 
 	// Code is the status code of a rejection. codes.OK, the default, means ResourceExhausted if the

@@ -11,11 +11,12 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // Limits applies policies to a server's calls. Use [New] to create one; its methods are safe for
-// concurrent use.
+// concurrent use. The zero Limits rejects every call, with [core.ErrClosed] and codes.Unavailable.
 //
 // Most servers give [Limits.ServerOptions] to grpc.NewServer.
 type Limits struct {
@@ -30,6 +31,15 @@ func New(o Options) (*Limits, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// load returns the current policies. Those of the zero Limits reject everything.
+func (l *Limits) load() *policy.Snapshot[*Call, *ownPolicy] {
+	if s := l.set.Load(); s != nil {
+		return s
+	}
+	closed := core.Must(New(Options{Policies: []Policy{{Name: "closed", Limiter: Shared(new(core.ConcurrencyLimiter))}}}))
+	return closed.set.Load()
 }
 
 // Update replaces all options at once. Calls in flight keep the options that they started with. If
@@ -125,7 +135,7 @@ func (l *Limits) start(ctx context.Context, method string) *admission {
 	if adm := tapped(ctx, l); adm != nil {
 		return adm
 	}
-	adm := newAdmission(ctx, l.set.Load(), method)
+	adm := newAdmission(ctx, l.load(), method)
 	if slices.ContainsFunc(adm.policies.Snapshot.Policies, func(p policy.Policy[*Call, *ownPolicy]) bool { return p.Own.seesCalls }) {
 		adm.call.Metadata, _ = metadata.FromIncomingContext(ctx)
 	}

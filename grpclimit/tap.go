@@ -24,7 +24,7 @@ import (
 // limiters work too. A rejection by Tap has no trailer: clients get RetryAfter only from RetryInfo.
 func (l *Limits) Tap() tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		adm := newAdmission(ctx, l.set.Load(), info.FullMethodName)
+		adm := newAdmission(ctx, l.load(), info.FullMethodName)
 		adm.call.Metadata = info.Header
 		if err := adm.admit(ctx, policy.Early); err != nil {
 			return nil, err

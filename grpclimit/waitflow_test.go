@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	pb "google.golang.org/grpc/interop/grpc_testing"
@@ -45,6 +46,37 @@ func TestCallsWaitByFlow(t *testing.T) {
 		}
 		lease.Release()
 		synctest.Wait()
+		require.Equal(t, []string{"a1", "b1", "a2", "a3"}, order)
+	})
+}
+
+// Messages that wait are served round-robin, too.
+func TestMessagesWaitByFlow(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		o := core.PerSecond(1, 1)
+		o.QueueOrder = core.FairShare
+		l := core.Must(core.NewTokenBucket(o))
+		var order []string
+		limited := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(l), Flow: func(c *grpclimit.Call) core.Flow {
+			return core.Flow{Key: c.Metadata.Get("name")[0][:1]}
+		}}))
+		c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+			md, _ := metadata.FromIncomingContext(s.Context())
+			order = append(order, md.Get("name")[0]) // one per second
+			return nil
+		}}, limited.ServerOptions())
+		l.TryAcquire(1)
+		for _, of := range []string{"a1", "a2", "a3", "b1"} {
+			s, err := c.FullDuplexCall(metadata.AppendToOutgoingContext(t.Context(), "name", of))
+			require.NoError(t, err)
+			require.NoError(t, s.Send(payload(1)))
+			defer func() { _ = received(s) }()
+			synctest.Wait()
+		}
+		time.Sleep(10 * time.Second)
 		require.Equal(t, []string{"a1", "b1", "a2", "a3"}, order)
 	})
 }

@@ -18,7 +18,7 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := h.limits.set.Load()
+	s := h.limits.load()
 	if s.Global != nil && !h.limits.applied.Load() {
 		s.Warn(r.Context(), s.Global.Name, "the global policy limits nothing, because no Handler applies it")
 	}

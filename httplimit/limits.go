@@ -10,7 +10,7 @@ import (
 )
 
 // Limits applies policies to requests. Use [New] to create one; its methods are safe for
-// concurrent use.
+// concurrent use. The zero Limits rejects every request, with [core.ErrClosed] and status 503.
 //
 // Most servers wrap everything in [Limits.Handler], which applies the global policy, and wrap
 // individual handlers in [Limits.Policy]. [Limits.Check] only decides; it writes no response.
@@ -27,6 +27,15 @@ func New(o Options) (*Limits, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// load returns the current policies. Those of the zero Limits reject everything.
+func (l *Limits) load() *policy.Snapshot[*http.Request, *ownPolicy] {
+	if s := l.set.Load(); s != nil {
+		return s
+	}
+	closed := core.Must(New(Options{Global: &Policy{Limiter: Shared(new(core.ConcurrencyLimiter))}}))
+	return closed.set.Load()
 }
 
 // Update replaces all options at once. Requests in flight keep the options that they started with;
@@ -66,7 +75,7 @@ func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 // request has been served; the policies' Refund, Settle, Upload and Download do not apply. Otherwise
 // the rejection has the reason, and its [Rejection.ServeHTTP] writes the standard response.
 func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection) {
-	s := l.set.Load()
+	s := l.load()
 	s.MustHave(names)
 	l.applied.Store(true)
 	names = append([]string{policy.Global}, names...)
@@ -87,8 +96,9 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 // none. The lease stands for all permits of the innermost wrapper, which is the handler that
 // [Limits.Handler] or the middleware of [Limits.Policy] returned. A handler that has done the limited
 // work, and continues with something else, may release it early; otherwise it is released when the
-// handler returns. Do not settle or refund it if the policy has Refund or Settle, because both would
-// count. Its Permits are those of the policy that took most.
+// handler returns. If the policy has Refund or Settle, do not refund or settle the lease yourself, or the
+// correction is applied twice. Permits returns the largest number of permits that one of the policies
+// took. If several policies took permits, the lease can be refunded, but not settled to other permits.
 func LeaseFromContext(ctx context.Context) (core.Lease, bool) {
 	adm := admissionFrom(ctx)
 	if adm == nil {

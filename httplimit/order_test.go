@@ -207,3 +207,49 @@ func TestPermits(t *testing.T) {
 		require.Equal(t, want == "", w.Body.String() == "hello")
 	}
 }
+
+// The zero values reject everything.
+func TestZeroValues(t *testing.T) {
+	var l httplimit.Limits
+	w := get(l.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })), "/")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	_, rejection := l.Check(httptest.NewRequest(http.MethodGet, "/", nil))
+	require.ErrorIs(t, rejection.Err, core.ErrClosed)
+	require.Panics(t, func() { l.Policy("p")(ok) })
+	_, err := new(httplimit.Transport).RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil)) //nolint:bodyclose // there is no response
+	require.ErrorIs(t, err, core.ErrClosed)
+	require.NoError(t, l.Update(httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Unlimited())}}))
+	require.Equal(t, http.StatusOK, get(l.Handler(ok), "/").Code)
+}
+
+// A handler may settle the lease of its request, or refund it, and the difference comes back once.
+func TestSettlingTheLeaseOfARequest(t *testing.T) {
+	for _, observer := range []httplimit.Observer{nil, new(journal)} {
+		for name, c := range map[string]struct {
+			policies []string
+			settle   func(core.Lease)
+			left     [2]int // of 10 each, of which 5 are taken
+		}{
+			"settled":         {[]string{"rate"}, func(l core.Lease) { l.Settle(2) }, [2]int{8, 10}},
+			"settled to more": {[]string{"rate"}, func(l core.Lease) { l.Settle(7) }, [2]int{3, 10}},
+			"refunded":        {[]string{"rate"}, core.Lease.Refund, [2]int{10, 10}},
+			"at once":         {[]string{"at-once"}, func(l core.Lease) { l.Settle(2) }, [2]int{10, 10}},
+			"both":            {[]string{"rate", "at-once"}, func(l core.Lease) { l.Settle(2) }, [2]int{5, 10}},
+			"both refunded":   {[]string{"rate", "at-once"}, core.Lease.Refund, [2]int{10, 10}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				rate, slots := perMinute(t, 10), atOnce(t, 10, 0)
+				five := func(*http.Request) int { return 5 }
+				l := limits(t, httplimit.Options{Observer: observer, Policies: []httplimit.Policy{
+					{Name: "rate", Limiter: all(rate), Cost: five}, {Name: "at-once", Limiter: all(slots), Cost: five},
+				}})
+				get(l.Policy(c.policies...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					lease, found := httplimit.LeaseFromContext(r.Context())
+					assert.True(t, found)
+					c.settle(lease)
+				})), "/")
+				require.Equal(t, c.left, [2]int{rate.Available(), slots.Available()})
+			})
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/backoff"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -60,15 +61,18 @@ type TransportOptions struct {
 	// nil means [ByHost].
 	Key func(*http.Request) string
 
-	// Retries is how many times a request is sent again if its response asks to wait, as RetryAfter
-	// reports. It must be at least 0. A request with a body is sent again only if it has a GetBody.
+	// Retries is the maximum number of times that a request is sent again after a response that asks
+	// the client to wait (see RetryAfter). The transport waits first, even without HonorRetryAfter. It
+	// does not retry if the wait is longer than MaxRetryAfter or the context's deadline allows, or if
+	// the request has a body and no GetBody. Retries must be at least 0.
 	Retries int
 }
 
 const defaultMaxRetryAfter = time.Minute
 
 // Transport is an [http.RoundTripper] that takes a permit for each request, and waits for as long as
-// servers ask. Use [NewTransport] to create one. It is safe for concurrent use.
+// servers ask. Use [NewTransport] to create one; requests of the zero Transport fail with
+// [core.ErrClosed]. It is safe for concurrent use.
 type Transport struct {
 	o    TransportOptions        // with the defaults
 	held *backoff.Keys[struct{}] // nil without HonorRetryAfter
@@ -115,12 +119,13 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip sends the request once no earlier response holds it back and the limiter has granted it. If the limiter
 // rejects the request, RoundTrip returns the rejection unchanged, a *[core.RejectedError]. If the request's context
-// ends a wait, the error is ctx.Err(). If the server asks for a longer wait than the context's deadline allows,
-// RoundTrip immediately returns a *[core.RejectedError] that also matches [context.DeadlineExceeded].
+// ends a wait, the error is ctx.Err(). If an earlier response asked for a wait that is longer than the context's
+// deadline allows, RoundTrip immediately returns a *[core.RejectedError], without sending the request; it also
+// matches [context.DeadlineExceeded].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.o.Base == nil {
 		closeBody(r.Body)
-		return nil, errors.New("httplimit: a Transport that NewTransport did not make")
+		return nil, fmt.Errorf("httplimit: Transport was not created with NewTransport: %w", core.ErrClosed)
 	}
 	held, next := t.held, r
 	for sent := 1; ; sent++ {

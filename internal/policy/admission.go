@@ -62,11 +62,9 @@ func decided[R, O any](decisions []Decision[R, O], p *Policy[R, O]) bool {
 }
 
 // Lease returns one lease that stands for the leases of all decisions, or false if there is none. Its Permits are
-// the largest of theirs. If several leases have metadata of one name, the first lease's value counts.
+// the largest of theirs. If several leases have metadata of one name, the first lease's value counts. A Refund refunds
+// all of them; only a lease that stands for one can be settled to other permits.
 func (a *Admission[R, O]) Lease() (core.Lease, bool) {
-	if len(a.Decisions) == 1 && a.Decisions[0].active == nil {
-		return a.Decisions[0].Lease, a.Decisions[0].Lease.Acquired()
-	}
 	permits, found := 0, false
 	var union []core.Metadata
 	for _, d := range slices.Backward(a.Decisions) { // Grant has the later win
@@ -83,7 +81,34 @@ func (a *Admission[R, O]) Lease() (core.Lease, bool) {
 	if !found {
 		return core.Lease{}, false
 	}
-	return core.Grant(permits, a.Release, union...), true
+	return core.GrantFrom(handed[R, O]{a}, permits, union...), true
+}
+
+// handed is an Admission whose lease was handed out.
+type handed[R, O any] struct{ admission *Admission[R, O] }
+
+// Release releases all leases.
+func (h handed[R, O]) Release(int) { h.admission.Release() }
+
+// Settle refunds all leases, or settles the only one.
+func (h handed[R, O]) Settle(had, permits int) int {
+	var only *Decision[R, O]
+	leases := 0
+	for i := range h.admission.Decisions {
+		if d := &h.admission.Decisions[i]; d.Lease.Acquired() {
+			only = d
+			leases++
+		}
+	}
+	switch {
+	case permits == 0:
+		end(h.admission.Decisions, func(d *Decision[R, O]) { d.Lease.Refund() })
+		return 0
+	case leases > 1:
+		return had
+	}
+	only.Lease = only.Lease.Settle(permits)
+	return only.Lease.Permits()
 }
 
 // Undo refunds all permits, including those of rate limiters, and forgets the decisions.

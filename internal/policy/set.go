@@ -99,6 +99,9 @@ func (s *Set[R, O]) Use(names []string) {
 // MustHave panics unless there is a policy for each of the names.
 func (s *Snapshot[R, O]) MustHave(names []string) {
 	for _, name := range names {
+		if s == nil {
+			panic(fmt.Sprintf("no policy is named %q, because there are no policies", name))
+		}
 		if !validName(name) || s.named[name] == nil {
 			panic(fmt.Sprintf("%s: no policy is named %q", s.set.Package, name))
 		}
