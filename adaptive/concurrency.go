@@ -76,7 +76,8 @@ func (l *Concurrency) acquireWaiting(ctx context.Context, permits int) (core.Lea
 	return backdoor.Core[core.Lease]().AcquireWaiting(ctx, l.limiter(), permits)
 }
 
-// TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
+// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason: see
+// [core.TryQuietly].
 func (l *Concurrency) TryQuietly(permits int) (core.Lease, bool) {
 	return l.limiter().TryQuietly(permits)
 }

@@ -110,8 +110,7 @@ type ShedOptions struct {
 	// NaN changes nothing. Required; see [CPU], [SchedulerLatency] and [Heap].
 	Probe func() float64
 
-	// Threshold is the reading from which requests are not granted: at it and above. Required; it
-	// must be above 0.
+	// Requests are not granted while the reading is Threshold or higher. Required; must be above 0.
 	Threshold float64
 
 	// ResumeBelow is the reading below which requests are granted again. A value well below Threshold

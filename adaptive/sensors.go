@@ -15,10 +15,10 @@ import (
 //
 // The CPU time comes from the kernel (getrusage, or GetProcessTimes on Windows), because that of
 // runtime/metrics changes only with each garbage collection. On other systems it comes from
-// runtime/metrics. It includes all threads of the process, also those in cgo and in system calls, but no
-// other processes. If other processes use the CPUs, the reading is low, however much this process has to
-// do, and a [Shed] with this sensor sheds nothing. Therefore chain the Shed with a limiter that counts
-// permits.
+// runtime/metrics. It includes all threads of the process, also those in cgo and in system calls, but
+// no other processes. If other processes use the CPUs, the reading stays low no matter how overloaded
+// this process is, and a [Shed] with this sensor sheds nothing. Therefore chain the Shed with a limiter
+// that counts permits.
 func CPU() func() float64 {
 	var mu sync.Mutex
 	at, used, last := time.Now(), cpuTime(), 0.0

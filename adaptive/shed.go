@@ -97,7 +97,8 @@ func (s *Shed) TryAcquire(permits int) core.Lease {
 	return s.convert(s.queue.TryAcquire(permits), permits)
 }
 
-// TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
+// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason: see
+// [core.TryQuietly].
 func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 	if s.queue == nil || permits < 0 || !s.grants(never) {
 		return core.Lease{}, false

@@ -72,8 +72,8 @@ type Policy struct {
 	// sent. A permit of Receive is held until the handler asks for the next message, so do not use
 	// one concurrency limiter for both Receive and Send: the handler would wait for its own permit.
 	//
-	// The limiters need a queue, as in [core.PerSecond], because a rejection ends the call. Messages
-	// that are neither proto messages nor []byte, and have no Size method, count as 0 bytes.
+	// The limiters need a queue, as in [core.PerSecond], because a rejection ends the call. A message
+	// counts as 0 bytes if it is not a proto message or a []byte and has no Size method.
 	Receive, ReceiveBytes, Send, SendBytes Limiter
 
 	// Shadow makes the policy decide without consequences: the Observer and the Logger are notified

@@ -69,8 +69,8 @@ func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 }
 
 // Status returns the standard status, which the client gets unless Options.OnRejected returns another
-// error. It has the code, the lease's reason phrase unless that is one of this library's own, RetryInfo
-// if RetryAfter is known, and QuotaFailure with the policy as its subject.
+// error. It contains the Code, a reason phrase set with [core.WithReason] as its message, RetryInfo if
+// RetryAfter is known, and QuotaFailure with the policy as its subject.
 func (r *Rejection) Status() *status.Status {
 	if r.result == policy.Failed {
 		return status.New(r.Code, "the limiter failed")

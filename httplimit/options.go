@@ -51,8 +51,8 @@ type Policy struct {
 	// requires a MaxWait, Upload or Download.
 	Flow func(*http.Request) core.Flow
 
-	// Status is the status of a rejection, 400 to 599. 0 means 429. Use 503 for limits that a client
-	// does not reach by its own doing, such as a limit on the requests of all clients.
+	// Status is the HTTP status of a rejection, from 400 to 599; 0 means 429. Use 503 if the client is
+	// not responsible for reaching the limit, for example a limit that all clients share.
 	Status int
 
 	// OnRejected replaces Options.OnRejected for rejections by this policy, unless it is nil.
@@ -190,9 +190,9 @@ func (r Result) String() string { return policy.Result(r).String() }
 // must be safe for concurrent use, and fast. ctx is the request's. If a method panics, the
 // request panics, but no lease is lost.
 type Observer interface {
-	// Queued is called when a request starts to wait for a policy's permits (+1), and when its
-	// wait has ended (-1). A request waits if MaxWait allows it and its permits were not granted
-	// immediately, also if the limiter's queue then has no room for it.
+	// Queued is called when a request starts to wait for a policy's permits (+1), and when its wait has
+	// ended (-1). A request counts as waiting if MaxWait allows a wait and its permits were not
+	// available immediately, even if the limiter's queue then rejects it.
 	Queued(ctx context.Context, policy string, delta int)
 
 	// Decided is called once per request and policy, with the outcome and how long the request

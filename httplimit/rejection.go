@@ -102,9 +102,9 @@ func (rej *Rejection) announce(w http.ResponseWriter, r *http.Request) {
 }
 
 // ServeHTTP writes the standard response, with Status, or 429 if that is not 200 to 599. It sets the
-// headers, unless they were set before OnRejected was called. The body is the ReasonPhrase of the
-// lease, or the text of the status if there is no phrase or it is one of this library's own. The
-// response to a HEAD request has no body.
+// headers, unless they were set before OnRejected was called. The body is the lease's ReasonPhrase if
+// you have set one (see [core.WithReason]), and otherwise the text of the status. The response to a
+// HEAD request has no body.
 func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rej.announce(w, r)
 	h := w.Header()

@@ -101,8 +101,8 @@ func Limit(l core.Limiter) (*Strategy, error) {
 	return New(Options{Limiter: l})
 }
 
-// Keyed returns a strategy with a limiter per key: each function takes one permit for the
-// request, such as the name of a caller, that of finds in Do's context. The strategy's Close does
+// Keyed returns a strategy with a limiter per key: each function takes one permit for the request (for
+// example, the caller's name) that the function of returns for Do's context. The strategy's Close does
 // not close l. o.Limiter must be nil; o.Default is ignored.
 func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o Options) (*Strategy, error) {
 	var errs []error

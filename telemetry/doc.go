@@ -55,6 +55,13 @@
 //	sluice.rpc.call.time_in_queue         and sluice.rpc.result
 //	sluice.resilience.events              event.name, event.severity, strategy.name
 //
+// # Many limiters
+//
+// Each observed limiter has a series of its own. By default, the OpenTelemetry SDK keeps 2,000 attribute
+// sets per instrument and collects all further ones in one, with the attribute otel.metric.overflow: the
+// counters of further limiters are added up there, and their gauges are lost. Observe a partition's limiters
+// with [Partitions], or raise the limit with the SDK's WithCardinalityLimit.
+//
 // # Inside
 //
 // Observe reads Statistics at each collection. It adds the differences between totals to an ordinary

@@ -19,8 +19,8 @@ import (
 // .queued, and sluice.limiter.leases. It reads l's Statistics at each collection and costs nothing in
 // between.
 //
-// Call stop to end it. stop reads the Statistics once more; then the gauges are gone, and
-// sluice.limiter.leases keeps its value. A second stop does nothing. A limiter that is observed later
+// Call stop to end the observation. It reads the Statistics a last time, removes the gauges, and leaves
+// sluice.limiter.leases at its value. Calling stop again does nothing. A limiter that is observed later
 // under the same name adds to that value, so the counter never falls.
 //
 // Give each limiter its own name or attributes. If limiters with equal names and attributes are observed

@@ -34,9 +34,9 @@ func (r Result) String() string {
 // must be safe for concurrent use, and fast. ctx is the request's. If a method panics, the
 // request panics, but no lease is lost.
 type Observer interface {
-	// Queued is called when a request starts to wait for a policy's permits (+1), and when its
-	// wait has ended (-1). A request waits if MaxWait allows it and its permits were not granted
-	// immediately, also if the limiter's queue then has no room for it.
+	// Queued is called when a request starts to wait for a policy's permits (+1), and when its wait has
+	// ended (-1). A request counts as waiting if MaxWait allows a wait and its permits were not
+	// available immediately, even if the limiter's queue then rejects it.
 	Queued(ctx context.Context, policy string, delta int)
 
 	// Decided is called once per request and policy, with the outcome and how long the request
