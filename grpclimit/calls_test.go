@@ -188,3 +188,23 @@ func TestZeroValues(t *testing.T) {
 	code(t, codes.Unavailable, err)
 	require.ErrorIs(t, err, core.ErrClosed)
 }
+
+// If the client has given up, nobody knows what it got: neither Refund nor Settle is called, and the permits stay taken.
+func TestNoOutcomeOfAClientThatHasGone(t *testing.T) {
+	for name, p := range map[string]grpclimit.Policy{
+		"Refund": {Refund: func(*grpclimit.Call, error) bool { t.Error("Refund was called"); return true }},
+		"Settle": {Settle: func(*grpclimit.Call, error) int { t.Error("Settle was called"); return 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bucket(t, 1, 3)
+			p.Limiter = grpclimit.Shared(b)
+			ctx, leave := context.WithCancel(t.Context())
+			_, err := limits(t, one(p)).Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/s/m"}, func(context.Context, any) (any, error) {
+				leave()
+				return "done", nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, 2, b.Available())
+		})
+	}
+}

@@ -60,7 +60,7 @@ type Policy struct {
 
 	// Settle is called after Refund, unless that returned true, and returns the call's actual cost
 	// in permits; the difference is refunded or charged as a debt. If it returns a negative number,
-	// or is nil, the cost does not change.
+	// or is nil, the cost does not change. Like Refund, it is not called if the client has given up.
 	Settle func(*Call, error) int
 
 	// Receive and Send limit the messages of streams; each message takes one permit. ReceiveBytes

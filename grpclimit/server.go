@@ -191,10 +191,11 @@ func (adm *admission) end(ctx context.Context, err error) {
 		adm.policies.Undo()
 		return
 	}
-	left := ctx.Err() != nil // then the outcome may be unknown
+	left := ctx.Err() != nil // then the outcome may be unknown, and the permits stay taken
 	adm.policies.End(func(p *ownPolicy) (refund bool, cost int) {
 		switch {
-		case p.Refund != nil && !left && p.Refund(&adm.call, err):
+		case left:
+		case p.Refund != nil && p.Refund(&adm.call, err):
 			return true, 0
 		case p.Settle != nil:
 			return false, p.Settle(&adm.call, err)

@@ -162,10 +162,11 @@ func (adm *admission) end(wrapped *response) {
 	default:
 		status = http.StatusOK
 	}
-	left := adm.Err() != nil // then the client may not have got this status
+	left := adm.Err() != nil // then the client may not have got this status, and the permits stay taken
 	adm.policies.End(func(p *ownPolicy) (refund bool, cost int) {
 		switch {
-		case p.Refund != nil && !left && p.Refund(&adm.request, status):
+		case left:
+		case p.Refund != nil && p.Refund(&adm.request, status):
 			return true, 0
 		case p.Settle != nil:
 			return false, p.Settle(&adm.request, status, h)

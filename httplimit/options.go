@@ -67,7 +67,8 @@ type Policy struct {
 
 	// Settle is called after Refund, unless that returned true, with the status and the header that
 	// were sent. It returns the request's actual cost in permits; the difference is refunded or
-	// charged as a debt. If it returns a negative number, or is nil, the cost does not change.
+	// charged as a debt. If it returns a negative number, or is nil, the cost does not change. Like
+	// Refund, it is not called if the request's context has ended.
 	Settle func(r *http.Request, status int, h http.Header) int
 
 	// FailOpen lets requests through without a lease when the limiter fails, for example because

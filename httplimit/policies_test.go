@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -236,5 +237,23 @@ func TestFailOpenIsLogged(t *testing.T) {
 		get(limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Fail(errBroken)), FailOpen: failOpen}}).Handler(ok), "/")
 		slog.SetDefault(before)
 		require.Equal(t, failOpen, strings.Contains(log.String(), errBroken.Error()), log.String())
+	}
+}
+
+// If the client has gone, nobody knows what it got: neither Refund nor Settle is called, and the permits stay taken.
+func TestNoOutcomeOfAClientThatHasGone(t *testing.T) {
+	for name, p := range map[string]httplimit.Policy{
+		"Refund": {Refund: func(*http.Request, int) bool { t.Error("Refund was called"); return true }},
+		"Settle": {Settle: func(*http.Request, int, http.Header) int { t.Error("Settle was called"); return 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rate, slots := perMinute(t, 3), atOnce(t, 1, 0)
+			p.Name, p.Limiter = "p", all(core.Must(core.Chain(rate, slots)))
+			ctx, leave := context.WithCancel(t.Context())
+			h := limits(t, httplimit.Options{Policies: []httplimit.Policy{p}}).Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leave() }))
+			play(h, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+			require.Equal(t, 2, rate.Available())
+			free(t, slots)
+		})
 	}
 }
