@@ -165,7 +165,8 @@ func TestHeadersCountNothing(t *testing.T) {
 		first, full, small := perMinute(t, 10), perMinute(t, 1), perMinute(t, 2)
 		full.TryAcquire(1)
 		l := limits(t, httplimit.Options{Headers: h, Policies: []httplimit.Policy{
-			{Name: "first", Limiter: all(first)}, {Name: "full", Limiter: all(full)},
+			{Name: "first", Limiter: all(first)},
+			{Name: "full", Limiter: all(full)},
 			{Name: "small", Limiter: all(small), Cost: func(*http.Request) int { return 3 }},
 		}})
 		require.Equal(t, http.StatusTooManyRequests, get(l.Policy("first", "full")(ok), "/").Code)

@@ -166,7 +166,7 @@ type refundable struct{ noting }
 func (l refundable) TryAcquire(permits int) core.Lease {
 	lease := l.noting.TryAcquire(permits)
 	if lease.Acquired() {
-		lease = core.GrantFrom(refundableGranter{l.noting}, permits)
+		lease = core.GrantFrom(refundableGranter(l), permits)
 	}
 	return lease
 }

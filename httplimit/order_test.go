@@ -216,7 +216,7 @@ func TestZeroValues(t *testing.T) {
 	_, rejection := l.Check(httptest.NewRequest(http.MethodGet, "/", nil))
 	require.ErrorIs(t, rejection.Err, core.ErrClosed)
 	require.Panics(t, func() { l.Policy("p")(ok) })
-	_, err := new(httplimit.Transport).RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil)) //nolint:bodyclose // there is no response
+	_, err := new(httplimit.Transport).RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil))
 	require.ErrorIs(t, err, core.ErrClosed)
 	require.NoError(t, l.Update(httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Unlimited())}}))
 	require.Equal(t, http.StatusOK, get(l.Handler(ok), "/").Code)
@@ -248,7 +248,8 @@ func TestSettlingTheLeaseOfARequest(t *testing.T) {
 					assert.True(t, found)
 					c.settle(lease)
 				})), "/")
-				require.Equal(t, c.left, [2]int{rate.Available(), slots.Available()})
+				left := [2]int{rate.Available(), slots.Available()}
+				require.Equal(t, c.left, left)
 			})
 		}
 	}

@@ -69,8 +69,9 @@ func TestUpdateKeepsWhatIsUnset(t *testing.T) {
 		t.Helper()
 		told = nil
 		require.NoError(t, s.Do(t.Context(), nothing))
-		defer occupied(s)()
-		defer occupied(s)()
+		first, second := occupied(s), occupied(s)
+		defer first()
+		defer second()
 		require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
 		require.Equal(t, want, told)
 	}
