@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/adaptive/simulation"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
@@ -25,15 +24,15 @@ type distribution struct {
 
 // distributions are of a mean of 10 ms.
 var distributions = []distribution{
-	{"steady", simulation.Steady(10 * ms)},
-	{"exponential", simulation.Exponential(10 * ms)},
-	{"bimodal", simulation.Bimodal(5*ms, 55*ms, 0.1)},
+	{"steady", Steady(10 * ms)},
+	{"exponential", Exponential(10 * ms)},
+	{"bimodal", Bimodal(5*ms, 55*ms, 0.1)},
 }
 
 // trial is a simulation that is watched from a sample on: how much of the time the limit is
 // within 20 % of a capacity.
 type trial struct {
-	simulation.Config
+	Config
 	from, to int // samples
 	capacity int
 	mean     time.Duration // of the service at the end
@@ -44,13 +43,13 @@ type trial struct {
 	end       time.Duration
 }
 
-func (tr *trial) run() simulation.Result {
+func (tr *trial) run() Result {
 	tr.Algorithm = adaptive.Gradient{}.New()
 	if tr.Max == 0 {
 		tr.Min, tr.Max = 1, 10*tr.capacity
 	}
 	observe := tr.Observe
-	tr.Observe = func(t time.Duration, s simulation.Sample, limit int) {
+	tr.Observe = func(t time.Duration, s Sample, limit int) {
 		if observe != nil {
 			observe(t, s, limit)
 		}
@@ -65,7 +64,7 @@ func (tr *trial) run() simulation.Result {
 			tr.within++
 		}
 	}
-	return simulation.Run(tr.Config, 0, tr.to)
+	return Run(tr.Config, 0, tr.to)
 }
 
 // average is the mean limit, over the capacity.
@@ -182,7 +181,7 @@ func TestFindsTheCapacity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, d distribution, seed uint64) {
-				tr := &trial{capacity: c, from: 500 * c, to: 700 * c, mean: 10 * ms, Config: simulation.Config{
+				tr := &trial{capacity: c, from: 500 * c, to: 700 * c, mean: 10 * ms, Config: Config{
 					Initial: 20, Seed: seed, Service: d.of, Slots: always(c),
 				}}
 				prepare(tr)
@@ -211,8 +210,8 @@ func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
 	const c = 100
 	for _, seed := range []uint64{35, 103, 1132, 1321, 1539, 1562, 1717, 1937} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			tr := &trial{capacity: c, from: 400 * c, to: 500 * c, Config: simulation.Config{
-				Min: 1, Max: 1000, Initial: 20, Seed: seed, Service: simulation.Exponential(10 * ms),
+			tr := &trial{capacity: c, from: 400 * c, to: 500 * c, Config: Config{
+				Min: 1, Max: 1000, Initial: 20, Seed: seed, Service: Exponential(10 * ms),
 				Slots: always(c), Clients: always(4 * c),
 			}}
 			tr.run()
@@ -229,9 +228,9 @@ func TestFindsTheCapacityOfAServerThatCollapses(t *testing.T) {
 			for _, initial := range []int{20, 1000} {
 				t.Run(fmt.Sprintf("%v each/%d from %d", each, c, initial), func(t *testing.T) {
 					limit := initial
-					tr := &trial{capacity: c, from: 500 * c, to: 1000 * c, Config: simulation.Config{
+					tr := &trial{capacity: c, from: 500 * c, to: 1000 * c, Config: Config{
 						Min: 1, Max: 1000, Initial: initial, Seed: 1, Slots: always(math.MaxInt),
-						Observe: func(_ time.Duration, _ simulation.Sample, next int) { limit = next },
+						Observe: func(_ time.Duration, _ Sample, next int) { limit = next },
 						Service: func(_ time.Duration, r *rand.Rand) time.Duration {
 							d := 10*ms + time.Duration(max(limit-c, 0))*each
 							return time.Duration(float64(d) * (0.7 + 0.6*r.Float64()))
@@ -253,8 +252,8 @@ func TestFindsALargeCapacity(t *testing.T) {
 	for _, initial := range []int{20, 5000} {
 		t.Run(fmt.Sprint("from ", initial), func(t *testing.T) {
 			const c = 1000
-			tr := &trial{capacity: c, from: 300 * c, to: 400 * c, mean: 10 * ms, Config: simulation.Config{
-				Initial: initial, Seed: 1, Service: simulation.Exponential(10 * ms), Slots: always(c),
+			tr := &trial{capacity: c, from: 300 * c, to: 400 * c, mean: 10 * ms, Config: Config{
+				Initial: initial, Seed: 1, Service: Exponential(10 * ms), Slots: always(c),
 			}}
 			tr.run()
 			tr.settled(t)
@@ -272,7 +271,7 @@ func TestAStepOfTheServiceTimeIsNoLoad(t *testing.T) {
 					each(t, func(t *testing.T, d distribution, seed uint64) {
 						step := 500 * c
 						from := step + 500*c
-						tr := &trial{capacity: c, from: from, to: from + max(200*c, 5000), Config: simulation.Config{
+						tr := &trial{capacity: c, from: from, to: from + max(200*c, 5000), Config: Config{
 							Min: 1, Max: 1000, Initial: 20, Seed: seed, Slots: always(c), Shared: shared,
 							Service: d.of,
 						}}
@@ -291,12 +290,12 @@ func TestAStepOfTheServiceTimeIsNoLoad(t *testing.T) {
 func TestLeavesAnIdleServerAlone(t *testing.T) {
 	each(t, func(t *testing.T, d distribution, seed uint64) {
 		const c = 1000
-		tr := &trial{capacity: c, from: 20_000, to: 60_000, Config: simulation.Config{
+		tr := &trial{capacity: c, from: 20_000, to: 60_000, Config: Config{
 			Min: 1, Max: 1000, Initial: 20, Seed: seed, Service: d.of, Slots: always(c),
 			Rate: func(time.Duration) float64 { return 2000 }, // 20 in flight
 		}}
 		late := 0
-		tr.Observe = func(_ time.Duration, _ simulation.Sample, limit int) {
+		tr.Observe = func(_ time.Duration, _ Sample, limit int) {
 			if tr.n > tr.from && limit < 20 {
 				late++
 			}
@@ -315,7 +314,7 @@ func TestSmallCapacities(t *testing.T) {
 			t.Run(fmt.Sprintf("%d from %d", c, initial), func(t *testing.T) {
 				each(t, func(t *testing.T, d distribution, seed uint64) {
 					from := 500 * max(c, initial)
-					tr := &trial{capacity: c, from: from, to: from + 10_000, mean: 10 * ms, Config: simulation.Config{
+					tr := &trial{capacity: c, from: from, to: from + 10_000, mean: 10 * ms, Config: Config{
 						Min: 1, Max: 1000, Initial: initial, Seed: seed, Service: d.of, Slots: always(c),
 					}}
 					tr.run()
@@ -331,9 +330,9 @@ func TestSmallCapacities(t *testing.T) {
 // Clients that give up: AIMD finds a limit at which hardly any does.
 func TestAIMDAvoidsTimeouts(t *testing.T) {
 	const c = 100
-	run := func(a adaptive.Algorithm) simulation.Result {
-		return simulation.Run(simulation.Config{
-			Algorithm: a, Min: 1, Max: 10 * c, Initial: 20, Seed: 1, Slots: always(c), Service: simulation.Steady(10 * ms),
+	run := func(a adaptive.Algorithm) Result {
+		return Run(Config{
+			Algorithm: a, Min: 1, Max: 10 * c, Initial: 20, Seed: 1, Slots: always(c), Service: Steady(10 * ms),
 			Rate: func(time.Duration) float64 { return 30_000 }, Timeout: 50 * ms,
 		}, 20*time.Second, 0)
 	}
@@ -348,13 +347,13 @@ func TestAIMDAvoidsTimeouts(t *testing.T) {
 func TestDropsWithoutLoad(t *testing.T) {
 	const c, late, timeout = 100, 120 * ms, 110 * ms
 	for name, service := range map[string]func(time.Duration, *rand.Rand) time.Duration{
-		"steady": simulation.Steady(10 * ms), "exponential": simulation.Exponential(10 * ms),
+		"steady": Steady(10 * ms), "exponential": Exponential(10 * ms),
 	} {
 		for share, want := range map[float64]float64{0.001: 0.9, 0.003: 0.85, 0.01: 0.7} {
 			for _, initial := range []int{20, 100, 500} {
 				t.Run(fmt.Sprintf("%s, %v from %d", name, share, initial), func(t *testing.T) {
 					run := func(timeout time.Duration) *trial {
-						tr := &trial{capacity: c, from: 500 * c, to: 1000 * c, mean: 10 * ms, Config: simulation.Config{
+						tr := &trial{capacity: c, from: 500 * c, to: 1000 * c, mean: 10 * ms, Config: Config{
 							Initial: initial, Seed: 1, Slots: always(c), Timeout: timeout,
 							Service: func(at time.Duration, r *rand.Rand) time.Duration {
 								if r.Float64() < share {
@@ -382,8 +381,8 @@ func TestATrialThatIsInterrupted(t *testing.T) {
 		t.Run(fmt.Sprintf("by a drop %v", drop), func(t *testing.T) {
 			before, at, end := 0, 0, 0 // limits, and samples since the trial began
 			last := 0
-			tr := &trial{capacity: c, to: 1000 * c, Config: simulation.Config{Initial: 2 * c, Seed: 1, Slots: always(10 * c)}}
-			tr.Observe = func(_ time.Duration, _ simulation.Sample, limit int) {
+			tr := &trial{capacity: c, to: 1000 * c, Config: Config{Initial: 2 * c, Seed: 1, Slots: always(10 * c)}}
+			tr.Observe = func(_ time.Duration, _ Sample, limit int) {
 				switch {
 				case tr.n < 400*c: // until the limit is held
 				case at == 0 && last > 20 && limit <= last/2+1:

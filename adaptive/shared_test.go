@@ -1,4 +1,4 @@
-package simulation
+package adaptive_test
 
 import (
 	"container/heap"

@@ -1,8 +1,4 @@
-// Package simulation runs an adaptive limit in front of a server, in virtual time. The server
-// has a number of slots and a first-in first-out queue, or shares its CPUs among all requests
-// that are in it. Its service times are random, and requests come at a rate of their own. It is
-// simulated event by event, so a minute of a busy server takes some milliseconds.
-package simulation
+package adaptive_test
 
 import (
 	"container/heap"
@@ -12,6 +8,11 @@ import (
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/internal/adaptive/sampler"
 )
+
+// A simulation runs an adaptive limit in front of a server, in virtual time. The server has a number of slots and a
+// first-in first-out queue, or shares its CPUs among all requests that are in it. Its service times are random, and
+// requests come at a rate of their own. It is simulated event by event, so a minute of a busy server takes some
+// milliseconds.
 
 // Config describes a simulation.
 type Config struct {
