@@ -204,10 +204,13 @@ func match(limits Limits, had []core.Limiter) []staying {
 	return stay
 }
 
-// anyClosed returns [core.ErrClosed] if one of several parts of a chain is closed.
+// anyClosed returns [core.ErrClosed] if one of the limiters of a chain is closed.
 func anyClosed(parts []core.Limiter) error {
+	if len(parts) == 1 {
+		return nil // it is the limiter itself
+	}
 	for _, p := range parts {
-		if err := closed(p); err != nil && len(parts) > 1 {
+		if err := closed(p); err != nil {
 			return err
 		}
 	}
