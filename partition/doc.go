@@ -12,9 +12,24 @@
 //
 // [Keyed] is a map of limiters that a hostile client cannot grow without bound: it holds at
 // most Options.MaxPartitions limiters and drops idle ones. If there is no room for a key, its
-// requests share the limiter Options.Overflow with those of all such keys. A [Limiter] is a
+// requests are rejected with [ErrFull], unless Options.Group is set: then keys without room share the limiter of
+// their group. A [Limiter] is a
 // limiter whose decision may depend on the request. [Shared], [Translate] and [Chain] make
 // Limiters from others, and [For] makes a [core.Limiter] from a Limiter and one request.
+//
+// # Limits that change
+//
+// For limits that follow a configuration, set Options.Update, and call [Keyed.Refresh] after each change. With package
+// spec, a tenant may have any number of limits, of any kind:
+//
+//	Update: func(tenant string, now core.Limiter) (core.Limiter, error) { return planOf(tenant).Apply(now, tenant) },
+//	...
+//	err := limits.Refresh("ann")
+//
+// The next request has the new limits, what was granted still counts, and requests that wait move. docs/cookbook has
+// a whole server, "Limits per tenant".
+//
+// # Partitions that are dropped
 //
 // A partition is dropped only if its limiter is a [core.Idler] that reports that it is idle,
 // which means that all permits are available and a new limiter would answer in the same way,
@@ -26,6 +41,10 @@
 // A sync.Map holds the entries. A ring of pages, under the mutex, decides which entries are swept next.
 // One call in 32, chosen at random, looks at 16 entries before it asks its own limiter. A request that gets
 // [core.ErrClosed] from a dropped entry looks for the next one of its key: a limiter of core retires by itself,
-// and the entry of any other limiter is pinned by each request. No call copies a table of all entries: the
+// and the entry of any other limiter is pinned by each request. An exchange by Refresh is a drop whose successor
+// takes the place in the same step. Its order is: mark the old entry, publish the new one, close the old limiter. So
+// whoever finds the limiter closed sees the mark and asks the new one. If the old limiter stays in use, as a part of
+// the new one, it is not closed: who waits there is granted by it, sees the mark, refunds the grant and asks the new
+// one. No call copies a table of all entries: the
 // sync.Map is a trie, and the ring grows page by page.
 package partition

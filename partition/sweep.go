@@ -82,9 +82,9 @@ func (k *Keyed[R, K]) makeRoom() bool {
 }
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
-// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing, nor in a call
-// from OnEvict. A [core.ConcurrencyLimiter] counts how long it has been idle from when it was first asked, by a
-// sweep, so it is dropped by a later one.
+// of Options.OnEvict or of a limiter ends Sweep. It does nothing after Close, or when called
+// from OnEvict. A [core.ConcurrencyLimiter] measures its idle time from the first sweep that finds it idle, so only
+// a later sweep drops it.
 func (k *Keyed[R, K]) Sweep() int {
 	if !k.sweeps.startNeeded() {
 		return 0
