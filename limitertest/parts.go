@@ -32,7 +32,7 @@ func parts() []part {
 		{name: statistics, needs: []need{reporter}, step: (*play).request},
 		{name: closing, needs: []need{closer}, step: (*play).later},
 		{name: "refunds", needs: []need{finite, refunder}, step: (*play).refundAny},
-		{name: "settlements", needs: []need{settler}, step: (*play).settle, check: settledOnce},
+		{name: "settlements", needs: []need{settler}, step: (*play).settle},
 		{name: "resets", needs: []need{replenished, resetter}, step: (*play).reset},
 		{name: "updates", needs: []need{finite, updates}, step: (*play).update, check: updateKeepsDebt},
 		{name: "reservations", needs: []need{finite, reserver}, step: (*play).reserveAny},

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -56,27 +55,12 @@ func (p *play) refund(h *holding) {
 	p.compare()
 }
 
-// settle settles a lease for another number of permits, or one that cannot be settled.
+// settle settles a lease for another number of permits.
 func (p *play) settle() {
-	h := p.pick()
-	switch {
-	case p.random.IntN(5) == 0:
-		p.settleOther()
-	case h != nil:
+	if h := p.pick(); h != nil {
 		n := []int{0, 1, h.Permits() - 1, h.Permits(), h.Permits() + 1, more(p.m.limit, 2), -1, math.MaxInt}
 		p.settleTo(h, n[p.random.IntN(len(n))])
 	}
-}
-
-// settleOther settles what is not a grant, and wants it back as it is.
-func (p *play) settleOther() {
-	n := []int{-1, 0, 1, more(p.m.limit, 2)}[p.random.IntN(4)]
-	p.comesBack(p.l.TryAcquire(-1), n, "a refusal of negative permits")
-	if !p.m.fits(1) && !p.m.closed {
-		p.m.rejected++
-		p.comesBack(p.l.TryAcquire(1), n, "a rejection")
-	}
-	p.compare()
 }
 
 func (p *play) settleTo(h *holding, n int) {
@@ -88,7 +72,7 @@ func (p *play) settleTo(h *holding, n int) {
 		return
 	}
 	if dead {
-		p.comesBack(h.Lease, n, "a lease that was settled, refunded or released")
+		h.Settle(n) // it has ended, and nothing changes
 		p.compare()
 		return
 	}
@@ -271,48 +255,6 @@ func metadataOf(l core.Lease) map[string]any {
 		}
 	}
 	return all
-}
-
-// comesBack settles what cannot be settled, and wants the same lease back.
-func (s *subject) comesBack(l core.Lease, n int, what string) {
-	got := s.settled(l, n)
-	alike := got.Acquired() == l.Acquired() && got.Permits() == l.Permits() && reflect.DeepEqual(metadataOf(got), metadataOf(l))
-	if !alike || l.Err() != nil && !same(got.Err(), l.Err()) {
-		s.errorf("Settle of %s to %d: %v, want it back as it is, %v", what, n, got, l)
-	}
-}
-
-// settledOnce wants a lease to be settled once, whichever copy is settled, on whatever goroutine.
-func settledOnce(s *subject) {
-	if s.unlimited() || !s.Holds {
-		return
-	}
-	for range 20 {
-		l := s.takes(1)
-		got := make([]core.Lease, crowd)
-		var wg sync.WaitGroup
-		for i := range got {
-			wg.Go(func() { got[i] = l.Settle(i + 2) })
-		}
-		wg.Wait()
-		s.leases = append(s.leases, got...)
-		won := core.Lease{}
-		for _, g := range got {
-			switch {
-			case g.Permits() == 1: // it came too late
-			case won.Acquired():
-				s.fatalf("%d goroutines settled one lease, for %d and for %d, want one of them to win", crowd, won.Permits(), g.Permits())
-			default:
-				won = g
-			}
-		}
-		if !won.Acquired() {
-			s.fatalf("%d goroutines settled one lease, want one of them to win", crowd)
-		}
-		s.has(max(s.Limit-won.Permits(), 0), "after a lease was settled by many")
-		s.settles(won, 0)
-		s.has(s.Limit, "after a lease was settled by many, and then for nothing")
-	}
 }
 
 // updateKeepsDebt wants a larger limit to pay no more of a debt than it makes room for; of a bucket that keeps its
