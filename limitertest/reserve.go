@@ -53,7 +53,7 @@ func (p *play) reserve(n int) {
 		return
 	}
 	var want time.Duration
-	room := n <= p.m.room-p.m.queued() && !(n > 0 && p.byCalendar())
+	room := n <= p.m.room-p.m.queued() && (n == 0 || !p.byCalendar())
 	if !fits {
 		want, _ = core.RetryAfter.From(p.try(n))
 	}

@@ -118,7 +118,7 @@ func (k *Keyed[R, K]) create(s *entries[R, K], key K, c *creation[R, K]) (*entry
 	ended := false
 	defer func() {
 		if !ended { // New panicked or ended the goroutine
-			k.finish(s, key, c, nil, nil)
+			_, _ = k.finish(s, key, c, nil, nil)
 		}
 	}()
 	for {

@@ -115,6 +115,38 @@ func TestErrorOfNew(t *testing.T) {
 	}
 }
 
+// A New that fails is called once for all that wait for it. The next request calls it again.
+func TestAFailingNewAnswersAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		odd := errors.New("odd")
+		calls := 0
+		k := newKeyed(t, options{New: func(string) (core.Limiter, error) {
+			calls++
+			<-time.NewTimer(time.Second).C
+			return nil, odd
+		}})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				err := k.TryAcquire("a", 1).Err()
+				if i%2 == 0 {
+					_, err = k.Acquire(t.Context(), "b", 1)
+				}
+				if !errors.Is(err, odd) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 2*time.Second, time.Since(start), "one of each key")
+		require.Equal(t, 2, calls)
+		require.ErrorIs(t, k.TryAcquire("a", 1).Err(), odd)
+		require.Equal(t, 3, calls)
+		require.Zero(t, k.Counts())
+	})
+}
+
 // A New that panics, or ends its goroutine, leaves no trace. One of the requests that waited calls it again.
 func TestNewThatDoesNotReturn(t *testing.T) {
 	for name, fail := range map[string]func(){

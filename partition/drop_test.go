@@ -477,6 +477,22 @@ func TestClosedByItsOwner(t *testing.T) {
 	}
 }
 
+// If OnEvict panics, the others are still told, and the sweep panics.
+func TestOnEvictPanics(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		told := 0
+		k := newKeyed(t, options{OnEvict: func(string, core.Limiter) { told++; panic(told) }})
+		for _, key := range []string{"a", "b", "c"} {
+			takes(t, k, key, 1).Release()
+		}
+		see(t, k)
+		time.Sleep(time.Minute)
+		require.PanicsWithValue(t, 1, func() { k.Sweep() })
+		require.Equal(t, 3, told)
+		require.Zero(t, k.Len())
+	})
+}
+
 // A request whose share of the sweeping ends in a panic of OnEvict takes no permit.
 func TestPanicOfOnEvictTakesNoPermit(t *testing.T) {
 	ask := map[string]func(*keyed){

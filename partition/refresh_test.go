@@ -252,7 +252,7 @@ func TestRefreshMovesWaitersOfALimiterWithoutClose(t *testing.T) {
 			Update: func(string, core.Limiter) (core.Limiter, error) { return core.Unlimited(), nil },
 		})
 		held := takes(t, k, "a", 1)
-		go k.Acquire(t.Context(), "a", 1)
+		go func() { must(k.Acquire(t.Context(), "a", 1)).Release() }()
 		synctest.Wait()
 		require.Equal(t, 1, inner.Statistics().Queued)
 		require.NoError(t, k.Refresh())

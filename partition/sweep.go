@@ -2,7 +2,9 @@ package partition
 
 import (
 	"io"
+	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -37,10 +39,28 @@ func (k *Keyed[R, K]) sweepSome(n int) {
 	defer k.sweeps.end()
 	var buffer [2 * looksPerSweep]*entry[R, K]
 	now := int64(time.Since(k.base))
-	for _, e := range k.next(buffer[:0], n, n) {
+	each(slices.Values(k.next(buffer[:0], n, n)), func(e *entry[R, K]) {
 		if e.due(now, k.o.IdleTimeout) {
 			k.expire(e, now)
 		}
+	})
+}
+
+// each calls look for each entry, also if a user's code panics, and then panics as the first one did.
+func each[R any, K comparable](entries iter.Seq[*entry[R, K]], look func(*entry[R, K])) {
+	var panicked any
+	for e := range entries {
+		func() {
+			defer func() {
+				if p := recover(); p != nil && panicked == nil {
+					panicked = p
+				}
+			}()
+			look(e)
+		}()
+	}
+	if panicked != nil {
+		panic(panicked)
 	}
 }
 
@@ -81,8 +101,8 @@ func (k *Keyed[R, K]) makeRoom() bool {
 	return false
 }
 
-// Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
-// of Options.OnEvict or of a limiter ends Sweep. It does nothing after Close, or when called
+// Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a
+// limiter panics, Sweep goes on with the others and panics then. It does nothing after Close, or when called
 // from OnEvict. A [core.ConcurrencyLimiter] measures its idle time from the first sweep that finds it idle, so only
 // a later sweep drops it.
 func (k *Keyed[R, K]) Sweep() int {
@@ -91,11 +111,11 @@ func (k *Keyed[R, K]) Sweep() int {
 	}
 	defer k.sweeps.end()
 	n, now := 0, int64(time.Since(k.base))
-	for e := range k.all {
+	each(k.all, func(e *entry[R, K]) {
 		if k.expire(e, now) {
 			n++
 		}
-	}
+	})
 	return n
 }
 

@@ -204,10 +204,11 @@ func TestApplyWithoutALimiter(t *testing.T) {
 func TestApplyFails(t *testing.T) {
 	now := newLimiter(t, "10/s, concurrency 5")
 	parts := partsOf(now)
-	before := []any{optionsOf(t, parts[0]), optionsOf(t, parts[1])}
+	options := func() []any { return []any{optionsOf(t, parts[0]), optionsOf(t, parts[1])} }
+	before := options()
 	unchanged := func() {
 		t.Helper()
-		require.Equal(t, before, []any{optionsOf(t, parts[0]), optionsOf(t, parts[1])})
+		require.Equal(t, before, options())
 	}
 	_, err := spec.Limits{parse(t, "20/s"), {Kind: spec.Concurrency}}.Apply(now, "")
 	require.ErrorContains(t, err, "Limit.Permits = 0")
