@@ -153,7 +153,9 @@ func (c *LimitedChannel[T]) thereLocked() int { return c.lenLocked() - c.offered
 
 // roomLocked reports whether there is room for one more item. Room is also reserved: for the senders for which the
 // limiter is being asked and, in a Bounded channel, by offered items and by the leases of received items.
-func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.reserved < c.capacity }
+func (c *LimitedChannel[T]) roomLocked() bool {
+	return c.capacity == math.MaxInt || c.thereLocked()+c.reserved < c.capacity
+}
 
 // work is what is to be done when the mutex is released, because it calls user code or takes long.
 type work[T any] struct {

@@ -178,7 +178,7 @@ func TestReleaseThatPanics(t *testing.T) {
 	for _, queue := range []int{0, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPool(t, worker.Options{Limiter: releases{core.Unlimited()}, Queue: queue})
-			submits(t, p, nothing, nothing)
+			submits(t, p, two(nothing)...)
 			var panicked *worker.PanicError
 			require.ErrorAs(t, p.Wait(t.Context()), &panicked)
 			require.Equal(t, "odd", panicked.Value)
@@ -195,7 +195,7 @@ func TestAGroupThatIsNotWaitedForIsNotKept(t *testing.T) {
 		type key struct{}
 		value := new([1024]int)
 		runtime.SetFinalizer(value, func(*[1024]int) { close(collected) })
-		g := p.Group(context.WithValue(context.Background(), key{}, value))
+		g := p.Group(context.WithValue(context.Background(), key{}, value)) //nolint:usetesting // it keeps nothing alive
 		require.True(t, g.Go(nothing))
 		require.NoError(t, p.Wait(t.Context()))
 	}()

@@ -58,7 +58,7 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond boo
 			granted.Refund()
 		}
 	}()
-	if err = s.Ended(ctx); err != nil {
+	if err := s.Ended(ctx); err != nil {
 		return core.Fail(err), err
 	}
 	kept = true
