@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	pb "google.golang.org/grpc/interop/grpc_testing"
@@ -56,7 +55,7 @@ func TestMessagesWaitByFlow(t *testing.T) {
 		o := core.PerSecond(1, 1)
 		o.QueueOrder = core.FairShare
 		l := core.Must(core.NewTokenBucket(o))
-		var order []string
+		order := make(chan string, 4)
 		limited := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(l), Flow: func(c *grpclimit.Call) core.Flow {
 			return core.Flow{Key: c.Metadata.Get("name")[0][:1]}
 		}}))
@@ -65,7 +64,7 @@ func TestMessagesWaitByFlow(t *testing.T) {
 				return err
 			}
 			md, _ := metadata.FromIncomingContext(s.Context())
-			order = append(order, md.Get("name")[0]) // one per second
+			order <- md.Get("name")[0]
 			return nil
 		}}, limited.ServerOptions())
 		l.TryAcquire(1)
@@ -76,7 +75,8 @@ func TestMessagesWaitByFlow(t *testing.T) {
 			defer func() { _ = received(s) }()
 			synctest.Wait()
 		}
-		time.Sleep(10 * time.Second)
-		require.Equal(t, []string{"a1", "b1", "a2", "a3"}, order)
+		for _, want := range []string{"a1", "b1", "a2", "a3"} { // one per second
+			require.Equal(t, want, <-order)
+		}
 	})
 }
