@@ -108,8 +108,13 @@ type twoWayConn struct {
 	readCloser
 }
 
-// throttled finds the connection in a halfConn and a twoWayConn.
-func (c *conn) throttled() *conn { return c }
+// Asks is what [Writer.Asks] is for a Writer. A connection that is read holds nothing.
+func (c *conn) Asks(read bool) (limiters []core.Limiter, under any) {
+	if read {
+		return nil, c.Conn
+	}
+	return []core.Limiter{c.out.limiter}, c.Conn
+}
 
 // NetConn returns the underlying connection.
 func (c *conn) NetConn() net.Conn { return c.Conn }

@@ -51,6 +51,9 @@ func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 // are returned by a later Read. The deadline of the underlying reader is not set.
 func (t *Reader) SetReadDeadline(at time.Time) error { return t.side.setDeadline(at) }
 
+// Asks is what [Writer.Asks] is for a Writer. A Reader holds no permits, so it returns the underlying reader alone.
+func (t *Reader) Asks(read bool) (limiters []core.Limiter, under any) { return nil, t.r }
+
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
 // reader is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing
 // and return nil.

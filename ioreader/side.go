@@ -233,22 +233,6 @@ func (s *side) takeArrived(p []byte) (int, error) {
 	return s.arrived.take(p[:n])
 }
 
-var _ = meter.Streams(func(s any, read bool) (limiters []core.Limiter, under any, ok bool) {
-	switch s := s.(type) {
-	case *Writer:
-		return []core.Limiter{s.side.limiter}, s.w, true
-	case *Reader: // it holds nothing
-		return nil, s.r, true
-	case interface{ throttled() *conn }:
-		c := s.throttled()
-		if read {
-			return nil, c.Conn, true
-		}
-		return []core.Limiter{c.out.limiter}, c.Conn, true
-	}
-	return nil, nil, false
-})
-
 // String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.limiter) }
 

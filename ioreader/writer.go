@@ -50,6 +50,14 @@ func (t *Writer) ReadFrom(r io.Reader) (int64, error) {
 // writer is not set.
 func (t *Writer) SetWriteDeadline(at time.Time) error { return t.side.setDeadline(at) }
 
+// Asks returns the limiter that Writes ask, and the underlying writer. A stream that writes to another one, or reads a
+// pipe, calls it to find out which permits it must not hold while it waits. The streams of this module do; programs
+// need not call it. A type of your own between two streams, such as a buffered writer, may have this method too: it
+// returns no limiters, and the stream underneath.
+func (t *Writer) Asks(read bool) (limiters []core.Limiter, under any) {
+	return []core.Limiter{t.side.limiter}, t.w
+}
+
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
 // writer is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing
 // and return nil.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // Conns returns the two ends of an in-memory connection. Bytes written to one end are read
@@ -41,28 +40,18 @@ func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	return &conn{in: back, out: there}, &conn{in: there, out: back}, nil
 }
 
-var _ = meter.Streams(func(s any, read bool) (limiters []core.Limiter, under any, ok bool) {
-	var p *pipe
-	switch s := s.(type) {
-	case *Writer:
-		p = s.p
-	case *Reader:
-		p = s.p
-	case *conn:
-		if p = s.out; read {
-			p = s.in
-		}
-	}
-	if p == nil {
-		return nil, nil, false
-	}
-	return []core.Limiter{p.wr.limiter.Limiter}, nil, true
-})
-
 // conn is one end of a connection.
 type conn struct {
 	in  *pipe // its rd side belongs to this end
 	out *pipe // its wr side belongs to this end
+}
+
+// Asks makes it a meter.Stream.
+func (c *conn) Asks(read bool) (limiters []core.Limiter, under any) {
+	if read {
+		return c.in.asks()
+	}
+	return c.out.asks()
 }
 
 func (c *conn) Read(b []byte) (int, error) {

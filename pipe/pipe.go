@@ -119,6 +119,14 @@ func (s *side) start(l core.Limiter) {
 
 func (s *side) unlimited() bool { return s.limiter.Limiter == nil }
 
+// asks is what [Writer.Asks] returns.
+func (p *pipe) asks() (limiters []core.Limiter, under any) {
+	if p == nil {
+		return nil, nil
+	}
+	return []core.Limiter{p.wr.limiter.Limiter}, nil
+}
+
 // String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.limiter.Limiter) }
 

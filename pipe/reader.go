@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -53,6 +54,9 @@ func (r *Reader) Buffered() int {
 	defer r.p.mu.Unlock()
 	return r.p.buffer.len()
 }
+
+// Asks is what [Writer.Asks] returns: the bytes that are read hold permits of WriteLimiter.
+func (r *Reader) Asks(read bool) (limiters []core.Limiter, under any) { return r.p.asks() }
 
 // Close drops the buffered bytes and returns their permits. Waiting and later Writes return
 // io.ErrClosedPipe, and so do Reads. Close always returns nil.

@@ -50,6 +50,10 @@ func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 // written. The bytes of concurrent Writes may come between those of r.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return copyAll(w, r) }
 
+// Asks returns the limiter that Writes ask, for streams of this module that write to w or read the pipe, and so must not
+// hold its permits while they wait. Programs need not call it.
+func (w *Writer) Asks(read bool) (limiters []core.Limiter, under any) { return w.p.asks() }
+
 // Close ends the stream: the Reader gets the buffered bytes and then io.EOF. Waiting and later
 // Writes return io.ErrClosedPipe. Close always returns nil.
 func (w *Writer) Close() error { return w.CloseWithError(nil) }

@@ -9,20 +9,13 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// A stream that writes to another stream must not hold permits for which a Write of that stream waits, and a stream
-// that reads a pipe must not wait for permits that the bytes in the pipe hold, or they wait forever. The packages of
-// streams cannot ask each other, because they do not import each other, so each of them tells this package about its
-// streams.
-
-// asked are the functions given to Streams.
-var asked []func(s any, read bool) (limiters []core.Limiter, under any, ok bool)
-
-// Streams makes [Asked] know the streams of a package. of returns the limiters that Writes to s ask, or, if read is
-// true, those whose permits the bytes hold that s reads; any may be nil. It also returns the stream underneath s, if
-// there is one; ok is false if s is not a stream of the package. Streams is called while the package is initialized.
-func Streams(of func(s any, read bool) (limiters []core.Limiter, under any, ok bool)) struct{} {
-	asked = append(asked, of)
-	return struct{}{}
+// Stream is a stream that says which limiters it asks. A stream that writes to another one must not hold permits for which
+// a Write of that one waits, and a stream that reads a pipe must not wait for permits that the bytes in the pipe hold, or
+// they wait forever.
+type Stream interface {
+	// Asks returns the limiters that Writes to the stream ask, or, if read is true, those whose permits the bytes hold that
+	// are read from it; any may be nil. It also returns the stream underneath, if there is one.
+	Asks(read bool) (limiters []core.Limiter, under any)
 }
 
 // Asked returns the limiters for whose permits a Write to s may wait, or whose permits the bytes hold that s reads:
@@ -37,25 +30,22 @@ func askedWithin(s any, read bool, depth int) (roots []any, ok bool) {
 	if depth == 0 {
 		return nil, false
 	}
-	rootsOf := hold.BindingRoots
-	if read {
-		rootsOf = hold.Roots // bytes may also hold permits of a shadow
-	}
-	for _, of := range asked {
-		limiters, under, is := of(s, read)
-		if !is {
-			continue
-		}
+	switch s := s.(type) {
+	case Stream:
+		limiters, under := s.Asks(read)
 		for _, l := range limiters {
-			if l != nil {
-				roots = append(roots, rootsOf(l)...)
+			switch {
+			case l == nil:
+			case read: // bytes may also hold permits of a shadow
+				roots = append(roots, hold.Roots(l)...)
+			default:
+				roots = append(roots, hold.BindingRoots(l)...)
 			}
 		}
 		below, _ := askedWithin(under, read, depth-1)
 		return append(roots, below...), true
-	}
-	if c, is := s.(interface{ NetConn() net.Conn }); is {
-		return askedWithin(c.NetConn(), read, depth-1)
+	case interface{ NetConn() net.Conn }:
+		return askedWithin(s.NetConn(), read, depth-1)
 	}
 	return nil, false
 }
