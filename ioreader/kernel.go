@@ -8,8 +8,10 @@ import (
 
 // Splicer is a source other than a regular file whose bytes the kernel can move, such as a pipe of the operating
 // system. [Copy], [Writer.ReadFrom] and [Reader.WriteTo] treat it as they treat an [os.File] with a regular file: if the
-// destination is an [io.ReaderFrom], they call its ReadFrom for each slice, with an [io.LimitedReader] around the Splicer.
-// ReadFrom may move the bytes by splice(2) or the like, and subtracts them from the LimitedReader's N, or it reads them.
+// destination is an [io.ReaderFrom], they call its ReadFrom with an [io.LimitedReader] around the Splicer. ReadFrom may move
+// the bytes by splice(2) or the like, and subtracts them from the LimitedReader's N, or it reads them. Each slice of a
+// file is a call of ReadFrom. Under a rate limiter, all slices of a Splicer whose permits are available, at most 1 MiB, are
+// one call, so that a copy at a high rate makes few system calls.
 type Splicer interface {
 	io.Reader
 
@@ -132,6 +134,9 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 		taken, err := s.pay(int(want))
 		if err != nil {
 			return 0, 0, err
+		}
+		if _, ok := k.src.(regularFile); !ok {
+			taken += s.meter.Gather(int(want) - taken)
 		}
 		n = int64(taken)
 		if p.paid == onRead {

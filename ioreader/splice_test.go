@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -103,5 +105,26 @@ func TestASplicerThatWaitsHoldsNothing(t *testing.T) {
 		}
 		require.Equal(t, cause, <-ended)
 		require.Equal(t, 200, to.Len())
+	})
+}
+
+// TestAvailableSlicesPassTogether: what needs no wait is one call to the kernel, and what did not pass is refunded.
+func TestAvailableSlicesPassTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucketOf(t, 100_000, 100, 10*time.Millisecond)
+		for _, limiter := range []core.Limiter{l, core.NewSwitch(l)} {
+			time.Sleep(time.Minute) // the bucket is full
+			from, to := &tap{rest: [][]byte{pattern(90_000)}}, new(splicing)
+			n, err := ioreader.Copy(t.Context(), to, from, ioreader.CopyOptions{Limiter: limiter})
+			require.NoError(t, err)
+			require.EqualValues(t, 90_000, n)
+			require.Equal(t, []int64{90_000}, to.slices)
+			require.Equal(t, 10_000, l.Available())
+		}
+		// Permits that may be held are taken slice by slice.
+		from, to := &tap{rest: [][]byte{pattern(90_000)}}, new(splicing)
+		_, err := ioreader.Copy(t.Context(), to, from, ioreader.CopyOptions{Limiter: semaphore(t, 100_000)})
+		require.NoError(t, err)
+		require.Equal(t, int64(12_500), slices.Max(to.slices))
 	})
 }

@@ -43,9 +43,10 @@ type Meter struct {
 	bounded bool         // the limiter's QueueLimit applies to the requests
 	slice   slice
 
-	taken int        // bytes of the slice that is not settled; 0 means that there is none
-	lease core.Lease // for the slice, and for the bytes that passed before it in this turn
-	open  time.Time  // when the wait for this turn ended, if others were waiting; otherwise zero
+	taken   int          // bytes of the slices that are not settled; 0 means that there are none
+	lease   core.Lease   // for the last slice, and for the bytes that passed before it in this turn
+	earlier []core.Lease // for the other slices, oldest first
+	open    time.Time    // when the wait for this turn ended, if others were waiting; otherwise zero
 }
 
 // openTime is how long a turn stays open. A writer of small pieces that does nothing else is back within
@@ -169,6 +170,22 @@ func (m *Meter) More(want int) int {
 	return 0
 }
 
+// Gather adds slices to the one that Take has taken, for one write of all of them, while their permits are available
+// without a wait. It returns how many bytes of want they have. Permits that may be held are left to others.
+func (m *Meter) Gather(want int) (n int) {
+	for n < want && m.current.Rated && m.open.IsZero() {
+		lease, before := m.lease, m.taken
+		k := m.More(want - n)
+		if k == 0 {
+			break
+		}
+		m.earlier = append(m.earlier, lease)
+		m.taken = before + k
+		n += k
+	}
+	return n
+}
+
 // tryTake takes a slice of n bytes if the permits are available. A request for less than a slice, and most of
 // those for the largest, show nothing new of the limiter.
 func (m *Meter) tryTake(n int) bool {
@@ -195,6 +212,11 @@ func (m *Meter) Release() { m.lease.Release() }
 func (m *Meter) end() {
 	m.lease.Release()
 	m.lease, m.open = core.Lease{}, time.Time{}
+	if len(m.earlier) > 0 {
+		core.ReleaseAll(m.earlier)
+		clear(m.earlier)
+		m.earlier = m.earlier[:0]
+	}
 }
 
 // Settle ends the slice, and returns the permits of the bytes that have not passed. It does nothing
@@ -205,6 +227,11 @@ func (m *Meter) Settle(passed int) {
 	}
 	unused := m.taken - passed
 	m.taken = 0
+	for last := len(m.earlier) - 1; last >= 0 && unused >= m.lease.Permits(); last-- { // the last slices have not passed
+		unused -= m.lease.Permits()
+		m.lease.Refund()
+		m.lease, m.earlier = m.earlier[last], m.earlier[:last]
+	}
 	if unused > 0 && m.lease.Acquired() {
 		used := max(m.lease.Permits()-unused, 0)
 		m.lease = m.lease.Settle(used)

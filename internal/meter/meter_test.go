@@ -291,3 +291,35 @@ func TestSlicesOfAPacket(t *testing.T) {
 		}
 	})
 }
+
+// TestGather takes all slices that are available for one write, and refunds those that did not pass.
+func TestGather(t *testing.T) {
+	for _, c := range []struct{ want, gathered, passed int }{
+		{5000, 3540, 5000},
+		{5000, 3540, 4999},
+		{5000, 3540, 1460},
+		{5000, 3540, 1459},
+		{5000, 3540, 1},
+		{5000, 3540, 0},
+		{20_000, 7300, 8760}, // a slice more is not there
+	} {
+		l := bucket(t, 10_000, 1, time.Hour)
+		s := newStream(l)
+		n, err := s.Take(t.Context(), &s.source, c.want)
+		require.NoError(t, err)
+		require.Equal(t, 1460, n)
+		require.Equal(t, c.gathered, s.Gather(c.want-n))
+		s.Settle(c.passed)
+		require.Equal(t, 10_000-c.passed, l.Available(), "%+v", c)
+		s.Settle(0)
+		require.Equal(t, 10_000-c.passed, l.Available(), "%+v", c)
+	}
+	held := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 800}))
+	for _, l := range []core.Limiter{held, core.NewSwitch(held), stranger{bucket(t, 10_000, 1, time.Hour)}} {
+		s := newStream(l)
+		n, err := s.Take(t.Context(), &s.source, 800)
+		require.NoError(t, err)
+		require.Zero(t, s.Gather(800-n), "others may want them")
+		s.Settle(n)
+	}
+}
