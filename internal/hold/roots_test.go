@@ -24,7 +24,7 @@ func TestReturnsWithTime(t *testing.T) {
 	for _, l := range []core.Limiter{
 		bucket, fixed, sliding, chain(bucket, fixed), core.WithReason(bucket, "r"), core.Shadow(bucket),
 		core.WithReason(chain(core.WithReason(fixed, "r"), bucket), "r"),
-		core.NewSwitch(bucket), core.WithReason(core.NewSwitch(bucket), "r"), // now: what it asks may change
+		core.NewSwitch(bucket), core.WithReason(core.NewSwitch(bucket), "r"), core.NewSwitch(nil),
 	} {
 		require.True(t, hold.ReturnsWithTime(l), "%v", l)
 	}
@@ -35,11 +35,17 @@ func TestReturnsWithTime(t *testing.T) {
 		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
 		limiter{Limiter: bucket},
 		viewing{bucket},
-		core.NewSwitch(held), core.WithReason(core.NewSwitch(held), "r"),
+		core.NewSwitch(held), chain(bucket, core.NewSwitch(held)), core.NewSwitch(viewing{bucket}),
 		core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
 	} {
 		require.False(t, hold.ReturnsWithTime(l), "%v", l)
 	}
+	// A key is what it asks, once it has a limiter.
+	require.True(t, partition.For(keyed, "b").TryAcquire(1).Acquired())
+	require.True(t, hold.ReturnsWithTime(partition.For(keyed, "b")))
+	s := core.NewSwitch(bucket)
+	s.Set(held)
+	require.False(t, hold.ReturnsWithTime(s))
 }
 
 func TestWithout(t *testing.T) {
