@@ -29,8 +29,8 @@ type ConnOptions struct {
 // may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
 // request early because of it. Close ends a waiting call immediately with an error that matches both
 // [net.ErrClosed] and [io.ErrClosedPipe]. If a limiter of another package rejects the request, the call
-// returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes for which a Read got no
-// permits before its deadline are returned by the next Read, also after the peer has closed.
+// returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes that were read
+// but did not get permits before the deadline are returned by the next Read, even after the peer has closed.
 //
 // The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
 // still uses sendfile. If the write deadline passes during a ReadFrom, bytes that were read from the file may

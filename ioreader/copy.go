@@ -52,10 +52,12 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)
 	}
-	if o.OnProgress != nil {
-		t := newTracker(max(o.Total, 0), o.OnProgress)
-		p.passed = t.passed
-		defer t.finish()
+	if o.OnProgress == nil {
+		return p.run()
 	}
-	return p.run()
+	t := newTracker(max(o.Total, 0), o.OnProgress)
+	p.passed = t.passed
+	n, err := p.run()
+	t.finish()
+	return n, err
 }

@@ -211,3 +211,20 @@ func TestEveryByteIsCopied(t *testing.T) {
 		}
 	}
 }
+
+// TestOnProgressThatPanics is called once.
+func TestOnProgressThatPanics(t *testing.T) {
+	calls := 0
+	require.PanicsWithValue(t, "progress", func() {
+		_, _ = ioreader.Copy(t.Context(), io.Discard, slowReader{}, ioreader.CopyOptions{OnProgress: func(ioreader.Progress) {
+			calls++
+			panic("progress")
+		}})
+	})
+	require.Equal(t, 1, calls)
+}
+
+// slowReader reads a byte at a time, without an end.
+type slowReader struct{}
+
+func (slowReader) Read([]byte) (int, error) { return 1, nil }

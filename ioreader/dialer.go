@@ -18,8 +18,8 @@ type DialerOptions struct {
 	// Conns limits the open connections; each holds one permit from before the dial until it is
 	// closed.
 	//
-	// The idle connections of an http.Transport hold permits too: two per host, unless it says
-	// otherwise, until IdleConnTimeout, which is never in a Transport that does not set it. If the
+	// The idle connections of an http.Transport hold permits too: up to two per host (MaxIdleConnsPerHost), until
+	// IdleConnTimeout, or forever if that is not set. If the
 	// connections of some hosts hold all permits, the dial of another host waits for that long. Set
 	// Transport.MaxIdleConns to less than the limit: the transport then closes the connection that
 	// has been idle longest.

@@ -50,8 +50,9 @@
 // *tls.Conn. If a limiter cannot be separated from the one underneath, the first Write fails with an
 // error that names both.
 //
-// A Reader, a connection or a Copy that reads a pipe does not ask for permits that the bytes in the pipe hold, those of
-// the pipe's WriteLimiter. It finds them in the same way, and fails in the same way.
+// A Reader, connection or Copy that reads from a pipe does not take permits of the pipe's WriteLimiter, because the bytes
+// in the pipe hold them. It recognizes that limiter through chains, views and keys, and fails on the first call if it
+// cannot be separated.
 //
 // If something else is between two streams, such as a [bufio.Writer], or if a limiter of another
 // package hides the one that it asks, the streams cannot know that they share it, and may wait for

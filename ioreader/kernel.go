@@ -146,7 +146,7 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 	slice.N = n
 	m, err = k.sink.ReadFrom(slice)
 	if m < 0 || m > n {
-		return n, 0, errBadCount
+		return n, 0, badCount(k.sink, int(m), int(n))
 	}
 	s.meter.Settle(int(m))
 	if p.passed != nil && m > 0 {

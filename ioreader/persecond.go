@@ -9,9 +9,8 @@ import (
 )
 
 // PerSecond returns the options of a token bucket for a bandwidth in bytes per second. The bucket
-// holds the bytes of 10 ms, but at least 1,460, which is the payload of a packet. In the first second up to
-// 1,460 bytes more than the rate may pass, or 1 % more if that is more. In any 10 ms at most what
-// the bucket holds passes in addition to the rate. Tokens are replenished at least once per
+// holds the bytes of 10 ms, but at least 1,460, which is the payload of a packet. In the first second up to 1,460 bytes
+// or 1 % more than the rate may pass, whichever is larger. In any interval the excess is at most what the bucket holds. Tokens are replenished at least once per
 // millisecond, or one at a time at rates below 1000 bytes per second. The rate is exact to within
 // one millionth. QueueLimit is math.MaxInt, so any number of calls may wait. Except
 // for the queue, they are the options that package spec makes of the text "8MiB/s".

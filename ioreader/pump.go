@@ -112,7 +112,7 @@ func (p pumpReader) Read(b []byte) (int, error) {
 	}
 	n, err := p.src.Read(b)
 	if n < 0 || n > len(b) {
-		return 0, errBadCount
+		return 0, badCount(p.src, n, len(b))
 	}
 	return n, err
 }

@@ -2,7 +2,6 @@ package ioreader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -67,9 +66,9 @@ func (s *side) leave() {
 // ended returns the error with which calls on this side have to end, or nil.
 func (s *side) ended() error { return s.deadline.Source().Ended(s.ctx) }
 
-// pay waits for permits for the next slice of n bytes, and returns the length of the slice. The limiters
-// that the underlying writer asks for the same bytes are left to it, and those whose permits bytes in a pipe hold that
-// this side reads are left out.
+// pay waits for permits for the next slice of n bytes, and returns the length of the slice. It skips limiters
+// that the underlying writer uses for the same bytes, and limiters whose permits are held by the bytes of a pipe from
+// which this side reads.
 func (s *side) pay(n int) (int, error) {
 	for {
 		if _, err := s.nested.Follow(&s.meter); err != nil {
@@ -125,7 +124,7 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 	}
 	if len(p) == 0 {
 		if n, err = w.Write(p); n != 0 {
-			return 0, errBadCount
+			return 0, badCount(w, n, 0)
 		}
 		return 0, err
 	}
@@ -138,7 +137,7 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 		}
 		m, err := s.writeTo(w, p[n:n+k])
 		if m < 0 || m > k {
-			return n, errBadCount
+			return n, badCount(w, m, k)
 		}
 		s.meter.Settle(m)
 		n += m
@@ -187,17 +186,18 @@ func (s *side) read(r io.Reader, p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil // not every underlying reader handles an empty p
 	case s.unlimited():
-		if n, err := r.Read(p); n >= 0 && n <= len(p) {
-			return n, err
+		n, err := r.Read(p)
+		if n < 0 || n > len(p) {
+			return 0, badCount(r, n, len(p))
 		}
-		return 0, errBadCount
+		return n, err
 	case s.arrived.any():
 		return s.takeArrived(p)
 	}
 	p = p[:s.meter.Slice(len(p))]
 	n, readErr := r.Read(p)
 	if n < 0 || n > len(p) {
-		return 0, errBadCount
+		return 0, badCount(r, n, len(p))
 	}
 	if n == 0 {
 		return 0, readErr
@@ -236,16 +236,18 @@ func (s *side) takeArrived(p []byte) (int, error) {
 // String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.limiter) }
 
-var (
-	errNotMade  error = notMadeError{}
-	errBadCount       = errors.New("ioreader: the stream underneath returned an impossible count")
-)
+// badCount is the error of a call for a number of bytes, if the stream underneath returned an impossible n.
+func badCount(stream any, n, bytes int) error {
+	return fmt.Errorf("ioreader: %T returned an invalid count: %d of %d bytes", stream, n, bytes)
+}
+
+var errNotMade error = notMadeError{}
 
 // notMadeError is the error of calls on a zero Reader or Writer.
 type notMadeError struct{}
 
 func (notMadeError) Error() string {
-	return "ioreader: not made by its constructor, or made with a nil argument"
+	return "ioreader: Reader or Writer was not created with NewReader or NewWriter, or with a nil argument"
 }
 
 func (notMadeError) Is(target error) bool {

@@ -325,7 +325,7 @@ func TestTheZeroValuesRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := call()
-			require.EqualError(t, err, "ioreader: not made by its constructor, or made with a nil argument")
+			require.EqualError(t, err, "ioreader: Reader or Writer was not created with NewReader or NewWriter, or with a nil argument")
 			require.ErrorIs(t, err, core.ErrClosed)
 			require.ErrorIs(t, err, io.ErrClosedPipe)
 		})

@@ -286,6 +286,38 @@ func TestAContextThatPanics(t *testing.T) {
 	available(t, l, 64<<10)
 }
 
+// panicsAtItsEnd is a context that panics when a context derived from it ends.
+type panicsAtItsEnd struct{ *testkit.Context }
+
+func (panicsAtItsEnd) AfterFunc(func()) func() bool { return func() bool { panic("stop") } }
+
+// TestCloseOfAContextThatPanics returns the permits of the bytes in the pipe, and ends the other Writes.
+func TestCloseOfAContextThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		held := concurrency(t, 10, 100)
+		for _, l := range []core.Limiter{held, core.WithReason(held, "full")} {
+			r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+			ended := make(chan error)
+			go func() {
+				defer func() { _ = recover() }() // its own end panics too
+				defer func() { ended <- nil }()
+				_, _ = w.WriteContext(panicsAtItsEnd{testkit.NewContext()}, make([]byte, 100))
+			}()
+			synctest.Wait()
+			go func() {
+				_, err := w.Write(make([]byte, 100))
+				ended <- err
+			}()
+			synctest.Wait()
+			assert.Panics(t, func() { _ = r.Close() })
+			<-ended
+			<-ended
+			available(t, held, 10)
+		}
+	})
+}
+
 // TestASwitchIsFollowed has a Switch on both sides that is set while the pipe is in use.
 func TestASwitchIsFollowed(t *testing.T) {
 	t.Parallel()

@@ -244,9 +244,9 @@ func (p *pipe) closeRead(err error) {
 	if !p.close(&p.rd, err, &dropped) {
 		return
 	}
+	defer release(&dropped) // also if a caller's context panics
+	defer p.wr.deadline.Close(io.ErrClosedPipe)
 	p.rd.deadline.Close(io.ErrClosedPipe)
-	p.wr.deadline.Close(io.ErrClosedPipe)
-	release(&dropped)
 }
 
 // closeWrite closes the write side. Reads return the buffered bytes and then the end.

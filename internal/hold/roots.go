@@ -10,8 +10,8 @@ import (
 )
 
 // ReturnsWithTime reports whether all permits of l come back with time, whatever their users do: l is one of
-// core's rate limiters, or a chain or a view of nothing else. The leases of any other limiter may hold permits
-// until they are released.
+// core's rate limiters, or a chain or a view of nothing else. A Switch, and a limiter per key, counts as what it asks now.
+// The leases of any other limiter may hold permits until they are released.
 func ReturnsWithTime(l core.Limiter) bool { return ways.ReturnsWithTime(l) }
 
 // Roots returns the limiters that l asks in the end, through chains, views and keys.

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// Stream is a stream that says which limiters it asks. A stream that writes to another one must not hold permits for which
-// a Write of that one waits, and a stream that reads a pipe must not wait for permits that the bytes in the pipe hold, or
-// they wait forever.
+// Stream is a stream that says which limiters it asks, because two deadlocks must be avoided. A stream that writes to
+// another stream must not hold permits that the other's Write waits for. A stream that reads from a pipe must not wait for
+// permits that the bytes in the pipe hold.
 type Stream interface {
 	// Asks returns the limiters that Writes to the stream ask, or, if read is true, those whose permits the bytes hold that
 	// are read from it; any may be nil. It also returns the stream underneath, if there is one.

@@ -8,7 +8,6 @@ package wait
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -157,10 +156,17 @@ func (s *Source) end(cause error) (calls []*Call, ok bool) {
 }
 
 // cancel ends the calls. The runtime runs the goroutine that was woken last first, so that is the one that has
-// waited longest.
+// waited longest. All calls end, even if the stop function of a caller's own context panics.
 func cancel(calls []*Call, cause error) {
-	for _, c := range slices.Backward(calls) {
-		c.cancel(cause) // calls the stop function of a caller's own context
+	defer func() {
+		if len(calls) > 0 {
+			cancel(calls, cause)
+		}
+	}()
+	for len(calls) > 0 {
+		last := calls[len(calls)-1]
+		calls = calls[:len(calls)-1]
+		last.cancel(cause)
 	}
 }
 

@@ -186,3 +186,23 @@ func TestNilSource(t *testing.T) {
 	require.Equal(t, context.Canceled, c.Explain(c.Err()))
 	require.Equal(t, context.Canceled, none.Ended(ctx))
 }
+
+// panics is a context whose contexts end with a panic, because its AfterFunc is user code.
+type panics struct{ *testkit.Context }
+
+func (panics) AfterFunc(func()) func() bool { return func() bool { panic("stop") } }
+
+// TestAContextThatPanics does not keep the other calls of its source.
+func TestAContextThatPanics(t *testing.T) {
+	var s wait.Source
+	var calls []*wait.Call
+	for range 3 {
+		calls = append(calls, s.Begin(t.Context()), s.Begin(panics{testkit.NewContext()}))
+	}
+	require.PanicsWithValue(t, "stop", func() { s.End(errClosed) })
+	for _, c := range calls {
+		require.Equal(t, errClosed, c.Ended())
+		require.Equal(t, context.Canceled, c.Context.Err())
+	}
+	require.False(t, s.End(errOwn))
+}
