@@ -18,8 +18,8 @@ import (
 )
 
 // TestStressSharedLimiters has writers and readers of all sizes share a bucket and a
-// semaphore, some of them closed or canceled half way. At the end every byte that passed
-// was paid for, in order, and nothing is held.
+// semaphore, also through a Switch that is set all the time, some of them closed or canceled half way. At the end every
+// byte that passed was paid for, in order, and nothing is held.
 func TestStressSharedLimiters(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -27,14 +27,23 @@ func TestStressSharedLimiters(t *testing.T) {
 			held := semaphore(t, 1+random.IntN(5000))
 			rate := bucketOf(t, 1+random.IntN(5000), 1+random.IntN(10), time.Millisecond)
 			chain := core.Must(core.Chain(held, rate))
-			limiters := []core.Limiter{held, rate, chain}
+			changing := core.NewSwitch(chain)
+			limiters := []core.Limiter{held, rate, chain, changing}
+			setting, stop := context.WithCancel(t.Context())
+			go func() {
+				for r := rand.New(rand.NewPCG(seed, 8)); setting.Err() == nil; {
+					time.Sleep(time.Duration(r.IntN(20_000)) * time.Microsecond)
+					changing.Set([]core.Limiter{held, rate, chain, nil}[r.IntN(4)])
+				}
+			}()
 			var streams sync.WaitGroup
-			for i := range 12 {
-				l, end := limiters[i%3], random.IntN(3)
+			for i := range 16 {
+				l, end := limiters[i%4], random.IntN(3)
 				size, after := 1+random.IntN(3000), time.Duration(1+random.IntN(500))*time.Millisecond
-				streams.Go(func() { stressOne(t, l, size, i%2 == 0, end, after) })
+				streams.Go(func() { stressOne(t, l, size, i/4%2 == 0, end, after) })
 			}
 			streams.Wait()
+			stop()
 			require.Equal(t, held.Statistics().Limit, held.Available())
 			require.Zero(t, held.Statistics().Queued)
 			require.Zero(t, rate.Statistics().Queued)

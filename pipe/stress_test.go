@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -275,6 +276,58 @@ func TestStressClose(t *testing.T) {
 				}
 				allBack(t, held)
 			}
+		})
+	}
+}
+
+// TestStressSets has pipes share a Switch that is set all the time. The bytes come in order, those that hold permits of
+// the concurrency limiter are never more than its limit, and at the end nothing is held.
+func TestStressSets(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 9))
+			held := concurrency(t, 1+random.IntN(5000), 0)
+			rate := core.Must(core.NewTokenBucket(core.PerSecond(200_000, 1+random.IntN(5000))))
+			chain := core.Must(core.Chain(rate, held))
+			limiter := core.NewSwitch(held)
+			setting, stop := context.WithCancel(t.Context())
+			go func() {
+				for r := rand.New(rand.NewPCG(seed, 10)); setting.Err() == nil; {
+					time.Sleep(time.Duration(r.IntN(20_000)) * time.Microsecond)
+					limiter.Set([]core.Limiter{held, rate, chain, nil}[r.IntN(4)])
+				}
+			}()
+			var streams sync.WaitGroup
+			for i := range 6 {
+				o := pipe.Options{WriteLimiter: limiter, Buffer: 1 + random.IntN(3000)}
+				if i%2 == 0 {
+					o.ReadLimiter = limiter
+				}
+				r, w := newPipe(t, o)
+				writing, reading := rand.New(rand.NewPCG(seed, uint64(i))), rand.New(rand.NewPCG(seed, uint64(100+i)))
+				content := make([]byte, 20_000)
+				for i := range content {
+					content[i] = byte(random.Uint32())
+				}
+				streams.Go(func() {
+					everyByte(t, content, func(p []byte) (int, error) {
+						ctx, cancel := impatient(t, writing)
+						defer cancel()
+						return w.WriteContext(ctx, p)
+					}, w.Close, func(p []byte) (int, error) {
+						ctx, cancel := impatient(t, reading)
+						defer cancel()
+						return r.ReadContext(ctx, p)
+					})
+				})
+			}
+			streams.Wait()
+			stop()
+			time.Sleep(time.Second)
+			require.Equal(t, held.Statistics().Limit, held.Available())
+			require.Zero(t, held.Statistics().Queued)
+			require.Zero(t, rate.Statistics().Queued)
 		})
 	}
 }
