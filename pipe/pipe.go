@@ -87,7 +87,7 @@ func newPipe(o Options) (*pipe, error) {
 	if !p.wr.unlimited() {
 		current := p.wr.meter.Current()
 		p.plain = p.wr.limiter.Plain(1)
-		p.leased = !p.plain && !(current.Fixed() && current.Rated)
+		p.leased = !p.plain && (!current.Fixed() || !current.Rated)
 		if current.Fixed() && !current.Rated && backdoor.Same(read, o.WriteLimiter) {
 			read = nil // a Read pays nothing of what a Write has paid
 		}

@@ -1,6 +1,7 @@
 package pipe_test
 
 import (
+	"errors"
 	"io"
 	"math"
 	"sync"
@@ -43,7 +44,7 @@ func TestCallsOnOneEndTakeTurns(t *testing.T) {
 					all.Go(func() {
 						for p := make([]byte, size); time.Now().Before(end); time.Sleep(pause) {
 							n, err := call(p)
-							if err == io.EOF || err == io.ErrClosedPipe {
+							if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 								return
 							}
 							if err != nil {

@@ -90,12 +90,12 @@ type settling struct {
 }
 
 func (s *settling) Acquire(_ context.Context, n int) (core.Lease, error) {
-	return core.GrantFrom(granter{s}, n), nil
+	return core.GrantFrom(&granter{s}, n), nil
 }
 
 type granter struct{ *settling }
 
-func (g granter) Settle(_, now int) int {
+func (g *granter) Settle(_, now int) int {
 	g.settled = append(g.settled, now)
 	return now
 }

@@ -70,9 +70,9 @@ func TestTurnsInOrder(t *testing.T) {
 		require.True(t, of.TryTake())
 		var order []int
 		for i := range 6 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%2)*time.Hour)
-			defer cancel()
 			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%2)*time.Hour)
+				defer cancel()
 				if of.Take(ctx) == nil {
 					order = append(order, i)
 					of.Leave()
