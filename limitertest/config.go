@@ -51,7 +51,8 @@ type Config struct {
 	Update func(l core.Limiter, limit int) error
 
 	// Refill is the time until all permits are back after all were taken from a new limiter at
-	// once: exactly that long then, and at most that long after any other use. For a bucket it
+	// once: exactly that long then, and at most that long after any other use. A limiter from which permits are
+	// taken as soon as they are back may grant at most twice its limit in that time, in the long run. For a bucket it
 	// is the period times limit/tokens, rounded up to whole periods; for a window it is the
 	// window's length, unless the grid has an anchor. 0 means that permits do not come back with
 	// time; Manual and Holds are then ignored.
@@ -70,13 +71,12 @@ type Config struct {
 	// never after. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
 	Grain time.Duration
 
-	// Skip names subtests that are not run. The calls that they are about are not made in others
-	// either. An unknown name fails the test.
+	// Skip names subtests that are not run. Calls that belong to a skipped subtest are not made in
+	// other subtests either. An unknown name fails the test.
 	//
-	// A chain keeps all rules if only its first limiter ever makes a caller wait while the others
-	// have permits. Otherwise callers that leave one queue reach the next in any order, and a
-	// rejection knows only one limiter. A view has the methods of optional interfaces, which may
-	// do nothing because the limiter behind it lacks them.
+	// For example, skip "queue" for a chain in which a later limiter may make callers wait: they can
+	// reach it in any order. Skip an optional interface for a view whose methods do nothing because the
+	// limiter below lacks them.
 	Skip []string
 }
 

@@ -15,7 +15,8 @@
 //	}
 //
 // A limiter needs no more than the interface. The optional interfaces of core, and io.Closer,
-// are checked if it implements them.
+// are checked if it implements them. Refunds and settlements are checked if its leases can be settled: those of
+// [core.GrantFrom] can, and those of [core.Grant] only be refunded.
 //
 // Most rules are checked by plays: random sequences of calls, with a model beside the limiter
 // that predicts by plain arithmetic which requests are granted, rejected or wait, and what is
