@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -144,10 +145,7 @@ func (k *Keyed[R, K]) lost(e *entry[R, K], l core.Lease) bool {
 		}
 		return false
 	}
-	if l.Err() != core.ErrClosed { //nolint:errorlint // core's own limiters return it unchanged
-		return false
-	}
-	return k.gone(e)
+	return errors.Is(l.Err(), core.ErrClosed) && k.gone(e)
 }
 
 // gone is dropped, but waits for the decision of a dropper.

@@ -3,6 +3,7 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -260,6 +261,34 @@ func TestRefreshMovesWaitersOfALimiterWithoutClose(t *testing.T) {
 		require.Zero(t, inner.Statistics().Queued)
 		require.Equal(t, uint64(1), must2(k.Statistics("a")).Granted)
 		held.Release()
+	})
+}
+
+// closedWith is a limiter with an error of its own after Close.
+type closedWith struct{ *core.ConcurrencyLimiter }
+
+func (c closedWith) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	l, err := c.ConcurrencyLimiter.Acquire(ctx, n)
+	if errors.Is(err, core.ErrClosed) {
+		err = fmt.Errorf("mine: %w", err)
+		return core.Fail(err), err
+	}
+	return l, err
+}
+
+// A request that waits in a limiter which says in its own words that it is closed moves too.
+func TestRefreshMovesWaitersOfAUsersLimiter(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		k := newKeyed(t, options{
+			New:    func(string) (core.Limiter, error) { return closedWith{semaphore("", 1)}, nil },
+			Update: func(string, core.Limiter) (core.Limiter, error) { return core.Unlimited(), nil },
+		})
+		takes(t, k, "a", 1)
+		go func() { must(k.Acquire(t.Context(), "a", 1)).Release() }()
+		synctest.Wait()
+		require.NoError(t, k.Refresh())
+		synctest.Wait()
+		require.Equal(t, uint64(1), must2(k.Statistics("a")).Granted)
 	})
 }
 
