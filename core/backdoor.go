@@ -62,7 +62,8 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		t := e.current().Terms
 		return &t
 	},
-	Grants: grants,
+	Granters: func(l Lease) []any { return l.granters(nil) },
+	Grants:   grants,
 	ChainLike: func(limiters, like any) any {
 		c := &ChainedLimiter{limiters: limiters.([]Limiter)}
 		if l, ok := like.(*ChainedLimiter); ok {
@@ -202,4 +203,33 @@ func (j *backdoorJoiner) Split(l Lease) (backdoor.Parts[Lease], bool) {
 		return k, true
 	}
 	return nil, false
+}
+
+// granters appends the Granters of the lease. A joined lease is this call's meanwhile, as if it were settled.
+func (l Lease) granters(all []any) []any {
+	if l.h == nil || l.handle().x == nil {
+		return all
+	}
+	h := l.handle()
+	k := h.x.joined
+	if k == nil {
+		if by, ok := h.x.by.(Granter); ok {
+			all = append(all, by)
+		}
+		return all
+	}
+	if l.outcome() != held || !h.settle(l.at, 1) {
+		return all
+	}
+	for _, part := range k.parts {
+		all = part.granters(all)
+	}
+	switch h.settled(l.at, true) {
+	case thenRelease:
+		k.release()
+	case thenRefund:
+		h.settled(l.at, false)
+		k.undo()
+	}
+	return all
 }

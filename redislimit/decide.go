@@ -101,7 +101,6 @@ func (e *Limiter) returnLocked(req *request) {
 	switch {
 	case req.permits == 0:
 	case req.lease != nil:
-		req.lease.released = true
 		e.keeper.endLocked(req.lease, released)
 		e.addLocked(e.keeper.release(req.lease), time.Now())
 	default:
@@ -129,10 +128,13 @@ func (e *Limiter) grantOf(req *request) core.Lease {
 	m := req.appendMetadata(room[:0])
 	if req.lease != nil {
 		m = append(m, FencingToken.With(uint64(req.lease.token)))
-		return req.lease.handle().grant(req.permits, m...)
+		return core.GrantFrom(&holding{e, []*lease{req.lease}}, req.permits, m...)
+	}
+	if e.kind == kindConcurrency {
+		return core.GrantFrom(&holding{e: e}, req.permits, m...)
 	}
 	req.grant = grant{e: e, limits: req.limits, certain: int64(req.permits), stamp: req.result.stamp}
-	return core.Grant(req.permits, nil, append(m, grantKey.With(&req.grant))...)
+	return core.GrantFrom(&req.grant, req.permits, m...)
 }
 
 func (req *request) rejection() core.Lease {
@@ -157,7 +159,7 @@ func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
 // unrecorded returns the lease of FailOpen, which holds nothing.
 func (e *Limiter) unrecorded(req *request) core.Lease {
 	e.granted.Add(1)
-	return core.Grant(req.permits, nil, append(req.limits.appendMetadata(nil, 0), grantKey.With(&grant{e: e, limits: req.limits}))...)
+	return core.GrantFrom(&grant{e: e, limits: req.limits}, req.permits, req.limits.appendMetadata(nil, 0)...)
 }
 
 // count counts the decision of Options.Local.

@@ -86,17 +86,6 @@ func (k *Keyed) Acquire(ctx context.Context, key string, limit core.TokenBucketO
 	return e.limiter.Acquire(ctx, permits)
 }
 
-// Settle corrects the cost of a grant of this Keyed, like [Limiter.Settle].
-func (k *Keyed) Settle(l core.Lease, permits int) core.Lease {
-	if g, ok := grantKey.From(l); ok {
-		return g.e.Settle(l, permits)
-	}
-	return settleLocal(k.options.Local, l, permits)
-}
-
-// Refund returns the permits of a grant that was not used. It is Settle to zero permits.
-func (k *Keyed) Refund(l core.Lease) { k.Settle(l, 0) }
-
 // Close ends every wait with [core.ErrClosed], returns prefetched permits, and fails all later requests.
 func (k *Keyed) Close() error {
 	k.mu.Lock()

@@ -62,10 +62,10 @@ func TestKeyed(t *testing.T) {
 
 		lease := k.TryAcquire("refunded", limit, 2)
 		require.NoError(t, lease.Err())
-		k.Refund(lease)
+		lease.Refund()
 		lease, err = k.Acquire(t.Context(), "refunded", limit, 2)
 		require.NoError(t, err)
-		k.Settle(lease, 1)
+		lease.Settle(1)
 		require.NoError(t, k.TryAcquire("refunded", limit, 1).Err())
 
 		other := limit

@@ -2,10 +2,11 @@ package redislimit
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // FencingToken is a number that grows with every concurrency lease of a Key, for a resource
@@ -15,17 +16,16 @@ var FencingToken = core.NewMetadataKey[uint64]("FENCING_TOKEN")
 
 // lease is a concurrency lease of this process. The engine's mutex guards its fields, except for id, token and e.
 type lease struct {
-	e        *Limiter
-	id       int64 // in the server's set, with the limiter's holder
-	token    int64
-	permits  int64
-	until    time.Time // then it is lost, if it is not renewed
-	loss     *time.Timer
-	end      end
-	released bool  // its release was sent
-	version  int64 // how often it was settled
-	ends     map[*context.CancelCauseFunc]struct{}
-	place    int // in keeper.leases
+	e       *Limiter
+	id      int64 // in the server's set, with the limiter's holder
+	token   int64
+	permits int64
+	until   time.Time // then it is lost, if it is not renewed
+	loss    *time.Timer
+	end     end
+	version int64 // how often it was settled
+	ends    map[*context.CancelCauseFunc]struct{}
+	place   int // in keeper.leases
 }
 
 // end is how a lease ended.
@@ -53,56 +53,74 @@ func (l *lease) loseIfLate() {
 	}
 }
 
-// handle is the part of a core.Lease that identifies its lease. Each Settle increments the version, after which earlier
-// handles have no effect.
-type handle struct {
-	lease   *lease
-	version int64
+// holding is the Granter of a concurrency limiter's core.Lease: it has the lease that the store counts. A core.Lease of zero permits has
+// none, and may be settled up several times, so that it has several. The engine's mutex guards the leases.
+type holding struct {
+	e      *Limiter
+	leases []*lease
 }
 
-func (l *lease) handle() *handle { return &handle{l, l.version} }
-
-// String returns a human-readable line.
-func (h *handle) String() string {
-	return fmt.Sprintf("lease %d of %q", h.lease.token, h.lease.e.options.Key)
+// append appends the leases.
+func (h *holding) append(all []*lease) []*lease {
+	h.e.mu.Lock()
+	defer h.e.unlock()
+	return append(all, h.leases...)
 }
 
-func (h *handle) liveLocked() bool { return h.version == h.lease.version && h.lease.end == live }
-
-// grant returns the core.Lease with the handle and the metadata m.
-func (h *handle) grant(permits int, m ...core.Metadata) core.Lease {
-	// Each handle has a metadata name of its own, so that the lease of a chain has the handles of all its parts.
-	name := fmt.Sprintf("REDIS_LEASE_%d_%x", h.lease.token, h.lease.e.keeper.holder)
-	return core.Grant(permits, func() { h.release() }, append(m, core.NewMetadataKey[*handle](name).With(h))...)
+// findLocked returns the index of a lease of that many permits, below 0 if there is none.
+func (h *holding) findLocked(permits int) int {
+	return slices.IndexFunc(h.leases, func(l *lease) bool { return l.permits == min(int64(permits), maxLimit) })
 }
 
-// release releases the lease, even one that was lost, because the server may still count it. It returns when the store has
-// replied or Timeout is over, and reports whether this call released the lease.
-func (h *handle) release() bool {
-	k := &h.lease.e.keeper
-	return h.lease.e.perform(func() *operation {
-		if h.version != h.lease.version || h.lease.released {
+// Release implements what core calls when the lease of that many permits is released. It also releases a lease that was lost, because
+// the server may still count it. It returns when the store has replied or Timeout is over.
+func (h *holding) Release(permits int) {
+	h.e.perform(func() *operation {
+		i := h.findLocked(permits)
+		if i < 0 {
 			return nil
 		}
-		h.lease.released = true
-		k.endLocked(h.lease, released)
-		return k.release(h.lease)
-	}) != nil
-}
-
-// settle changes the number of permits, and returns the handle that replaces h, or nil if h has no effect any more.
-func (h *handle) settle(permits int) (next *handle) {
-	l := h.lease
-	l.e.perform(func() *operation {
-		if !h.liveLocked() {
-			return nil
-		}
-		l.version++
-		l.permits = min(int64(permits), maxLimit)
-		next = l.handle()
-		return l.e.keeper.renew(l)
+		l := h.leases[i]
+		h.leases = slices.Delete(h.leases, i, i+1)
+		h.e.keeper.endLocked(l, released)
+		return h.e.keeper.release(l)
 	})
-	return next
+}
+
+// Settle implements [core.Granter]. A settlement that the store does not confirm takes effect at the lease's next renewal.
+func (h *holding) Settle(had, now int) int {
+	switch {
+	case had == 0:
+		return h.charge(now)
+	case now == 0:
+		h.Release(had)
+		return 0
+	}
+	got := had
+	h.e.perform(func() *operation {
+		i := h.findLocked(had)
+		if i < 0 || h.leases[i].end != live {
+			return nil
+		}
+		l := h.leases[i]
+		got = now
+		l.version++
+		l.permits = min(int64(now), maxLimit)
+		return h.e.keeper.renew(l)
+	})
+	return got
+}
+
+// charge takes permits, available or not, and returns them. If the store does not reply, it returns 0: nothing was taken.
+func (h *holding) charge(permits int) int {
+	got := 0
+	h.e.perform(func() *operation {
+		return h.e.keeper.chargeLocked(min(int64(permits), maxLimit), func(l *lease) {
+			got = permits
+			h.leases = append(h.leases, l)
+		})
+	})
+	return got
 }
 
 // Context returns a context for work under a lease. It ends
@@ -122,16 +140,21 @@ func (h *handle) settle(permits int) (next *handle) {
 //
 // The context's resources are freed when ctx or the lease ends.
 func Context(ctx context.Context, l core.Lease) context.Context {
-	var all []*lease
-	for _, v := range l.Metadata() {
-		if h, ok := v.(*handle); ok {
-			all = append(all, h.lease)
-		}
-	}
-	if len(all) == 0 || !l.Acquired() {
+	_, holds := FencingToken.From(l)
+	if !holds || !l.Acquired() {
 		return ctx
 	}
+	var all []*lease
+	for _, by := range backdoor.Core[core.Lease]().Granters(l) {
+		if h, ok := by.(*holding); ok {
+			all = h.append(all)
+		}
+	}
 	ending, cancel := context.WithCancelCause(ctx)
+	if len(all) == 0 {
+		cancel(context.Canceled) // it was released
+		return ending
+	}
 	for _, l := range all {
 		if how := l.watch(&cancel); how != live {
 			cancel(how.cause())

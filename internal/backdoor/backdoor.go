@@ -288,6 +288,10 @@ type Ways[L any] struct {
 	// Terms returns the current terms of one of core's four limiters, and nil for anything else.
 	Terms func(limiter any) *machine.Terms
 
+	// Granters returns the core.Granters that granted lease: the one of core.GrantFrom, or those of the parts of a joined lease.
+	// A joined lease that has ended, or that another call is settling, has none.
+	Granters func(lease L) []any
+
 	// Grants returns a function that returns leases of no permits, as core.Grant does: the first release of
 	// each calls release. The next one may be had once the one before was released, also in release. None
 	// of them allocates.
