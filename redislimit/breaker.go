@@ -87,26 +87,26 @@ func dropBreaker(key any) {
 	}
 }
 
-// rejects returns why the store is not called now, or nil if it is.
-func (b *breaker) rejects(now time.Time) error {
+// blocked returns the error with which the open breaker refuses a call, or nil if the store may be called.
+func (b *breaker) blocked(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rejectsLocked(now)
+	return b.blockedLocked(now)
 }
 
-func (b *breaker) rejectsLocked(now time.Time) error {
+func (b *breaker) blockedLocked(now time.Time) error {
 	if b.failures >= failuresUntilOpen && (!b.probing.IsZero() || now.Before(b.retryAt)) {
 		return b.err
 	}
 	return nil
 }
 
-// enter is called before a call with that deadline, and leave after it. It is rejects, and reports whether the call is a
+// enter is called before a call with that deadline, and leave after it. It is blocked, and reports whether the call is a
 // probe. An urgent call is always let in.
 func (b *breaker) enter(now, deadline time.Time, urgent bool) (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.rejectsLocked(now); err != nil {
+	if err := b.blockedLocked(now); err != nil {
 		if urgent {
 			err = nil
 		}

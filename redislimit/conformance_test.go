@@ -69,6 +69,7 @@ func TestConformance(t *testing.T) {
 		{"newest first", core.NewestFirst, 7, []string{"concurrency", "bucket"}},
 		{"a short queue", core.OldestFirst, 3, []string{"concurrency", "sliding"}},
 		{"no queue", core.OldestFirst, 0, []string{"fixed"}},
+		{"fair share", core.FairShare, 7, []string{"concurrency", "bucket", "fixed", "sliding"}},
 	} {
 		for _, kind := range o.kinds {
 			t.Run(kind+", "+o.name, func(t *testing.T) {

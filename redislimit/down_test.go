@@ -295,8 +295,6 @@ func TestOptions(t *testing.T) {
 	_, err = redislimit.New(core.FixedWindowOptions{PermitLimit: 1, Window: 1500}, redislimit.Options{Store: deaf{}, Key: "k", Unavailable: redislimit.UseLocal})
 	require.EqualError(t, err, `redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
 redislimit: Options.Local = nil, want a limiter, for UseLocal`)
-	_, err = redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: core.FairShare}, redislimit.Options{})
-	require.ErrorContains(t, err, "redislimit: QueueOrder = fair-share, want oldest-first or newest-first")
 	tooMany := int64(1<<52 + 1)
 	_, err = redislimit.New(core.FixedWindowOptions{PermitLimit: int(tooMany), Window: time.Second}, redislimit.Options{Store: deaf{}, Key: "k"})
 	if strconv.IntSize > 32 { // else it is no int

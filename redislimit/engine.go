@@ -2,144 +2,263 @@ package redislimit
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Limiter is a limiter of package core that processes share; the package documentation says how. It is a [core.Limiter],
-// [core.Reporter], [core.Idler], [core.Replenisher], [core.Resetter] and [io.Closer], and safe for concurrent use. Make it with [New]; the
-// zero value fails with [core.ErrClosed].
+// [core.Reporter], [core.Idler], [core.QuietTrier], [core.Replenisher], [core.Resetter] and [io.Closer], and safe for concurrent use.
+// Make it with [New]; the zero value fails with [core.ErrClosed].
 //
 // All processes together hold at most the PermitLimit of a concurrency limit. A lease holds its permits until it is released, and is
 // renewed until then. If it cannot be renewed for [Options].TTL, it is lost, and others may take its permits. [Context] ends before
 // that. Each lease has a [FencingToken].
 //
-// Inside, a request is decided from memory (memory.go), or the pipeline asks the store. An Acquire that the store refuses waits in the
-// queue. The keeper renews and releases concurrency leases.
+// Inside, the limiter is one of three layers. While the store is unavailable, Unavailable decides. Otherwise the cache decides a request,
+// or the client asks the store. An Acquire that the store refuses waits in the queue, which is core's. The keeper renews and releases
+// concurrency leases.
 type Limiter struct {
 	options Options // with its defaults; its Store is nil in a zero value
-	breaker *breaker
-	ready   func() bool     // reports whether the store returns by its context's deadline
-	ending  context.Context // canceled by Close, which ends late calls
 	end     context.CancelFunc
 	kind    kind
-	keys    []string
 	channel string      // where releases are published; empty for a rate limiter
 	locals  wait.Source // ends the waits in Options.Local at Close
+	begin   time.Time   // the queue's instant 0
 
 	granted, rejected atomic.Uint64 // grants count when their caller takes them, so that a canceled wait does not
 
 	// mu guards the fields below, and the components. Only unlock releases it: a function takes and releases it, or its name
 	// ends in Locked. It is held neither during a call of the store nor while a user's code runs. Of other locks only the
-	// breaker's is taken under it.
-	mu       sync.Mutex
-	limits   *limits // the current ones
-	closed   bool
-	memory   memory
-	pipeline pipeline
-	queue    queue
-	keeper   keeper
-	readAt   time.Time       // when Statistics last asked the store
-	woken    []chan struct{} // to be closed after the mutex is released
-	ended    []func()        // to be called after the mutex is released
+	// breaker's is taken under it. The layers share it because a reply and the queue change in one step: otherwise a newcomer could
+	// overtake a waiter between them.
+	mu     sync.Mutex
+	limits *limits // the current ones
+	closed bool
+	cache  cache
+	client client
+	queue  machine.Machine[*request]
+	waiters
+	keeper keeper
+	readAt time.Time       // when Statistics last asked the store
+	woken  []chan struct{} // to be closed after the mutex is released
+	ends   []func()        // to be called after the mutex is released
 }
 
-// start makes the engine ready for use. The shared options are valid, and have their defaults.
-func (e *Limiter) start(s Options, l *limits) {
-	e.options, e.kind, e.limits, e.breaker = s, l.kind, l, breakerOf(s.Store)
-	e.ending, e.end = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
-	e.ready = func() bool { return false }
-	if r, ok := s.Store.(interface{ Ready() bool }); ok {
-		e.ready = r.Ready
+// start makes the limiter ready for use. The options are valid, and have their defaults.
+func (e *Limiter) start(o Options, l *limits) {
+	e.options, e.kind, e.limits = o, l.kind, l
+	ending, end := context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
+	e.end = end
+	limit := "{" + o.Key + "}:limit"
+	e.client = client{
+		host: e, store: o.Store, timeout: o.Timeout, breaker: breakerOf(o.Store), ending: ending,
+		kind: l.kind, key: o.Key, keys: []string{limit}, holder: rand.Int64N(maxNumber), ready: func() bool { return false },
 	}
-	limit := "{" + s.Key + "}:limit"
-	e.keys = []string{limit}
+	if r, ok := o.Store.(interface{ Ready() bool }); ok {
+		e.client.ready = r.Ready
+	}
 	if l.window() {
-		e.keys = append(e.keys, "{"+s.Key+"}:segments")
+		e.client.keys = append(e.client.keys, "{"+o.Key+"}:segments")
 	}
 	if !l.rate() {
-		e.keys = append(e.keys, "{"+s.Key+"}:leases")
+		e.client.keys = append(e.client.keys, "{"+o.Key+"}:leases")
 		e.channel = limit + ":released"
 	}
-	now := time.Now()
-	e.memory = memory{left: l.limit, fullAt: now, forecast: forecast{limits: l}}
-	e.pipeline.e, e.queue.e = e, e
-	e.keeper = keeper{e: e, since: now, holder: rand.Int64N(maxNumber)}
+	e.begin = time.Now()
+	e.cache = cache{limits: l, left: l.limit, fullAt: e.begin, forecast: forecast{limits: l}}
+	e.keeper = keeper{e: e, since: e.begin}
+	e.queue.Start(&machine.Remote{Ready: e.readyAtLocked}, &l.queue, 0)
 }
 
-// unlock releases the mutex. Before that it sets the timers, and starts a call of the store if there is something to ask.
-// Afterwards it wakes the callers whose requests were decided, so that they do not block on the mutex.
+// instant returns a time as an instant of the queue.
+func (e *Limiter) instant(t time.Time) int64 { return int64(t.Sub(e.begin)) }
+
+// readyAtLocked is what the queue knows of the store.
+func (e *Limiter) readyAtLocked(now int64, n int) int64 {
+	at, ok := e.cache.readyAt(n, e.begin.Add(time.Duration(now)))
+	if !ok {
+		return now
+	}
+	return max(e.instant(at), now)
+}
+
+// lock implements host.
+func (e *Limiter) lock() { e.mu.Lock() }
+
+// unlock releases the mutex. Before that it ends the waits that the queue has ended, sets the timers, and starts a call of the store
+// if there is something to ask. Afterwards it wakes the callers whose requests were decided, so that they do not block on the mutex.
 func (e *Limiter) unlock() {
-	e.queue.setTimerLocked()
+	e.concludeLocked()
+	e.setTimerLocked()
 	e.keeper.setTimerLocked()
-	e.pipeline.startLocked()
-	woken, ended := e.woken, e.ended
-	e.woken, e.ended = nil, nil
+	e.client.startLocked()
+	woken, ends := e.woken, e.ends
+	e.woken, e.ends = nil, nil
 	e.mu.Unlock()
 	for _, done := range woken {
 		close(done)
 	}
-	for _, end := range ended {
+	for _, end := range ends {
 		end()
 	}
 }
 
-// TryAcquire takes permits if they are available now. It waits only for the store, at most for [Options].Timeout. While a
-// caller in this process waits, an oldest-first limiter rejects it even if the permits are available.
+// TryAcquire takes permits if they are available now. It waits only for the store, at most for [Options].Timeout. An oldest-first or
+// fair-share limiter rejects it while a caller in this process waits, even if the permits are available.
 func (e *Limiter) TryAcquire(permits int) core.Lease {
-	if err := e.check(permits); err != nil {
-		return core.Fail(err)
-	}
-	req := &request{permits: permits}
-	_ = e.await(context.Background(), req) //nolint:forbidigo // a TryAcquire does not give up
-	switch {
-	case req.stage != unreachable:
-		return e.leaseOf(req)
-	case e.options.Unavailable == UseLocal:
-		return e.count(e.options.Local.TryAcquire(permits))
-	}
-	return e.unrecorded(req)
+	l, _ := e.acquire(context.Background(), &request{e: e, operation: operation{permits: permits}}) //nolint:forbidigo // it does not give up
+	return l
+}
+
+// TryQuietly is TryAcquire, but a rejection is not counted.
+func (e *Limiter) TryQuietly(permits int) (core.Lease, bool) {
+	l, _ := e.acquire(context.Background(), &request{e: e, operation: operation{permits: permits}, quiet: true}) //nolint:forbidigo // as above
+	return l, l.Acquired()
 }
 
 // Acquire takes permits. If they are not available, it waits for them, if the queue limit allows. If ctx is done, now or
 // later, Acquire returns ctx.Err() immediately; permits that the store grants afterwards are returned. A rate limiter rejects
 // immediately if the wait would outlast ctx's deadline.
 func (e *Limiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	err := ctx.Err()
-	if permits < 0 || err == nil {
-		err = e.check(permits)
-	}
-	if err != nil {
-		return core.Fail(err), err
-	}
-	req := &request{permits: permits, waits: true}
+	return e.acquireIn(ctx, permits, false)
+}
+
+// The primitives of core wait whatever the queue limit is.
+var _ = backdoor.WaitBy(func(e *Limiter, ctx context.Context, permits int) (core.Lease, error) {
+	return e.acquireIn(ctx, permits, true)
+})
+
+func (e *Limiter) acquireIn(ctx context.Context, permits int, beyond bool) (core.Lease, error) {
+	req := &request{e: e, operation: operation{permits: permits}, waits: true, beyond: beyond}
 	req.deadline, _ = ctx.Deadline()
-	if err := e.await(ctx, req); err != nil {
-		return core.Fail(err), err
+	if f, ok := core.FlowFromContext(ctx); ok {
+		req.flow = fair.Flow(f)
+	}
+	return e.acquire(ctx, req)
+}
+
+func (e *Limiter) acquire(ctx context.Context, req *request) (core.Lease, error) {
+	err := ctx.Err()
+	switch {
+	case req.permits < 0:
+		err = core.ErrNegativePermits
+	case err == nil && e.options.Store == nil:
+		err = core.ErrClosed
+	}
+	if err == nil {
+		err = e.await(ctx, req)
 	}
 	switch {
-	case req.stage != unreachable:
-		l := e.leaseOf(req) //nolint:contextcheck // its release is no part of this
-		return l, l.Err()
-	case e.options.Unavailable == UseLocal:
-		l, err := hold.Acquire(ctx, &e.locals, e.options.Local, permits)
-		return e.count(l), err
+	case err != nil:
+		return core.Fail(err), err
+	case req.stage == unreachable:
+		return e.unavailable(ctx, req)
 	}
-	l := e.unrecorded(req)
+	l := e.leaseOf(req) //nolint:contextcheck // its release is no part of this
 	return l, l.Err()
+}
+
+// unavailable decides a request while the store is unavailable, as Unavailable says.
+func (e *Limiter) unavailable(ctx context.Context, req *request) (core.Lease, error) {
+	switch e.options.Unavailable {
+	case FailClosed:
+		if !req.quiet {
+			e.rejected.Add(1)
+		}
+		l := core.Fail(req.err).With(req.limits.appendMetadata(nil, 0)...)
+		return l, l.Err()
+	case FailOpen:
+		e.granted.Add(1)
+		return core.GrantFrom(&grant{e: e, limits: req.limits}, req.permits, req.limits.appendMetadata(nil, 0)...), nil
+	}
+	var l core.Lease
+	var err error
+	switch {
+	case req.waits:
+		l, err = hold.Acquire(ctx, &e.locals, e.options.Local, req.permits)
+	case req.quiet:
+		l, _ = core.TryQuietly(e.options.Local, req.permits)
+		err = l.Err()
+	default:
+		l = e.options.Local.TryAcquire(req.permits)
+		err = l.Err()
+	}
+	if l.Acquired() {
+		e.granted.Add(1)
+	} else if errors.Is(l.Err(), core.ErrRejected) && !req.quiet {
+		e.rejected.Add(1)
+	}
+	return l, err
+}
+
+// await returns when the request is decided, or ctx is done; then it returns ctx.Err().
+func (e *Limiter) await(ctx context.Context, req *request) error {
+	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
+	canceled := ctx.Done()
+	switch {
+	case leads && canceled == nil:
+		e.client.lead() //nolint:contextcheck // as above
+	case leads:
+		go e.client.run() //nolint:contextcheck // as above
+	}
+	if req.done != nil {
+		select {
+		case <-req.done:
+		case <-canceled:
+			if e.abandon(req) { //nolint:contextcheck // as above
+				return ctx.Err()
+			}
+		}
+	}
+	err := ctx.Err()
+	if err != nil && req.stage == granted { // the order of the two is not known, so the context wins
+		e.mu.Lock()
+		defer e.unlock() //nolint:contextcheck // as above
+		e.returnLocked(given{req.permits, req.result, req.lease})
+		return err
+	}
+	return nil
+}
+
+// submit decides the request, or has the next call ask for it. It reports whether the caller has to make that call.
+func (e *Limiter) submit(req *request) (leads bool) {
+	now := time.Now()
+	req.expires, req.asker = now.Add(e.options.Timeout), req
+	e.mu.Lock()
+	defer e.unlock()
+	if e.admitLocked(req, now) {
+		switch v, r := e.cache.decide(req.permits, now); v {
+		case here:
+			req.result = r
+			e.decideLocked(req, granted)
+		case refused:
+			e.missLocked(req, now)
+		case ask:
+			e.client.addLocked(&req.operation)
+		}
+		leads = e.client.claimLocked()
+	}
+	if !req.stage.decided() {
+		req.done = make(chan struct{})
+	}
+	return leads
 }
 
 // statisticsEvery is how often Statistics asks the store at most.
 const statisticsEvery = 100 * time.Millisecond
 
 // Available asks the store how many permits could be taken now. It takes at most [Options].Timeout. While the store is
-// unreachable, it returns the number that was known last.
+// unavailable, it returns the last known number.
 func (e *Limiter) Available() int {
 	if e.options.Store == nil {
 		return 0
@@ -147,7 +266,7 @@ func (e *Limiter) Available() int {
 	e.do(readOp())
 	e.mu.Lock()
 	defer e.unlock()
-	return e.memory.available(e.limits, time.Now())
+	return e.cache.available(time.Now())
 }
 
 // Statistics returns the counts of this process, and how many permits are available to all processes. It asks the store if the
@@ -163,18 +282,18 @@ func (e *Limiter) Statistics() core.Statistics {
 	return e.statisticsLocked()
 }
 
-func (e *Limiter) readIfStaleLocked() *operation {
+func (e *Limiter) readIfStaleLocked() *task {
 	now := time.Now()
-	if now.Sub(e.memory.at) < statisticsEvery || now.Sub(e.readAt) < statisticsEvery {
+	if now.Sub(e.cache.at) < statisticsEvery || now.Sub(e.readAt) < statisticsEvery {
 		return nil
 	}
 	e.readAt = now
-	return readOp()
+	return e.task(readOp())
 }
 
 func (e *Limiter) statisticsLocked() core.Statistics {
 	return core.Statistics{
-		Limit: e.limits.limit, Available: e.memory.available(e.limits, time.Now()), Queued: e.queue.permits,
+		Limit: e.limits.limit, Available: e.cache.available(time.Now()), Queued: e.queue.Queued(),
 		Granted: e.granted.Load(), Rejected: e.rejected.Load(),
 	}
 }
@@ -188,11 +307,11 @@ func (e *Limiter) IdleFor() (time.Duration, bool) {
 	}
 	e.mu.Lock()
 	defer e.unlock()
-	now, from := time.Now(), e.memory.fullAt
+	now, from := time.Now(), e.cache.fullAt
 	if !e.limits.rate() {
 		from = e.keeper.since
 	}
-	if now.Before(from) || len(e.keeper.leases) > 0 || !e.queue.empty() || e.memory.prefetch.left(now) > 0 {
+	if now.Before(from) || len(e.keeper.leases) > 0 || !e.queue.Empty() || e.cache.prefetch.left(now) > 0 {
 		return 0, false
 	}
 	return now.Sub(from), true
@@ -221,165 +340,38 @@ func (e *Limiter) Close() error {
 	return nil
 }
 
-// closeLocked closes the limiter, and returns the operation that ends after the call in flight, and after the prefetched permits
+// closeLocked closes the limiter, and returns the task that ends after the calls in flight, and after the prefetched permits
 // are returned; nil if there is nothing to wait for.
-func (e *Limiter) closeLocked() *operation {
+func (e *Limiter) closeLocked() *task {
 	e.closed = true
-	e.queue.failAllLocked(-1, func(*request) error { return core.ErrClosed })
-	e.queue.asks = false
-	e.queue.listener.stopLocked()
-	if e.pipeline.calling == 0 && e.memory.prefetch.left(time.Now()) == 0 {
+	e.queue.Close(0)
+	e.asks = false
+	e.listener.stopLocked()
+	if e.client.calling == 0 && e.cache.prefetch.left(time.Now()) == 0 {
 		return nil
 	}
-	return readOp()
+	return e.task(readOp())
 }
 
 // listenerEnds returns a channel that is closed when the listener of a closed limiter has ended; nil if there was none.
 func (e *Limiter) listenerEnds() <-chan struct{} {
 	e.mu.Lock()
 	defer e.unlock()
-	return e.queue.listener.ended
-}
-
-// check returns the error of a request that fails whatever the limit is.
-func (e *Limiter) check(permits int) error {
-	switch {
-	case permits < 0:
-		return core.ErrNegativePermits
-	case e.options.Store == nil:
-		return core.ErrClosed
-	}
-	return nil
-}
-
-// await returns when the request is decided, or ctx is done; then it returns ctx.Err().
-func (e *Limiter) await(ctx context.Context, req *request) error {
-	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
-	// A core.Switch gives the next request its turn when Done is called, so the pipeline must have this one before.
-	canceled := ctx.Done()
-	switch {
-	case leads && canceled == nil:
-		e.pipeline.lead() //nolint:contextcheck // as above
-	case leads:
-		go e.pipeline.run() //nolint:contextcheck // as above
-	}
-	if req.done != nil {
-		select {
-		case <-req.done:
-		case <-canceled:
-			if e.abandon(req) { //nolint:contextcheck // as above
-				return ctx.Err()
-			}
-		}
-	}
-	err := ctx.Err()
-	if err != nil && req.stage == granted { // the order of the two is not known, so the context wins
-		e.mu.Lock()
-		defer e.unlock() //nolint:contextcheck // as above
-		e.returnLocked(req)
-		return err
-	}
-	return nil
-}
-
-// submit decides the request, or has the next call ask for it. It reports whether the caller has to make that call.
-func (e *Limiter) submit(req *request) (leads bool) {
-	now := time.Now()
-	req.expires = now.Add(e.options.Timeout)
-	e.mu.Lock()
-	defer e.unlock()
-	if e.admitLocked(req, now) {
-		m := &e.memory
-		switch {
-		case m.prefetch.spend(req.permits, now):
-			req.result = result{left: m.available(e.limits, now), reset: m.reset(now), stamp: m.prefetch.spentStamp(), window: m.window}
-			e.decideLocked(req, granted)
-		case m.refuses(req.permits, now):
-			e.missLocked(req, now)
-		default:
-			e.pipeline.requests = append(e.pipeline.requests, req)
-		}
-		leads = e.pipeline.claimLocked()
-	}
-	if !req.stage.decided() {
-		req.done = make(chan struct{})
-	}
-	return leads
-}
-
-// do has the store perform an operation, and returns when it has ended, within Timeout.
-func (e *Limiter) do(o *operation) { e.perform(func() *operation { return o }) }
-
-// perform is do for the operation that f returns; nil means that there is nothing to do. f is called with the mutex held.
-func (e *Limiter) perform(f func() *operation) *operation {
-	if e.options.Store == nil {
-		return nil
-	}
-	o, leads := e.submitOperation(f)
-	if leads {
-		e.pipeline.lead()
-	}
-	if o != nil && o.done != nil {
-		<-o.done
-	}
-	return o
-}
-
-// submitOperation has the next call perform an operation, and reports whether the caller has to make that call.
-func (e *Limiter) submitOperation(f func() *operation) (o *operation, leads bool) {
-	now := time.Now()
-	e.mu.Lock()
-	defer e.unlock()
-	if o = f(); o == nil {
-		return nil, false
-	}
-	o.expires = now.Add(e.options.Timeout)
-	e.addLocked(o, now)
-	return o, e.pipeline.claimLocked()
-}
-
-// addLocked has the next call perform an operation, unless the breaker is open.
-func (e *Limiter) addLocked(o *operation, now time.Time) {
-	if o.frees {
-		e.memory.refusal = refusal{}
-	}
-	if err := e.breaker.rejects(now); err != nil && !o.urgent {
-		e.finishLocked(o, now, result{}, err)
-		return
-	}
-	o.done = make(chan struct{})
-	e.pipeline.ops = append(e.pipeline.ops, o)
-}
-
-// finishLocked ends an operation with the result of its call. sent is when the call was sent.
-func (e *Limiter) finishLocked(o *operation, sent time.Time, r result, err error) {
-	o.result, o.err = r, err
-	if o.then != nil {
-		o.then(sent, r, err)
-	}
-	if o.done != nil {
-		e.woken = append(e.woken, o.done)
-	}
+	return e.listener.ended
 }
 
 // apply makes other limits current.
 func (e *Limiter) apply(l *limits) (err error) {
-	e.perform(func() *operation {
+	e.perform(func() *task {
 		if e.closed {
 			err = core.ErrClosed
 			return nil
 		}
-		if !l.sameRate(e.limits) {
-			e.memory.prefetch.permits = 0 // when they come back is counted differently now
-		}
 		e.limits = l
-		e.memory.forget()
-		e.memory.window = 0
-		e.queue.failAllLocked(l.limit, func(req *request) error {
-			return &core.ExceedsLimitError{Limiter: l.name, Permits: req.permits, Limit: l.limit}
-		})
-		e.queue.asks = !e.queue.empty()
-		return readOp()
+		e.cache.update(l)
+		e.queue.Update(e.instant(time.Now()), &l.queue)
+		e.asks = !e.queue.Empty()
+		return e.task(readOp())
 	})
 	return err
 }

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// keeper holds the concurrency leases of this process. Every third of the TTL it has the pipeline renew them. It also sends
+// keeper holds the concurrency leases of this process. Every third of the TTL it has the client renew them. It also sends
 // releases again that the store may not have received. The engine's mutex guards it.
 type keeper struct {
 	e *Limiter
 
-	holder int64 // distinguishes the leases of this limiter from those of others
 	leases []*lease
 	since  time.Time // when the latest lease ended
 	lastID int64     // the last id that was used
@@ -37,10 +36,10 @@ const (
 	maxTTLs   = 10 // how long a server may stand still and then execute earlier requests
 )
 
-// nameLocked gives a request for permits of a concurrency limiter the id of the lease that the next call asks for.
-func (k *keeper) nameLocked(req *request) {
-	if req.id = 0; !k.e.limits.rate() && req.permits > 0 {
-		req.id = k.newIDLocked()
+// nameLocked gives an operation that takes permits of a concurrency limiter the id of the lease that it asks for.
+func (k *keeper) nameLocked(o *operation) {
+	if o.id = 0; !k.e.limits.rate() && o.permits > 0 {
+		o.id = k.newIDLocked()
 	}
 }
 
@@ -70,7 +69,7 @@ func (k *keeper) endLocked(l *lease, how end) {
 	l.end = how
 	l.loss.Stop()
 	for cancel := range l.ends {
-		k.e.ended = append(k.e.ended, func() { (*cancel)(how.cause()) })
+		k.e.ends = append(k.e.ends, func() { (*cancel)(how.cause()) })
 	}
 	l.ends = nil
 	last := len(k.leases) - 1
@@ -83,8 +82,8 @@ func (k *keeper) endLocked(l *lease, how end) {
 }
 
 // renew returns the operation that renews a lease, with the permits that it has now.
-func (k *keeper) renew(l *lease) *operation {
-	o := renewOp(l.id, l.permits, l.version)
+func (k *keeper) renew(l *lease) *task {
+	o := k.e.task(renewOp(l.id, l.permits, l.version))
 	o.then = func(sent time.Time, r result, err error) {
 		switch {
 		case err != nil: // the server may have executed it
@@ -100,7 +99,7 @@ func (k *keeper) renew(l *lease) *operation {
 			k.releaseLater(pending{id: l.id, misses: 1, until: sent.Add(k.e.options.TTL), backoff: minBackoff})
 		default: // it has expired, or the server has lost its data
 			k.endLocked(l, lost)
-			k.e.queue.asks = !k.e.queue.empty()
+			k.e.asks = !k.e.queue.Empty()
 		}
 	}
 	return o
@@ -108,12 +107,12 @@ func (k *keeper) renew(l *lease) *operation {
 
 // release returns the operation that releases a lease at the store. If it fails, it is sent again, for as long as the server
 // may have the lease.
-func (k *keeper) release(l *lease) *operation {
+func (k *keeper) release(l *lease) *task {
 	return k.releasePending(pending{id: l.id, misses: 1, until: time.Now().Add(k.e.options.TTL)})
 }
 
-func (k *keeper) releasePending(p pending) *operation {
-	o := releaseOp(p.id)
+func (k *keeper) releasePending(p pending) *task {
+	o := k.e.task(releaseOp(p.id))
 	o.then = func(_ time.Time, r result, err error) {
 		switch {
 		case err != nil:
@@ -141,9 +140,9 @@ func (k *keeper) releaseLater(p pending) {
 }
 
 // chargeLocked returns the operation that takes permits, available or not, and then calls got with their lease.
-func (k *keeper) chargeLocked(permits int64, got func(*lease)) *operation {
+func (k *keeper) chargeLocked(permits int64, got func(*lease)) *task {
 	id := k.newIDLocked()
-	o := chargeLeaseOp(id, permits)
+	o := k.e.task(chargeLeaseOp(id, permits))
 	o.then = func(sent time.Time, r result, err error) {
 		if err != nil {
 			k.orphanLocked(id)

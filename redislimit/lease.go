@@ -75,7 +75,7 @@ func (h *holding) findLocked(permits int) int {
 // Release implements what core calls when the lease of that many permits is released. It also releases a lease that was lost, because
 // the server may still count it. It returns when the store has replied or Timeout is over.
 func (h *holding) Release(permits int) {
-	h.e.perform(func() *operation {
+	h.e.perform(func() *task {
 		i := h.findLocked(permits)
 		if i < 0 {
 			return nil
@@ -97,7 +97,7 @@ func (h *holding) Settle(had, now int) int {
 		return 0
 	}
 	got := had
-	h.e.perform(func() *operation {
+	h.e.perform(func() *task {
 		i := h.findLocked(had)
 		if i < 0 || h.leases[i].end != live {
 			return nil
@@ -114,7 +114,7 @@ func (h *holding) Settle(had, now int) int {
 // charge takes permits, available or not, and returns them. If the store does not reply, it returns 0: nothing was taken.
 func (h *holding) charge(permits int) int {
 	got := 0
-	h.e.perform(func() *operation {
+	h.e.perform(func() *task {
 		return h.e.keeper.chargeLocked(min(int64(permits), maxLimit), func(l *lease) {
 			got = permits
 			h.leases = append(h.leases, l)

@@ -86,9 +86,9 @@ func (e *Limiter) TryReset() error {
 	case e.kind == kindConcurrency:
 		return errNoRate
 	}
-	return e.perform(func() *operation {
-		e.memory.prefetch.permits = 0
-		return resetOp()
+	return e.perform(func() *task {
+		e.cache.prefetch.permits = 0
+		return e.task(resetOp())
 	}).err
 }
 
@@ -122,7 +122,7 @@ func (e *Limiter) ReplenishmentPeriod() time.Duration {
 	case l.kind == kindBucket:
 		return lasts(l.span)
 	case l.ofCalendar():
-		return l.windowOf(e.memory.window)
+		return l.windowOf(e.cache.window)
 	}
 	return lasts(l.span) / time.Duration(l.step)
 }

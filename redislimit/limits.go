@@ -48,6 +48,7 @@ type limits struct {
 	origin int64 // of a window, from 0 to span; for a calendar window, a number that identifies the calendar
 
 	bucket   machine.Terms // of a bucket
+	queue    machine.Terms // of the queue
 	calendar core.Calendar // of a fixed window; zero if it has none
 
 	metadata []core.Metadata // of every lease, without a calendar window's Window
@@ -71,9 +72,6 @@ func limitsOf(limit core.Options, ttl time.Duration, f *faults) *limits {
 		l.describe(0)
 	default:
 		f.add("limit", fmt.Sprintf("%T", limit), "options of a limiter of package core")
-	}
-	if l != nil && l.order == core.FairShare {
-		f.add("QueueOrder", l.order, "oldest-first or newest-first: the queue of one process cannot be fair to those of others")
 	}
 	return l
 }
@@ -128,6 +126,16 @@ func slidingLimits(o core.SlidingWindowOptions, f *faults) *limits {
 // describe returns the limits with their metadata; window is that of a rate limiter.
 func (l *limits) describe(window time.Duration) *limits {
 	l.metadata = []core.Metadata{core.PermitLimit.With(l.limit)}
+	l.queue = machine.Terms{Limit: l.limit, QueueLimit: l.queueLimit}
+	if l.rate() {
+		l.queue.Kind = machine.TokenBucket
+	}
+	switch l.order {
+	case core.NewestFirst:
+		l.queue.Mode = machine.NewestFirst
+	case core.FairShare:
+		l.queue.Mode = machine.FairShare
+	}
 	if l.name != "" {
 		l.metadata = append(l.metadata, core.LimiterName.With(l.name))
 	}

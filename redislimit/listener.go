@@ -18,15 +18,15 @@ const (
 )
 
 // listenLocked starts a listener unless one is running.
-func (q *queue) listenLocked() {
-	l := &q.listener
-	if l.cancel != nil || q.e.channel == "" {
+func (e *Limiter) listenLocked() {
+	l := &e.listener
+	if l.cancel != nil || e.channel == "" {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // it is for all waiters
 	before := l.ended
 	l.cancel, l.ended = cancel, make(chan struct{})
-	go q.listen(ctx, l.ended, before)
+	go e.listen(ctx, l.ended, before)
 }
 
 func (l *listener) stopLocked() {
@@ -37,7 +37,7 @@ func (l *listener) stopLocked() {
 }
 
 // listen stays subscribed until ctx ends, starting once the previous listener has ended.
-func (q *queue) listen(ctx context.Context, ended, before chan struct{}) {
+func (e *Limiter) listen(ctx context.Context, ended, before chan struct{}) {
 	defer close(ended)
 	if before != nil {
 		<-before
@@ -50,7 +50,7 @@ func (q *queue) listen(ctx context.Context, ended, before chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		if q.subscribe(ctx) == nil {
+		if e.subscribe(ctx) == nil {
 			timer.Reset(resubscribeAfter)
 		} else {
 			timer.Reset(askEvery)
@@ -61,17 +61,17 @@ func (q *queue) listen(ctx context.Context, ended, before chan struct{}) {
 // subscribe subscribes, within a second, and returns when the subscription has ended or ctx is done. Once it is subscribed,
 // the store is asked for the waiters, because releases may have been published before. If the store cannot subscribe, the waiters
 // ask once a second.
-func (q *queue) subscribe(ctx context.Context) error {
+func (e *Limiter) subscribe(ctx context.Context) error {
 	ctx, ended := context.WithCancel(ctx)
 	defer ended()
 	call, cancel := context.WithTimeout(context.WithValue(ctx, subscriptionEndedKey{}, ended), askEvery)
 	defer cancel()
-	stop, err := q.e.options.Store.Subscribe(call, q.e.channel, q.ask)
+	stop, err := e.options.Store.Subscribe(call, e.channel, e.ask)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	q.ask() //nolint:contextcheck // for all waiters
+	e.ask() //nolint:contextcheck // for all waiters
 	<-ctx.Done()
 	return nil
 }

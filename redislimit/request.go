@@ -1,24 +1,30 @@
 package redislimit
 
 import (
-	"container/list"
+	"context"
+	"errors"
 	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// request is a caller's request for permits. It travels in the next call of the store. Then it is decided or, if it is an
-// Acquire that the store refused, queued.
+// request is a caller's request for permits. The cache decides it, or it is an operation of the next call of the store. Then it is
+// decided or, if it is an Acquire that the store refused, waits in the queue.
 type request struct {
-	permits  int
+	operation // that takes the permits
+
+	e        *Limiter
 	waits    bool      // it is an Acquire, which may be queued
+	beyond   bool      // it waits whatever QueueLimit is
+	quiet    bool      // a rejection is not counted and has no reason
+	flow     fair.Flow // under FairShare
 	deadline time.Time // the caller's; zero if there is none
-	expires  time.Time // when its Timeout ends
 
 	// The engine's mutex guards these fields. Once the request is decided, they do not change.
-	stage   stage
-	place   *list.Element // in the queue
-	retryAt time.Time     // when a queued request should ask again; zero if that is not known
-	flags   int64         // in the latest call
-	id      int64         // of the lease that the latest call asks for; 0 if there is none
+	stage  stage
+	waiter *machine.Waiter[*request] // in the queue
 
 	// Once it is decided:
 	limits *limits // that decided it
@@ -27,15 +33,15 @@ type request struct {
 	lease  *lease // of a concurrency limiter's grant
 	grant  grant  // of a rate limiter's; it belongs to the caller's lease
 
-	done chan struct{} // closed when the request is decided; nil if it was decided immediately
+	done chan struct{} // receives when the request is decided; nil if it was decided immediately
 }
 
 // stage is the progress of a request.
 type stage uint8
 
 const (
-	asking    stage = iota // waiting for the next call, or in one that is in flight
-	queued                 // in the queue, and possibly in a call that is in flight
+	asking    stage = iota // an operation of the next call, or of one that is in flight
+	queued                 // in the queue
 	abandoned              // the caller has given up
 
 	// The request is decided.
@@ -46,3 +52,334 @@ const (
 )
 
 func (s stage) decided() bool { return s >= granted }
+
+// admitLocked decides a request, or returns true if the store has to be asked. While the store is unavailable, it leaves the
+// request to Unavailable, whoever waits.
+func (e *Limiter) admitLocked(req *request, now time.Time) (asks bool) {
+	n := req.permits
+	switch {
+	case e.closed:
+		e.failLocked(req, core.ErrClosed)
+		return false
+	case n > e.limits.limit:
+		e.failLocked(req, &core.ExceedsLimitError{Limiter: e.limits.name, Permits: n, Limit: e.limits.limit})
+		return false
+	}
+	if err := e.client.breaker.blocked(now); err != nil {
+		e.unreachableLocked(req, err)
+		return false
+	}
+	if n > 0 && e.waitersAheadLocked() {
+		e.missLocked(req, now)
+		return false
+	}
+	return true
+}
+
+// waitersAheadLocked reports whether a new request would overtake a waiter.
+func (e *Limiter) waitersAheadLocked() bool {
+	return e.queue.Queued() > 0 && e.limits.order != core.NewestFirst
+}
+
+// wanted implements asker.
+func (r *request) wanted(_ *operation, now time.Time) bool {
+	e := r.e
+	if r.stage != asking || !e.admitLocked(r, now) {
+		return false
+	}
+	r.flags = 0
+	if r.waits && r.permits > 0 {
+		willWait := r.beyond || r.permits <= e.limits.queueLimit-e.queue.Queued()
+		if !e.limits.rate() && (r.beyond || e.limits.queueLimit > 0) {
+			r.flags = flagWaited
+		}
+		// A request that will be queued if it is refused blocks those behind it.
+		if e.limits.order != core.NewestFirst && willWait {
+			r.flags |= flagBlocks
+		}
+	}
+	e.keeper.nameLocked(&r.operation)
+	return true
+}
+
+// ended implements asker.
+func (r *request) ended(o *operation, c *call, got result) {
+	e := r.e
+	switch {
+	case c.err != nil:
+		e.failedLocked(o, c)
+		switch {
+		case r.stage != asking:
+		case errors.Is(c.err, ErrStore):
+			e.unreachableLocked(r, c.err)
+		default:
+			e.failLocked(r, c.err)
+		}
+	case got.done == 0:
+		e.cache.refused(r.permits, got, c.at)
+		if r.stage == asking {
+			r.result = got
+			e.missLocked(r, c.at)
+		}
+	default:
+		g := e.grantedLocked(o, c, got)
+		if r.stage == asking && (r.permits == 0 || !e.waitersAheadLocked()) {
+			g.give(r)
+			return
+		}
+		e.offerLocked(g)
+		if r.stage == asking {
+			e.missLocked(r, c.at)
+		}
+	}
+}
+
+// waiting is the asker of the operations that ask for waiters.
+type waiting struct{ e *Limiter }
+
+func (waiting) wanted(*operation, time.Time) bool { return true }
+
+func (w waiting) ended(o *operation, c *call, got result) {
+	e := w.e
+	e.answered = e.cache.at
+	switch {
+	case c.err != nil:
+		e.failedLocked(o, c)
+	case got.done == 0:
+		e.cache.refused(o.permits, got, c.at)
+	case o.permits == 0:
+		e.serveZeroLocked(got)
+	default:
+		e.offerLocked(e.grantedLocked(o, c, got))
+		if e.served++; e.served == maxWaiters {
+			e.asks = true
+		}
+	}
+}
+
+// given is a grant of the store for which no caller is chosen yet.
+type given struct {
+	permits int
+	result  result
+	lease   *lease
+}
+
+func (e *Limiter) grantedLocked(o *operation, c *call, got result) given {
+	g := given{permits: o.permits, result: got}
+	if o.id != 0 {
+		g.lease = e.keeper.holdLocked(o.id, int64(o.permits), got, c.sent)
+	}
+	return g
+}
+
+// failedLocked is called with an operation of a call that had no effect, or whose effect is not known.
+func (e *Limiter) failedLocked(o *operation, c *call) {
+	if o.id != 0 && errors.Is(c.err, ErrStore) {
+		e.keeper.orphanLocked(o.id) // it may have been granted
+	}
+}
+
+// give gives a grant to a request.
+func (g given) give(r *request) {
+	r.result, r.lease = g.result, g.lease
+	r.e.cache.prefetch.used += int64(r.permits)
+	r.e.decideLocked(r, granted)
+}
+
+// offerLocked gives a grant to the waiter that is next. What it does not want is returned.
+func (e *Limiter) offerLocked(g given) {
+	w := e.queue.Offer(e.instant(time.Now()), g.permits)
+	if w == nil {
+		e.returnLocked(g)
+		return
+	}
+	if rest := g.permits - w.N; rest > 0 { // it was asked for another one, which is gone
+		if g.lease == nil {
+			e.addLocked(e.task(giveOp(int64(rest), g.result.stamp)), time.Now())
+		} else {
+			g.lease.permits = int64(w.N)
+			g.lease.version++
+			e.addLocked(e.keeper.renew(g.lease), time.Now())
+		}
+	}
+	g.give(w.Value)
+}
+
+// returnLocked returns the permits of a grant that no caller takes.
+func (e *Limiter) returnLocked(g given) {
+	switch {
+	case g.permits == 0:
+	case g.lease != nil:
+		e.keeper.endLocked(g.lease, released)
+		e.addLocked(e.keeper.release(g.lease), time.Now())
+	default:
+		e.cache.forget()
+		e.addLocked(e.task(giveOp(int64(g.permits), g.result.stamp)), time.Now())
+	}
+}
+
+// serveZeroLocked serves the waiters for zero permits.
+func (e *Limiter) serveZeroLocked(got result) {
+	for w := e.queue.Offer(e.instant(time.Now()), 0); w != nil; w = e.queue.Offer(e.instant(time.Now()), 0) {
+		given{result: result{left: got.left, reset: got.reset, window: got.window}}.give(w.Value)
+	}
+}
+
+// missLocked rejects or queues a request for permits that are not available.
+func (e *Limiter) missLocked(req *request, now time.Time) {
+	at := e.instant(now)
+	switch {
+	case e.closed:
+		e.failLocked(req, core.ErrClosed)
+		return
+	case !req.waits:
+		e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonExhausted}, e.queue.ReadyAt(at, req.permits))
+		return
+	}
+	deadline := int64(machine.Never)
+	if !req.deadline.IsZero() {
+		deadline = e.instant(req.deadline)
+	}
+	a := e.queue.Admit(at, req.permits, deadline, req.flow, req.beyond)
+	if a.Outcome != machine.Waiting {
+		e.answerLocked(req, a, now)
+		return
+	}
+	req.stage = queued
+	req.waiter = &machine.Waiter[*request]{N: req.permits, Beyond: req.beyond, Value: req}
+	if e.limits.order == core.FairShare {
+		req.waiter.SetFlow(req.flow)
+	}
+	e.queue.Enqueue(at, req.waiter)
+	e.listenLocked()
+}
+
+// answerLocked decides a request as the queue says.
+func (e *Limiter) answerLocked(req *request, a machine.Answer, now time.Time) {
+	why := core.RejectedError{}
+	switch a.Outcome {
+	case machine.ExceedsLimit:
+		e.failLocked(req, &core.ExceedsLimitError{Limiter: e.limits.name, Permits: req.permits, Limit: e.limits.limit})
+		return
+	case machine.Ended:
+		e.failLocked(req, core.ErrClosed)
+		return
+	case machine.QueueFull:
+		why.Reason, why.Detail = core.ReasonQueueLimit, "queue is full"
+		if e.limits.queueLimit == 0 {
+			why.Detail = "QueueLimit is 0"
+		}
+	case machine.TooSoon:
+		why.Reason, why.Cause = core.ReasonDeadlineTooSoon, context.DeadlineExceeded
+	case machine.Evicted:
+		why.Reason = core.ReasonEvicted
+		a.ReadyAt = max(a.ReadyAt, a.At+1) // it may fit now
+	}
+	e.rejectLocked(req, now, why, a.ReadyAt)
+}
+
+// concludeLocked ends the requests whose wait the queue has ended by itself.
+func (e *Limiter) concludeLocked() {
+	for w := e.queue.Decided(); w != nil; w = w.Next() {
+		if req := w.Value; !req.stage.decided() {
+			e.answerLocked(req, w.Answer, time.Now())
+		}
+	}
+}
+
+// decideLocked ends a request.
+func (e *Limiter) decideLocked(req *request, how stage) {
+	req.stage, req.limits = how, e.limits
+	if req.done != nil {
+		e.woken = append(e.woken, req.done)
+	}
+}
+
+func (e *Limiter) failLocked(req *request, err error) {
+	req.err = err
+	e.decideLocked(req, failed)
+}
+
+// unreachableLocked leaves the request to Unavailable.
+func (e *Limiter) unreachableLocked(req *request, err error) {
+	req.err = err
+	e.decideLocked(req, unreachable)
+}
+
+// rejectLocked decides that the limit has no room for the request. why has the reason; readyAt is when there could be room.
+func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedError, readyAt int64) {
+	if !req.quiet {
+		e.rejected.Add(1)
+	}
+	why.Limiter, why.Permits = e.limits.name, req.permits
+	if e.limits.rate() {
+		why.RetryAfter = lasts(e.limits.period()) // if nothing is known
+		if in := readyAt - e.instant(now); readyAt != machine.Never && in > 0 {
+			why.RetryAfter = lasts(max(microseconds(time.Duration(in)), 1))
+		}
+	}
+	req.err = &why
+	req.result.left, req.result.reset, req.result.window = e.cache.available(now), e.cache.reset(now), e.cache.window
+	e.decideLocked(req, rejected)
+}
+
+// abandon drops a request whose caller gives up, and reports whether it was undecided.
+func (e *Limiter) abandon(req *request) bool {
+	e.mu.Lock()
+	defer e.unlock()
+	if req.stage.decided() {
+		return false
+	}
+	if req.stage == queued {
+		first := e.queue.Head() == req.waiter
+		e.queue.Cancel(e.instant(time.Now()), req.waiter)
+		e.asks = e.asks || first && e.queue.Queued() > 0 // others may be served now
+	}
+	req.stage = abandoned
+	return true
+}
+
+// leaseOf returns the lease of a decided request, unless Unavailable decides it.
+func (e *Limiter) leaseOf(req *request) core.Lease {
+	switch req.stage {
+	case granted:
+		return e.grantOf(req)
+	case rejected:
+		return req.rejection()
+	}
+	return core.Fail(req.err)
+}
+
+func (e *Limiter) grantOf(req *request) core.Lease {
+	e.granted.Add(1)
+	room := [7]core.Metadata{}
+	m := req.appendMetadata(room[:0])
+	switch {
+	case req.lease != nil:
+		m = append(m, FencingToken.With(uint64(req.lease.token)))
+		return core.GrantFrom(&holding{e, []*lease{req.lease}}, req.permits, m...)
+	case e.kind == kindConcurrency:
+		return core.GrantFrom(&holding{e: e}, req.permits, m...)
+	}
+	req.grant = grant{e: e, limits: req.limits, certain: int64(req.permits), stamp: req.result.stamp}
+	return core.GrantFrom(&req.grant, req.permits, m...)
+}
+
+func (req *request) rejection() core.Lease {
+	why := req.err.(*core.RejectedError) //nolint:errorlint // it is not wrapped
+	room := [7]core.Metadata{core.ReasonPhrase.With(why.Reason)}
+	m := room[:1]
+	if why.RetryAfter > 0 {
+		m = append(m, core.RetryAfter.With(why.RetryAfter))
+	}
+	return core.Fail(why).With(req.appendMetadata(m)...)
+}
+
+// appendMetadata appends the metadata that every lease has, and the permits that were left after the decision.
+func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
+	m = append(req.limits.appendMetadata(m, req.result.window), core.Remaining.With(min(req.result.left, req.limits.limit)))
+	if req.limits.rate() {
+		m = append(m, core.ResetAfter.With(lasts(req.result.reset)))
+	}
+	return m
+}

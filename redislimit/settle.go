@@ -20,7 +20,7 @@ type grant struct {
 // when the store has replied or Timeout is over.
 func (g *grant) Settle(had, now int) int {
 	less := min(int64(had), maxNumber) - min(int64(now), maxNumber)
-	g.e.perform(func() *operation {
+	g.e.perform(func() *task {
 		if g.e.kind == kindConcurrency { // it was granted while the store was unavailable, and holds nothing
 			return nil
 		}
@@ -36,12 +36,12 @@ func (g *grant) Settle(had, now int) int {
 	return now
 }
 
-// giveLocked returns the operation that returns permits. The rest of the grant may return that many permits less.
-func (g *grant) giveLocked(permits int64) *operation {
+// giveLocked returns the task that returns permits. The rest of the grant may return that many permits less.
+func (g *grant) giveLocked(permits int64) *task {
 	if permits == 0 {
 		return nil
 	}
-	o := giveOp(permits, g.stamp)
+	o := g.e.task(giveOp(permits, g.stamp))
 	g.certain -= permits
 	o.then = func(_ time.Time, r result, err error) {
 		given := permits
@@ -53,10 +53,10 @@ func (g *grant) giveLocked(permits int64) *operation {
 	return o
 }
 
-// chargeLocked returns the operation that takes permits in addition, available or not.
-func (g *grant) chargeLocked(permits int64) *operation {
+// chargeLocked returns the task that takes permits in addition, available or not.
+func (g *grant) chargeLocked(permits int64) *task {
 	had := g.certain
-	o := chargeOp(permits, had, g.stamp)
+	o := g.e.task(chargeOp(permits, had, g.stamp))
 	o.then = func(_ time.Time, r result, err error) {
 		if err != nil {
 			return

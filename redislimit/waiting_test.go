@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/channel"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 )
@@ -193,5 +194,49 @@ func TestTheTickOfAWaiter(t *testing.T) {
 		s.store.answer(nil)
 		retry, _ := core.RetryAfter.From(refuses(t, l, 1))
 		require.Equal(t, 990*time.Millisecond, retry)
+	})
+}
+
+// A primitive waits for permits whatever the queue limit is, while the limiter's own callers are rejected.
+func TestAChannelWaitsBeyondTheQueueLimit(t *testing.T) {
+	for _, kind := range []string{"concurrency", "bucket"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				var limit core.Options = core.ConcurrencyLimiterOptions{PermitLimit: 1}
+				if kind == "bucket" {
+					limit = core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}
+				}
+				l := core.Must(redislimit.New(limit, s.shared("key")))
+				defer l.Close()
+				c := core.Must(channel.New(channel.Options[int]{Limiter: l}))
+				require.NoError(t, c.Send(t.Context(), 1))
+				sent := make(chan error, 1)
+				go func() { sent <- c.Send(t.Context(), 2) }()
+				synctest.Wait()
+				require.Empty(t, sent)
+				require.Equal(t, 1, l.Statistics().Queued)
+				_, err := l.Acquire(t.Context(), 1)
+				require.ErrorIs(t, err, core.ErrRejected)
+				if kind == "concurrency" {
+					_, err = c.Receive(t.Context())
+					require.NoError(t, err)
+				}
+				require.NoError(t, <-sent)
+			})
+		})
+	}
+}
+
+// A quiet try is not counted if it is rejected.
+func TestTryQuietly(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.PerSecond(1, 1))
+		lease, ok := core.TryQuietly(l, 1)
+		require.True(t, ok)
+		require.True(t, lease.Acquired())
+		_, ok = core.TryQuietly(l, 1)
+		require.False(t, ok)
+		require.Equal(t, uint64(1), l.Statistics().Granted)
+		require.Zero(t, l.Statistics().Rejected)
 	})
 }

@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -91,73 +90,6 @@ func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 	return append(args, int64(l.kind-kindFixed+1), int64(l.limit), l.span, l.step, l.origin, all)
 }
 
-// encode makes the script's arguments.
-func (c *call) encode(holder int64, at time.Time) {
-	args := c.limits.limiterArgs(make([]int64, 0, 16), holder, at)
-	for _, o := range c.ops {
-		args = append(args, o.args...)
-	}
-	for equal := range c.groups {
-		req := equal[0]
-		if c.limits.rate() {
-			args = append(args, int64(codeTake), int64(req.permits), int64(len(equal)), req.flags)
-		} else {
-			args = append(args, int64(codeTake), int64(req.permits), req.flags, req.id)
-		}
-	}
-	if c.prefetch > 0 {
-		args = append(args, int64(codePrefetch), c.prefetch)
-	}
-	c.args = args
-}
-
-// groups yields the requests in groups of equal ones, each of which is sent as one. Only a rate limiter's requests are grouped,
-// because each concurrency lease has an id.
-func (c *call) groups(yield func(equal []*request) bool) {
-	for rest := c.requests; len(rest) > 0; {
-		first, n := rest[0], 1
-		grouped := c.limits.rate() && first.permits > 0
-		for grouped && n < len(rest) && rest[n].permits == first.permits && rest[n].flags == first.flags {
-			n++
-		}
-		if !yield(rest[:n]) {
-			return
-		}
-		rest = rest[n:]
-	}
-}
-
-// decode reads the script's reply.
-func (c *call) decode(reply []int64) error {
-	r, l := &c.reply, c.limits
-	if len(reply) == 1 && reply[0] > 0 {
-		r.conflict = kind(reply[0])
-		return nil
-	}
-	if outside(reply) {
-		return fmt.Errorf("%w: its clock leaps", errReply)
-	}
-	for _, n := range reply {
-		if n < 0 || n > maxNumber {
-			return fmt.Errorf("%w: %d", errReply, n)
-		}
-	}
-	steps := len(c.ops)
-	for range c.groups {
-		steps++
-	}
-	if c.prefetch > 0 {
-		steps++
-	}
-	rest := r.decodeHead(l, reply)
-	if len(rest) != steps*resultLen || reply[0] != 0 {
-		return fmt.Errorf("%w: %d numbers", errReply, len(reply))
-	}
-	r.results = rest
-	r.last = r.result(r.numbers(steps - 1))
-	return nil
-}
-
 // decodeHead reads the numbers before the results, and returns the results; nil if there are none.
 func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 	head := headLen
@@ -182,35 +114,6 @@ func (r *reply) decodeHead(l *limits, reply []int64) (rest []int64) {
 		r.window = l.lengthOf(r.now + r.ends)
 	}
 	return reply[head:]
-}
-
-// performed returns the result of an operation.
-func (c *call) performed(i int) result {
-	got := c.reply.result(c.reply.numbers(i))
-	if most := c.ops[i].maxDone; most > 0 {
-		got.done = min(got.done, most)
-	}
-	return got
-}
-
-// results yields the result of each request, in order.
-func (c *call) results(yield func(i int, got result) bool) {
-	step, i := len(c.ops), 0
-	for equal := range c.groups {
-		n := c.reply.numbers(step)
-		granted, taken := n[0], n[1]
-		for j, req := range equal {
-			n[0] = min(max(granted-int64(j), 0), 1)
-			n[1] = taken - max(granted-int64(j)-1, 0)*int64(req.permits) // those after this one had not been granted yet
-			got := c.reply.result(n)
-			got.retry = c.reply.retry(req, got)
-			if !yield(i, got) {
-				return
-			}
-			i++
-		}
-		step++
-	}
 }
 
 // numbers returns the results' numbers of a step: an operation, a group of requests, or the prefetch.
@@ -242,8 +145,8 @@ func (r *reply) result(n [resultLen]int64) result {
 }
 
 // retry returns when a request with that result could be granted, in microseconds; 0 if that is not known.
-func (r *reply) retry(req *request, got result) int64 {
-	switch permits := max(req.permits, 1); {
+func (r *reply) retry(permits int, got result) int64 {
+	switch permits = max(permits, 1); {
 	case got.done == 1 || permits <= got.left:
 		return 0
 	case r.forecast.limits.kind == kindBucket:

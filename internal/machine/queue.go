@@ -264,7 +264,7 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 	switch {
 	case !m.t.Timed():
 		return Never
-	case q == nil || q.oldest == nil || q.fair != nil:
+	case q == nil || q.oldest == nil || q.fair != nil || n == 0 && m.mostPlayed() == 0:
 		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits.Int() == q.len: // one each
 		return m.account.servedAt(m.t, now, q.len, 1)
@@ -286,8 +286,11 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 // mostPlayed returns how many waiters are played to find the instant at which a later request is served, if
 // some are for more than uniform. It would take a long time for more, under the caller's lock: then the instant is the one
 // at which as many permits have come as all of them wait for, a lower bound. The windows of a calendar
-// take ten times as long.
+// take ten times as long. The future of a server's permits is not played.
 func (m *Machine[Value]) mostPlayed() int {
+	if _, ok := m.account.(*Remote); ok {
+		return 0
+	}
 	if m.t.Calendar != nil {
 		return 32
 	}
