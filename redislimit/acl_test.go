@@ -68,11 +68,11 @@ func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	t.Helper()
 	o := redislimit.Options{Store: store, Key: "key", Timeout: patient, Prefetch: 1}
 	b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	b.Refund(takes(t, b, 2))
+	takes(t, b, 2).Refund()
 	w := sliding(t, o, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: 10})
 	lease := takes(t, w, 1)
 	require.ErrorContains(t, b.TryAcquire(1).Err(), "holds a sliding window")
-	w.Refund(lease)
+	lease.Refund()
 	options := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
 	failures := make(chan error, 100)
 	watched := &counting{Store: store}

@@ -24,8 +24,6 @@ type everything interface {
 	core.Limiter
 	core.Reporter
 	core.Idler
-	core.Settler
-	core.Refunder
 	io.Closer
 }
 
@@ -173,8 +171,8 @@ func (w *twins) giveBack() {
 		g.remote.Release()
 	} else {
 		w.grants = slices.Delete(w.grants, i, i+1) // the store forgets a window when all its permits are returned
-		w.local.Refund(g.local)
-		w.remote.Refund(g.remote)
+		g.local.Refund()
+		g.remote.Refund()
 	}
 }
 
@@ -332,7 +330,7 @@ func TestUpdateOfABucket(t *testing.T) {
 		lease := takes(t, l, 6) // and prefetches none
 		update(12, time.Second)
 		require.Equal(t, 6, l.Available())
-		l.Settle(lease, 5)
+		lease.Settle(5)
 		require.Equal(t, 7, l.Available())
 		update(3, time.Second)
 		require.Zero(t, l.Available(), "in debt")
@@ -344,7 +342,7 @@ func TestUpdateOfABucket(t *testing.T) {
 		update(10, time.Hour)
 		require.Equal(t, 2, l.Available(), "prefetched permits are not spent at another rate")
 		takes(t, l, 1)
-		l.Refund(lease)
+		lease.Refund()
 		require.Equal(t, 1, l.Available(), "a lease from before another rate returns nothing")
 		update(10, time.Millisecond)
 		time.Sleep(9 * time.Millisecond)

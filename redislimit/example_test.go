@@ -74,7 +74,7 @@ func ExampleContext() {
 }
 
 // The cost of work may be known only when it is done. Settle corrects it, for all processes.
-func ExampleLimiter_Settle() {
+func Example_settle() {
 	client, stop := start()
 	defer stop()
 	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "tokens", Timeout: time.Second}))
@@ -82,9 +82,9 @@ func ExampleLimiter_Settle() {
 
 	estimate := limiter.TryAcquire(300)
 	fmt.Println("estimated:", limiter.Available())
-	limiter.Settle(estimate, 120)
+	estimate.Settle(120)
 	fmt.Println("cheaper:", limiter.Available())
-	limiter.Settle(limiter.TryAcquire(100), 1500)
+	limiter.TryAcquire(100).Settle(1500)
 	fmt.Println("far dearer:", limiter.Available())
 	limiter.Reset()
 	fmt.Println("reset:", limiter.Available())

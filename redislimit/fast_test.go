@@ -41,7 +41,7 @@ func TestARefusalIsRemembered(t *testing.T) {
 		time.Sleep(time.Second)
 		asks(1, func() { retry(3, time.Second) })
 		asks(0, func() { retry(3, time.Second) })
-		asks(1, func() { l.Refund(lease) })
+		asks(1, func() { lease.Refund() })
 		asks(1, func() { takes(t, l, 3) })
 	})
 }
@@ -53,14 +53,14 @@ func TestRejectionsDuringARefund(t *testing.T) {
 		lease := takes(t, l, 1)
 		refuses(t, l, 1)
 		s.store.answer(delayed(time.Millisecond))
-		go l.Refund(lease)
+		go lease.Refund()
 		synctest.Wait()
 		takes(t, l, 1)
 		time.Sleep(time.Hour)
 
 		lease = takes(t, l, 1)
 		rejected := ask(t.Context(), l, 1)
-		l.Refund(lease)
+		lease.Refund()
 		require.ErrorIs(t, <-rejected.over, core.ErrRejected)
 		takes(t, l, 1)
 	})
@@ -99,9 +99,9 @@ func TestARefundToAnImmenseBucket(t *testing.T) {
 			later := takes(t, l, 4)
 			refuses(t, l, 1)
 			time.Sleep(time.Second)
-			l.Refund(lease)
+			lease.Refund()
 			require.Equal(t, all-4-tick, l.Available(), "two ticks had brought back the later permits")
-			l.Refund(later)
+			later.Refund()
 			require.Equal(t, all-tick, l.Available())
 		}
 	})
@@ -325,7 +325,7 @@ func TestRefundAfterTheServersClockWentBack(t *testing.T) {
 			takes(t, l, 1)
 			s.redis.SetTime(now.Add(2501 * time.Millisecond)) // the permits that were taken early are back
 			takes(t, l, l.Available())
-			l.Refund(early)
+			early.Refund()
 			require.Zero(t, l.Available(), name)
 		}
 	})

@@ -107,7 +107,7 @@ func believes(t *testing.T, kind int, s redislimit.Store) {
 		require.LessOrEqual(t, left, limit)
 		l.IdleFor()
 		if i == 5 {
-			l.Refund(lease)
+			lease.Refund()
 		}
 		lease.Release()
 		time.Sleep(time.Duration(i) * 10 * time.Second)

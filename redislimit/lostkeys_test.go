@@ -36,8 +36,8 @@ func TestLostKeys(t *testing.T) {
 						}
 						switch then {
 						case "settle":
-							l.Refund(earlier)
-							l.Refund(later)
+							earlier.Refund()
+							later.Refund()
 						case "give back":
 							if g, ok := l.(interface{ GiveBack(n int) }); ok {
 								g.GiveBack(5)

@@ -84,10 +84,10 @@ func TestDecidesAsCoreOnARealServer(t *testing.T) {
 						ours[i].Release()
 						theirs[i].Release()
 					case 1:
-						local.Refund(a)
-						remote.Refund(b)
+						a.Refund()
+						b.Refund()
 					case 2:
-						ours[len(ours)-1], theirs[len(theirs)-1] = local.Settle(a, n+1), remote.Settle(b, n+1)
+						ours[len(ours)-1], theirs[len(theirs)-1] = a.Settle(n+1), b.Settle(n+1)
 					case 3:
 						if r, ok := l.(core.Resetter); ok && random.IntN(3) == 0 {
 							r.Reset()

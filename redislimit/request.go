@@ -318,6 +318,7 @@ func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedErr
 			why.RetryAfter = lasts(max(microseconds(time.Duration(in)), 1))
 		}
 	}
+	why.Limit, why.Available = e.limits.limit, e.cache.available(now)
 	req.err = &why
 	req.result.left, req.result.reset, req.result.window = e.cache.available(now), e.cache.reset(now), e.cache.window
 	e.decideLocked(req, rejected)

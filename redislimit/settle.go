@@ -1,11 +1,6 @@
 package redislimit
 
-import (
-	"time"
-
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
-)
+import "time"
 
 // grant is the Granter of a rate limiter's lease, or of one that holds nothing. It knows what the script needs to know of the grant. A lease
 // of zero permits may be settled up several times; then all these settlements share the grant. The engine's mutex guards it.
@@ -68,23 +63,3 @@ func (g *grant) chargeLocked(permits int64) *task {
 	}
 	return o
 }
-
-// Settle is [core.Lease.Settle] of a lease of this limiter.
-func (e *Limiter) Settle(l core.Lease, permits int) core.Lease {
-	ours := e.options.Local != nil
-	for _, by := range backdoor.Core[core.Lease]().Granters(l) {
-		switch by := by.(type) {
-		case *grant:
-			ours = ours || by.e == e
-		case *holding:
-			ours = ours || by.e == e
-		}
-	}
-	if !ours {
-		return l
-	}
-	return l.Settle(permits)
-}
-
-// Refund is [core.Lease.Refund] of a lease of this limiter.
-func (e *Limiter) Refund(l core.Lease) { e.Settle(l, 0) }

@@ -64,7 +64,7 @@ func TestStress(t *testing.T) {
 							}
 							if random.IntN(3) == 0 {
 								n = int64(random.IntN(int(n) + 1))
-								lease = l.Settle(lease, int(n))
+								lease = lease.Settle(int(n))
 							}
 							if !leases {
 								taken.Add(n)

@@ -165,7 +165,6 @@ type limiter interface {
 	core.Limiter
 	core.Reporter
 	core.Idler
-	core.Settler
 	core.Resetter
 	GiveBack(permits int)
 	Close() error

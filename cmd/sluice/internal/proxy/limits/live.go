@@ -52,8 +52,6 @@ type limiter interface {
 	core.Limiter
 	core.Reporter
 	core.Idler
-	core.Refunder
-	core.Settler
 	io.Closer
 }
 
@@ -138,25 +136,6 @@ func (f *live) TryAcquire(permits int) core.Lease { return f.now().TryAcquire(pe
 
 func (f *live) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return f.now().Acquire(ctx, permits)
-}
-
-// Refund gives a lease back to the limiter that granted it: the others ignore it.
-func (f *live) Refund(l core.Lease) {
-	now := f.state.Load()
-	now.Refund(l)
-	for _, former := range now.former {
-		former.Refund(l)
-	}
-}
-
-// Settle corrects the cost of a lease in the limiter that granted it.
-func (f *live) Settle(l core.Lease, permits int) core.Lease {
-	now := f.state.Load()
-	l = now.Settle(l, permits)
-	for _, former := range now.former {
-		l = former.Settle(l, permits)
-	}
-	return l
 }
 
 func (f *live) Available() int { return f.now().Available() }
