@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -114,12 +113,66 @@ func (j *job) copyFile(ctx context.Context, name string) (err error) {
 	if j.lines {
 		return j.copyLines(ctx, src)
 	}
-	var limiter core.Limiter
+	to := &paced{sink: j.sink, ctx: ctx}
 	if !cli.Unlimited(j.limits) || j.schedule != nil {
-		limiter = j.pace.Switch
+		to.pace = j.pace
 	}
-	_, err = ioreader.Copy(ctx, j.sink, source(src), ioreader.CopyOptions{Limiter: limiter, BufferSize: bufferSize})
+	_, err = ioreader.Copy(ctx, to, source(src), ioreader.CopyOptions{BufferSize: bufferSize})
 	return err
+}
+
+// paced is the output of a copy under a rate. [ioreader.Copy] would take the permits too, but for slices of at most 64 KiB, which suit
+// streams that share a limiter. This copy shares it with nobody.
+type paced struct {
+	*sink
+
+	ctx  context.Context //nolint:containedctx // the copy's own
+	pace *pace           // nil: no limit
+}
+
+// Write implements [io.Writer].
+func (p *paced) Write(b []byte) (total int, err error) {
+	if p.pace == nil {
+		return p.sink.Write(b)
+	}
+	for len(b) > 0 {
+		lease, err := p.pace.take(p.ctx, len(b))
+		if err != nil {
+			return total, err
+		}
+		n, err := p.sink.Write(b[:lease.Permits()])
+		if total += n; err != nil {
+			return total, err
+		}
+		b = b[n:]
+	}
+	return total, nil
+}
+
+// ReadFrom implements [io.ReaderFrom] for the slices of [ioreader.Copy].
+func (p *paced) ReadFrom(r io.Reader) (total int64, err error) {
+	slice, ok := r.(*io.LimitedReader)
+	if p.pace == nil || !ok {
+		return p.sink.ReadFrom(r)
+	}
+	for slice.N > 0 {
+		lease, err := p.pace.take(p.ctx, int(slice.N))
+		if err != nil {
+			return total, err
+		}
+		want := int64(lease.Permits())
+		n, err := p.sink.ReadFrom(&io.LimitedReader{R: slice.R, N: want})
+		slice.N -= n
+		total += n
+		if n < want {
+			lease.Settle(int(n)) // the rest was not there
+			return total, err
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // copyLines copies whole lines, with one permit for each. The last line may lack its end.

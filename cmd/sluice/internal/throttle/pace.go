@@ -1,6 +1,8 @@
 package throttle
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -42,6 +44,44 @@ func newPace(limits spec.Limits) (*pace, error) {
 	return p, err
 }
 
+// take waits for permits for up to n bytes. It takes those of a turn at once, or more if they are available, so that a fast copy waits
+// seldom, and its slices are large.
+func (p *pace) take(ctx context.Context, n int) (core.Lease, error) {
+	for {
+		lease, err := p.Acquire(ctx, min(n, p.turn()))
+		if !errors.Is(err, core.ErrPermitsExceedLimit) { // otherwise the rate has become lower in the meantime
+			return lease, err
+		}
+	}
+}
+
+// turn returns for how many bytes the copy asks next, at least 1: all that are available, or what each rate gives in turnTime, of
+// which no more than what is left of a window.
+func (p *pace) turn() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	turn, free := math.MaxInt, math.MaxInt
+	i := 0 // of the part
+	for _, l := range p.limits {
+		switch l.Kind {
+		case spec.Unlimited:
+			continue
+		case spec.TokenBucket:
+			free = min(free, p.parts[i].Available(), p.parts[i+1].Available())
+			turn = min(turn, permitsIn(l, turnTime), burst(l))
+			i += 2
+			continue
+		case spec.Paused:
+			free = 0
+		default:
+			left := p.parts[i].Available()
+			free, turn = min(free, left), min(turn, left)
+		}
+		i++
+	}
+	return max(turn, free, 1)
+}
+
 // set applies limits. A limiter whose kind is the same stays, so that no permit is granted twice.
 func (p *pace) set(limits spec.Limits) error {
 	p.mu.Lock()
@@ -77,7 +117,7 @@ func (p *pace) setLocked(limits spec.Limits) error {
 				first.TryAcquire(first.Available() - max(l.Burst, permitsIn(l, startTime), 1))
 			}
 		default:
-			l.Queue = 1 // the copy of lines
+			l.Queue = math.MaxInt // the copy waits
 			var o core.Options
 			if o, err = l.Options(""); err == nil {
 				_, err = apply(o)
@@ -152,7 +192,7 @@ func bucket(permits int, per time.Duration, limit int, period time.Duration) cor
 	return core.TokenBucketOptions{
 		TokenLimit: limit, TokensPerPeriod: tokens,
 		ReplenishmentPeriod: time.Duration(mulDiv(uint64(tokens), uint64(per), uint64(permits)-1, uint64(permits))),
-		QueueLimit:          1, // the copy of lines
+		QueueLimit:          math.MaxInt, // the copy waits
 	}
 }
 

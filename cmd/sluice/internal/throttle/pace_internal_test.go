@@ -22,6 +22,7 @@ type copying struct {
 	*pace
 
 	t      *testing.T
+	ctx    context.Context
 	passed atomic.Int64
 
 	slowSource, slowOutput atomic.Int64 // how long the next call takes
@@ -38,9 +39,9 @@ func paceOf(t *testing.T, text string) *pace {
 
 func startCopy(ctx context.Context, t *testing.T, text string) *copying {
 	t.Helper()
-	c := &copying{t: t, pace: paceOf(t, text)}
+	c := &copying{t: t, ctx: ctx, pace: paceOf(t, text)}
 	go func() {
-		n, err := ioreader.Copy(ctx, sleepyWriter{c}, sleepyReader{c}, ioreader.CopyOptions{Limiter: c.pace.Switch, BufferSize: bufferSize})
+		n, err := ioreader.Copy(ctx, sleepyWriter{c}, sleepyReader{c}, ioreader.CopyOptions{BufferSize: bufferSize})
 		assert.Equal(t, context.Canceled, err)
 		assert.Equal(t, c.passed.Load(), n)
 	}()
@@ -57,10 +58,17 @@ func (r sleepyReader) Read(b []byte) (int, error) {
 	return min(len(b), 4<<10), nil
 }
 
-func (w sleepyWriter) Write(b []byte) (int, error) {
-	time.Sleep(time.Duration(w.slowOutput.Swap(0)))
-	w.passed.Add(int64(len(b)))
-	return len(b), nil
+func (w sleepyWriter) Write(b []byte) (total int, err error) {
+	for len(b) > total {
+		lease, err := w.take(w.ctx, len(b)-total)
+		if err != nil {
+			return total, err
+		}
+		time.Sleep(time.Duration(w.slowOutput.Swap(0)))
+		w.passed.Add(int64(lease.Permits()))
+		total += lease.Permits()
+	}
+	return total, nil
 }
 
 // in returns how many bytes pass in d.
