@@ -72,7 +72,7 @@ func TestMessagesWaitByFlow(t *testing.T) {
 			s, err := c.FullDuplexCall(metadata.AppendToOutgoingContext(t.Context(), "name", of))
 			require.NoError(t, err)
 			require.NoError(t, s.Send(payload(1)))
-			defer func() { _ = received(s) }()
+			t.Cleanup(func() { _ = received(s) })
 			synctest.Wait()
 		}
 		for _, want := range []string{"a1", "b1", "a2", "a3"} { // one per second
