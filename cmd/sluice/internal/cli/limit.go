@@ -17,7 +17,7 @@ import (
 func ParseLimits(text, counted string) (spec.Limits, error) {
 	limits, err := spec.ParseLimits(text)
 	if err != nil {
-		return nil, errors.New("is not a limit such as 10/s or \"concurrency 5\": " + LimitFault(text, err))
+		return nil, errors.New("is not a limit such as 100/s: " + LimitFault(text, err))
 	}
 	return limits, NoBytes(limits, counted)
 }

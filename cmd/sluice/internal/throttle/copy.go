@@ -126,7 +126,7 @@ func (j *job) copyFile(ctx context.Context, name string) (err error) {
 type paced struct {
 	*sink
 
-	ctx  context.Context //nolint:containedctx // the copy's own
+	ctx  context.Context // of the copy
 	pace *pace           // nil: no limit
 }
 
