@@ -64,7 +64,7 @@ func (c *Config) Warnings() (all []error) {
 
 // Limited reports whether there is a limit on anything.
 func (c *Config) Limited() bool {
-	if c.Connections != nil || c.ConnectionsPerIP != nil || c.Global != nil && !c.Global.Shadow {
+	if len(c.Connections)+len(c.ConnectionsPerIP) > 0 || c.Global != nil && !c.Global.Shadow {
 		return true
 	}
 	return slices.ContainsFunc(c.Policies, func(p Policy) bool {

@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // Config is the content of a file.
@@ -33,9 +32,9 @@ type Config struct {
 	RedisTimeout   time.Duration // how long a decision by Redis may take; 0: 50 ms
 	BackendTimeout time.Duration // how long a backend may be silent; 0: no limit
 
-	Keys             int         // limiters that a limit with a key has at a time, at most
-	Connections      *spec.Limit // of all clients together; nil: unlimited
-	ConnectionsPerIP *spec.Limit
+	Keys             int     // limiters that a limit with a key has at a time, at most
+	Connections      []Limit // of all clients together; none: unlimited
+	ConnectionsPerIP []Limit
 	MaxBody          int64  // bytes of a request's body; 0: unlimited
 	KeepHost         bool   // the backend gets the Host that the client sent; false: its own
 	Underscores      bool   // headers whose names have underscores pass

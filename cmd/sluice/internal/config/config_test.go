@@ -68,8 +68,8 @@ func TestParse(t *testing.T) {
 	assert.True(t, c.Underscores)
 	assert.Equal(t, 5000, c.Keys)
 	assert.Equal(t, int64(10<<20), c.MaxBody)
-	assert.Equal(t, 10_000, c.Connections.Permits)
-	assert.Equal(t, spec.TokenBucket, c.ConnectionsPerIP.Kind)
+	assert.Equal(t, 10_000, c.Connections[0].Permits)
+	assert.Equal(t, spec.TokenBucket, c.ConnectionsPerIP[0].Kind)
 	assert.Equal(t, "-", c.AccessLog)
 	require.Len(t, c.Policies, 3)
 	export := c.Policies[2]
@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, "month day 15 tz Europe/Berlin", c.Policies[1].Limits[1].Calendar.String())
 	require.Len(t, export.Limits, 2)
 	assert.Equal(t, spec.Concurrency, export.Limits[1].Kind)
-	assert.Equal(t, 2<<20, export.Download.Permits)
+	assert.Equal(t, 2<<20, export.Download[0].Permits)
 	assert.Equal(t, yamlconf.Place{Line: 17, Column: 48}, export.Limits[0].At)
 	require.Len(t, c.Routes, 5)
 	assert.True(t, c.Routes[3].Exempt)
@@ -103,12 +103,12 @@ func TestFaults(t *testing.T) {
 		{"listen: 8080\n", `f:1:9: listen is "8080"`},
 		{"trusted: [1.2.3.4.5]\n", `f:1:11: trusted: "1.2.3.4.5" is not an address or a network such as 10.0.0.0/8`},
 		{"max-body: 10\n", `f:1:11: max-body is "10", but counts bytes; write the unit, such as 10MB, or B for bytes`},
-		{"policies: {c: {key: ip, limit: 5MB/s}}\n", `f:1:32: "5MB/s" is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write 5000000`},
+		{"policies: {c: {key: ip, limit: 5MB/s}}\n", `f:1:32: limit: "5MB/s" is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write 5000000`},
 		{"policies: {c: {key: ip, limits: [1/s, concurrency 5KiB]}}\n", `is an amount of bytes, but the limit counts requests`},
 		{"policies: {c: {key: ip, limit: 1/s, overrides: {192.0.2.1: 5kB/s}}}\n", `is an amount of bytes, but the limit counts requests`},
-		{"connections: 5kB/s\n", `"5kB/s" is an amount of bytes, but connections counts connections; write 5000`},
-		{"global: {download: 5/s}\n", `f:1:20: download is "5/s", but counts bytes; write the unit, such as 5kB/s, or B for bytes`},
-		{"global: {upload: 20k/s}\n", `upload is "20000/s", but counts bytes`},
+		{"connections: 5kB/s\n", `connections: "5kB/s" is an amount of bytes, but the limit counts connections; write 5000`},
+		{"global: {download: 5/s}\n", `f:1:20: download: "5/s" counts bytes; write the unit, such as 5kB/s, or B for bytes`},
+		{"global: {upload: 20k/s}\n", `upload: "20000/s" counts bytes`},
 		{"global: {limit: 10/s, max-wait: 3s}\n", `f:1:33: max-wait has no effect, because no limit of global has a queue; add one, such as limit: 100/s queue 50`},
 		{"policies: {a: {download: 1MB/s, max-wait: 3s}}\n", `because no limit of policy "a" has a queue`},
 		{"max-body: 0\n", `f:1:11: max-body is "0"`},
@@ -117,8 +117,8 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: concurrency 5 queue 9}\n", `f:1:17: "concurrency 5 queue 9" has a queue but the policy has no max-wait; add one, such as max-wait: 10s`},
 		{"policies: {a: {limits: [1/s, 2/s queue 1], max-wait: 0}}\n", `f:1:30: "2/s queue 1" has a queue`},
 		{"routes: {'get /x': []}\n", `f:1:10: route "get /x" matches nothing: methods are written in upper case`},
-		{"connections: concurrency 5 queue 9\n", `f:1:14: "concurrency 5 queue 9" has a queue, but connections do not wait`},
-		{"policies: {a: {upload: blocked}}\n", `f:1:24: upload is "blocked", want a limit such as 1MiB/s`},
+		{"connections: concurrency 5 queue 9\n", `f:1:14: connections: "concurrency 5 queue 9" has a queue, but connections do not wait`},
+		{"policies: {a: {upload: blocked}}\n", `f:1:24: upload: "blocked" would end no transfer; want a limit such as 1MiB/s`},
 		{"policies: {a: {limit: 1/s, key: 'header:host'}}\n", `f:1:33: key is "header:host", whose value can be spelled in many ways; use key: host`},
 		{"policies: {a: {limit: 1/s, key: [ip, 'header:Cookie']}}\n", `use key: cookie:NAME`},
 		{"keys: 0\n", `f:1:7: keys is "0", want a number from 1`},

@@ -65,7 +65,7 @@ func (p *Policy) readOverrides(n yamlconf.Node, key string) {
 	o.byValue = make(map[string]int)
 	for _, pair := range n.Pairs(key) {
 		made := Override{At: pair.At.Place()}
-		limits(&made.Limits)(pair.Value, pair.Key)
+		limits(&made.Limits, ofRequests)(pair.Value, pair.Key)
 		if len(p.Key) == 0 {
 			continue // it has a fault
 		}

@@ -19,10 +19,10 @@ type Policy struct {
 	Key       Key
 	Limits    []Limit // all of them, in this order; empty if only bytes are limited
 	Overrides Overrides
-	Cost      int         // permits of a request; at least 1
-	Settle    string      // header or trailer of the response that has the cost; "": none
-	Upload    *spec.Limit // bytes; nil: none
-	Download  *spec.Limit
+	Cost      int     // permits of a request; at least 1
+	Settle    string  // header or trailer of the response that has the cost; "": none
+	Upload    []Limit // bytes; none: unlimited
+	Download  []Limit
 	MaxWait   time.Duration
 	Flow      Key            // requests with the same values wait in one flow, if a limit has fair-share; none: all are one flow
 	Weights   map[string]int // of flows, by JoinKey of their values; the others have 1
@@ -50,14 +50,14 @@ func readPolicy(name string, at yamlconf.Place, n yamlconf.Node) *Policy {
 	readOptions(n, p.what, p.at, []option{
 		{"key", p.Key.read},
 		{"flow", p.Flow.read},
-		{"limit", limits(&p.Limits)},
-		{"limits", limits(&p.Limits)},
+		{"limit", limits(&p.Limits, ofRequests)},
+		{"limits", limits(&p.Limits, ofRequests)},
 		{"overrides", p.readOverrides},
 		{"weights", p.readWeights},
 		{"cost", number(&p.Cost, 1, math.MaxInt32)},
 		{"settle", p.readSettle},
-		{"upload", transfer(&p.Upload)},
-		{"download", transfer(&p.Download)},
+		{"upload", limits(&p.Upload, ofBytes)},
+		{"download", limits(&p.Download, ofBytes)},
 		{"max-wait", timeout(&p.MaxWait)},
 		{"status", number(&p.Status, 400, 599)},
 		{"count", choice(func(word string) { p.Failures = word == "failures" }, "all", "failures")},

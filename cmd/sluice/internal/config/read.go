@@ -60,8 +60,8 @@ func (c *Config) read(root yamlconf.Node) {
 		{"underscores", boolean(&c.Underscores)},
 		{"keys", number(&c.Keys, 1, math.MaxInt32)},
 		{"max-body", c.readMaxBody},
-		{"connections", connections(&c.Connections)},
-		{"connections-per-ip", connections(&c.ConnectionsPerIP)},
+		{"connections", limits(&c.Connections, ofConnections)},
+		{"connections-per-ip", limits(&c.ConnectionsPerIP, ofConnections)},
 		{"access-log", c.readAccessLog},
 		{"backend-timeout", timeout(&c.BackendTimeout)},
 		{"redis", text(&c.Redis)},
@@ -249,66 +249,59 @@ func timeout(to *time.Duration) reader {
 	}
 }
 
-// limits reads a limit, or a list of them.
-func limits(to *[]Limit) reader {
+// limits reads one or several limits, or a list of such texts. check says what is wrong with a limit, or returns "".
+func limits(to *[]Limit, check func(l spec.Limit) string) reader {
 	return func(n yamlconf.Node, key string) {
 		items := n.Items()
 		if len(items) == 0 {
 			n.Fault("%s has no limit, want one such as 1000/s, or unlimited", key)
 		}
 		for _, item := range items {
-			l, ok := readLimit(item)
-			switch {
-			case !ok:
-			case l.Bytes:
-				item.Fault("%q is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write %d", l, l.Permits)
-			default:
-				*to = append(*to, l)
+			text, ok := item.Text("a limit")
+			if !ok {
+				continue
+			}
+			read, err := spec.ParseLimits(text)
+			if err != nil {
+				item.Fault("%s", strings.TrimPrefix(err.Error(), "spec: "))
+			}
+			for _, l := range read {
+				if wrong := check(l); wrong != "" {
+					item.Fault("%s: %q %s", key, l, wrong)
+					continue
+				}
+				*to = append(*to, Limit{l, item.Place()})
 			}
 		}
 	}
 }
 
-// transfer reads a limit on bytes.
-func transfer(to **spec.Limit) reader {
-	return func(n yamlconf.Node, key string) {
-		l, ok := readLimit(n)
-		switch {
-		case !ok:
-		case l.Kind == spec.Blocked || l.Kind == spec.Paused:
-			n.Fault("%s is %q, want a limit such as 1MiB/s", key, l)
-		case !l.Bytes && l.Kind != spec.Unlimited:
-			n.Fault("%s is %q, but counts bytes; write the unit, such as %dkB/s, or B for bytes", key, l, l.Permits)
-		default:
-			*to = &l.Limit
-		}
+// ofRequests says what is wrong with a limit on requests.
+func ofRequests(l spec.Limit) string {
+	if l.Bytes {
+		return fmt.Sprintf("is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write %d", l.Permits)
 	}
+	return ""
 }
 
-// connections reads a limit on connections.
-func connections(to **spec.Limit) reader {
-	return func(n yamlconf.Node, key string) {
-		l, ok := readLimit(n)
-		if ok {
-			*to = &l.Limit
-		}
-		switch {
-		case l.Queue > 0:
-			n.Fault("%q has a queue, but connections do not wait; remove the queue", l)
-		case l.Bytes:
-			n.Fault("%q is an amount of bytes, but %s counts connections; write %d", l, key, l.Permits)
-		}
+// ofBytes says what is wrong with a limit on the bytes of bodies.
+func ofBytes(l spec.Limit) string {
+	switch {
+	case l.Kind == spec.Blocked:
+		return "would end no transfer; want a limit such as 1MiB/s"
+	case !l.Bytes && l.Kind != spec.Unlimited && l.Kind != spec.Paused:
+		return fmt.Sprintf("counts bytes; write the unit, such as %dkB/s, or B for bytes", l.Permits)
 	}
+	return ""
 }
 
-func readLimit(n yamlconf.Node) (l Limit, ok bool) {
-	text, ok := n.Text("a limit")
-	if !ok {
-		return l, false
+// ofConnections says what is wrong with a limit on connections.
+func ofConnections(l spec.Limit) string {
+	switch {
+	case l.Queue > 0:
+		return "has a queue, but connections do not wait; remove the queue"
+	case l.Bytes:
+		return fmt.Sprintf("is an amount of bytes, but the limit counts connections; write %d", l.Permits)
 	}
-	read, err := spec.Parse(text)
-	if err != nil {
-		n.Fault("%s", strings.TrimPrefix(err.Error(), "spec: "))
-	}
-	return Limit{read, n.Place()}, err == nil
+	return ""
 }

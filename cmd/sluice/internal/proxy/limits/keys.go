@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -49,13 +50,58 @@ func (k *Keys) Address(r *http.Request) string {
 	return "-"
 }
 
-// values reads the values of a key's parts from a request.
-func (k *Keys) values(r *http.Request, key config.Key) []string {
-	values := make([]string, len(key))
-	for i, p := range key {
-		values[i], _ = k.value(r, p)
+// reading is a key of a request.
+type reading struct {
+	key       *config.KeyPart // the first part, which tells the key from others
+	values    []string        // of its parts
+	joined    string
+	ambiguous bool // a backend may read other values
+}
+
+// Readings are the keys that were read from a request. A request that carries them reads each key once.
+type Readings []reading
+
+type readingsKey struct{}
+
+// Carry returns a context whose request has its keys read once.
+func Carry(ctx context.Context, r *Readings) context.Context {
+	return context.WithValue(ctx, readingsKey{}, r)
+}
+
+// Prepare reads the keys of a policy from a request that carries its Readings: its key and its flow. It reports whether a backend may
+// read another value of them. The goroutine that serves the request calls it, and nobody reads the keys before.
+func (k *Keys) Prepare(r *http.Request, p *Policy) (ambiguous bool) {
+	carried, _ := r.Context().Value(readingsKey{}).(*Readings)
+	for _, key := range []config.Key{p.Key, p.Flow} {
+		if len(key) == 0 {
+			continue
+		}
+		one := k.read(r, key)
+		ambiguous = ambiguous || one.ambiguous
+		if carried != nil {
+			*carried = append(*carried, one)
+		}
 	}
-	return values
+	return ambiguous
+}
+
+// read returns a key of a request.
+func (k *Keys) read(r *http.Request, key config.Key) reading {
+	if carried, ok := r.Context().Value(readingsKey{}).(*Readings); ok {
+		for _, one := range *carried {
+			if one.key == &key[0] {
+				return one
+			}
+		}
+	}
+	one := reading{key: &key[0], values: make([]string, len(key))}
+	for i, p := range key {
+		var ok bool
+		one.values[i], ok = k.value(r, p)
+		one.ambiguous = one.ambiguous || !ok
+	}
+	one.joined = config.JoinKey(one.values)
+	return one
 }
 
 // value reads the value of a part of a key from a request. It reports false if a backend may read another value there.
@@ -92,13 +138,6 @@ func clientValue(r *http.Request, p config.KeyPart) (string, bool) {
 	}
 	v, err := p.Read(text)
 	return v, ok && err == nil
-}
-
-// IsAmbiguous reports whether a backend may read another value of a part of a key than its limit: of several headers, cookies
-// or parameters that it takes for the same name another one, or a value that servers decode differently.
-func IsAmbiguous(r *http.Request, p config.KeyPart) bool {
-	_, ok := clientValue(r, p)
-	return !ok
 }
 
 // header returns the value of a header. It reports false if there are several, or one that programs behind CGI take for it.

@@ -2,8 +2,8 @@
 // It knows requests by their keys, and nothing of how they are served.
 //
 // A [Set] is the limits of one file. What a [Policy] limits are [Subject]s: its requests, and the bytes of their bodies. A Subject
-// has one limiter, or one per key, and each follows the terms that the Subject has now (live.go). When the file changes, the next
-// Set takes over the Subjects that stay, with what their limiters have granted.
+// has a limiter per key, and they follow the terms that the Subject has now. When the file changes, the next Set takes over the
+// Subjects that stay, with what their limiters have granted.
 package limits
 
 import (
@@ -62,17 +62,12 @@ func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, 
 	return s, nil
 }
 
-// Apply changes the terms of the limits that stay.
+// Apply changes the terms of the limits that stay. Requests that wait follow to the limits that there are then.
 func (s *Set) Apply() {
 	for _, update := range s.updates {
 		update()
 	}
 	s.updates = nil
-	for _, subject := range s.subjects {
-		for f := range subject.live {
-			f.now() // for the requests that wait in it
-		}
-	}
 }
 
 // Warm prepares the Redis server, if there is one, for each kind of limit.
@@ -90,9 +85,7 @@ func (s *Set) Warm() {
 // Close closes all limiters.
 func (s *Set) Close() {
 	for _, subject := range s.subjects {
-		for f := range subject.live {
-			_ = f.Close()
-		}
+		subject.close()
 	}
 }
 
@@ -156,7 +149,7 @@ func (p *Policy) Flows() func(*http.Request) core.Flow {
 		return nil
 	}
 	return func(r *http.Request) core.Flow {
-		key := config.JoinKey(p.keys.values(r, p.Flow))
+		key := p.keys.read(r, p.Flow).joined
 		return core.Flow{Key: key, Weight: p.Weights[key]}
 	}
 }
@@ -183,21 +176,22 @@ func (b *builder) policy(c config.Policy) *Policy {
 
 // bytes returns a limit on bytes; nil: there is none. A body may wait in its queue forever: it has started, and is never
 // rejected.
-func (b *builder) bytes(c config.Policy, what string, l *spec.Limit) *Subject {
-	if l == nil {
+func (b *builder) bytes(c config.Policy, what string, limits []config.Limit) *Subject {
+	if len(limits) == 0 {
 		return nil
 	}
-	limit := config.Limit{Limit: *l, At: c.At}
-	if limit.Kind != spec.Unlimited {
-		limit.Queue = math.MaxInt
+	limits = slices.Clone(limits)
+	for i := range limits {
+		if limits[i].Kind != spec.Unlimited {
+			limits[i].Queue = math.MaxInt
+		}
 	}
-	return b.subject(c.Name, what, &terms{key: c.Key, limits: []config.Limit{limit}})
+	return b.subject(c.Name, what, &terms{key: c.Key, limits: limits})
 }
 
-// connections adds a limit on connections, unless there is none of that name.
-func (b *builder) connections(name string, key config.Key, l *spec.Limit) {
-	if l != nil {
-		limits := []config.Limit{{Limit: *l, At: b.config.Where(name)}}
+// connections adds limits on connections, unless there are none.
+func (b *builder) connections(name string, key config.Key, limits []config.Limit) {
+	if len(limits) > 0 {
 		b.Connections = append(b.Connections, b.subject(name, connections, &terms{key: key, limits: limits}))
 	}
 }
@@ -210,23 +204,24 @@ func (b *builder) subject(name, what string, t *terms) *Subject {
 	if what == connections {
 		store = nil // they are this process's own
 	}
-	faults := len(b.faults)
+	s, faults := &Subject{identity: id, store: store}, len(b.faults)
 	for _, l := range t.all() {
-		p := part{limit: &l.Limit}
-		if err := p.make(slot{subject: &Subject{identity: id, store: store}}); err != nil {
+		s.terms.Store(&terms{limits: []config.Limit{l}})
+		made, err := s.update(slot{}, nil)
+		if err != nil {
 			b.faults = append(b.faults, b.config.Fault(l.At, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 			continue
 		}
-		_ = p.Close()
+		closeParts(made)
 	}
 	if len(b.faults) > faults {
 		return nil
 	}
-	s := b.before.subjects[id]
-	if s == nil || s.store != store {
-		s = newSubject(id, b.keys, store, t)
+	if before := b.before.subjects[id]; before != nil && before.store == store {
+		s = before
+		b.updates = append(b.updates, func() { s.apply(t) })
 	} else {
-		b.updates = append(b.updates, func() { s.terms.Store(t) })
+		s = newSubject(id, b.keys, store, t)
 	}
 	b.subjects[id] = s
 	return s

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
@@ -29,14 +30,14 @@ var ErrNotNotified = errors.New("the other proxies were not notified and may rej
 // notifies the other proxies on the same Redis server; id tells this one from them. It stops at the first error of the server.
 func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, error) {
 	var n atomic.Int64
-	err := s.each(ctx, policy, key, s.store != nil, func(f *live, isNew bool) error {
-		for _, p := range f.now().parts {
-			if isNew {
-				if has, err := s.store.Has(ctx, p.name); !has || err != nil {
+	err := s.each(ctx, policy, key, s.store != nil, func(l core.Limiter, isNew bool) error {
+		for _, p := range partsOf(l) {
+			if on, ok := p.(*part); ok && isNew {
+				if has, err := s.store.Has(ctx, on.name); !has || err != nil {
 					return err
 				}
 			}
-			done, err := p.reset()
+			done, err := reset(p)
 			if err != nil {
 				return err
 			}
@@ -69,9 +70,11 @@ func FollowResets(ctx context.Context, store *shared.Store, id string, say func(
 		if json.Unmarshal([]byte(text), &m) != nil || m.From == id {
 			return
 		}
-		_ = now().each(ctx, m.Policy, m.Key, false, func(f *live, _ bool) error { // no error: its file may be another
-			for _, p := range f.now().parts {
-				p.update(m.Policy)
+		_ = now().each(ctx, m.Policy, m.Key, false, func(l core.Limiter, _ bool) error { // no error: its file may be another
+			for _, p := range partsOf(l) {
+				if on, ok := p.(*part); ok {
+					_ = on.update(on.limit, m.Policy)
+				}
 			}
 			return nil
 		})
@@ -89,7 +92,7 @@ const atOnce = 32
 
 // each calls do for the limiters of a policy that this process has: those of one key, or all of them if key is empty. With makes,
 // it also calls do for a new limiter if it has none for the key. It returns the first error.
-func (s *Set) each(ctx context.Context, policy string, key []string, makes bool, do func(f *live, isNew bool) error) error {
+func (s *Set) each(ctx context.Context, policy string, key []string, makes bool, do func(l core.Limiter, isNew bool) error) error {
 	p, err := s.Policy(policy)
 	if err != nil {
 		return err
@@ -102,23 +105,31 @@ func (s *Set) each(ctx context.Context, policy string, key []string, makes bool,
 	}
 	pool := core.Must(worker.New(worker.Options{Limiter: core.Unlimited(), Workers: atOnce}))
 	all := pool.Group(ctx)
-	each := func(f *live) bool {
-		return all.Go(func(context.Context) error { return do(f, false) })
-	}
 	for _, subject := range p.subjects() {
 		if values == nil {
-			subject.live(each)
+			for _, l := range subject.limiters.All() {
+				all.Go(func(context.Context) error { return do(l, false) })
+			}
 			continue
 		}
-		if f := subject.of(values); f != nil {
-			each(f)
+		l := subject.of(values)
+		if l != nil {
+			all.Go(func(context.Context) error { return do(l, false) })
 		} else if makes {
-			f = newLive(subject.slot(values))
+			l, err := subject.fresh(values)
+			if err != nil {
+				return err
+			}
 			all.Go(func(context.Context) error {
-				defer func() { _ = f.Close() }()
-				return do(f, true)
+				defer closeParts(l)
+				return do(l, true)
 			})
 		}
 	}
 	return errors.Join(all.Wait(), pool.Close(ctx))
+}
+
+// fresh returns a limiter for a key that has none.
+func (s *Subject) fresh(values []string) (core.Limiter, error) {
+	return s.update(s.slot(s.terms.Load(), values, config.JoinKey(values)), nil)
 }

@@ -2,10 +2,12 @@ package limits
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
 	sluice "github.com/sluice-go/sluice/telemetry/prometheus"
 )
 
@@ -31,10 +33,10 @@ func (p *Policy) States() (all []State) {
 
 // States returns the states of the limits of s.
 func (s *Subject) States() (all []State) {
-	if s.one != nil {
-		all = s.one.states()
+	if s.key == "" {
+		all = s.states(s.alone())
 	} else {
-		c := s.keys.Counts()
+		c := s.limiters.Counts()
 		all = []State{{Of: s.what, Partitions: &c.Live, Overflowed: &c.Overflowed}}
 	}
 	if s.what == connections && len(all) > 0 {
@@ -43,10 +45,27 @@ func (s *Subject) States() (all []State) {
 	return all
 }
 
-func (f *live) states() (all []State) {
-	for _, p := range f.now().parts {
+// alone returns the limiter of a Subject without a key. If no request has asked it yet, it is made.
+func (s *Subject) alone() core.Limiter {
+	_ = s.limiters.TryAcquire(slot{}, 0)
+	l, _ := s.limiters.Get(slot{})
+	return l
+}
+
+func (s *Subject) states(l core.Limiter) (all []State) {
+	for _, p := range limited(l) {
 		n := p.Statistics()
-		all = append(all, State{f.subject.what, &n.Limit, &n.Available, &n.Queued, &n.Granted, &n.Rejected, nil, nil})
+		all = append(all, State{s.what, &n.Limit, &n.Available, &n.Queued, &n.Granted, &n.Rejected, nil, nil})
+	}
+	return all
+}
+
+// limited returns the parts of a limiter that limit something.
+func limited(l core.Limiter) (all []core.Reporter) {
+	for _, p := range partsOf(l) {
+		if r, ok := p.(core.Reporter); ok && r.Statistics().Limit < math.MaxInt {
+			all = append(all, r)
+		}
 	}
 	return all
 }
@@ -68,13 +87,16 @@ func (s *Set) StatesOf(policy string, key []string) (all []State, err error) {
 	return all, nil
 }
 
-func (s *Subject) statesOf(key []string) []State {
-	f := s.of(key)
-	if f == nil {
-		f = newLive(s.slot(key))
-		defer func() { _ = f.Close() }()
+func (s *Subject) statesOf(values []string) []State {
+	l := s.of(values)
+	if l == nil {
+		var err error
+		if l, err = s.fresh(values); err != nil {
+			return nil
+		}
+		defer closeParts(l)
 	}
-	return f.states()
+	return s.states(l)
 }
 
 // Collect sends the state of the limits to Prometheus. There is a series for each limit, and never one for a key.
@@ -82,15 +104,16 @@ func (s *Set) Collect(to chan<- prometheus.Metric) {
 	one := make(map[string]core.Reporter)
 	byKey := make(map[string]sluice.Partitions)
 	for _, subject := range s.subjects {
-		if subject.one == nil {
-			byKey[subject.label()] = subject.keys
+		if subject.key != "" {
+			byKey[subject.label()] = subject.limiters
 			continue
 		}
-		parts := subject.one.now().parts
-		for _, p := range parts {
+		limits, nth := subject.terms.Load().of(slot{}), make(map[spec.Kind]int)
+		for i, p := range limited(subject.alone()) {
 			label := subject.label()
-			if len(parts) > 1 {
-				label += fmt.Sprintf("/%s-%d", p.limit.Kind, p.nth)
+			if i < len(limits) && len(limits) > 1 {
+				nth[limits[i].Kind]++
+				label += fmt.Sprintf("/%s-%d", limits[i].Kind, nth[limits[i].Kind])
 			}
 			one[label] = p
 		}

@@ -1,13 +1,17 @@
 package limits
 
 import (
-	"context"
-	"errors"
+	"cmp"
+	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
@@ -15,22 +19,23 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Subject is what limits are about: the requests of a policy, the bytes of their bodies in one direction, or connections. Without a
-// key it has one limiter. Otherwise it is a [partition.Limiter]: it has a limiter per key, and for the keys that find no room one
-// per group of keys. The limiters follow its terms, which may change.
+// Subject is what limits are about: the requests of a policy, the bytes of their bodies in one direction, or connections. It has a
+// limiter per key, which follows its terms when they change. Without a key there is one, for the zero slot.
 type Subject struct {
 	identity
 
 	clients  *Keys
 	store    *shared.Store // nil: the limiters are this process's own
 	terms    atomic.Pointer[terms]
-	one      *live     // without a key
-	keys     *limiters // with a key
-	groups   *limiters // of keys
+	limiters *partition.Keyed[slot, slot]
 	rejected atomic.Uint64
+
+	mu   sync.Mutex
+	gone []core.Limiter // that an update has replaced, and that are not closed yet
 }
 
 // identity tells subjects apart. A subject that stays in the file keeps what its limiters have granted.
@@ -64,166 +69,142 @@ func (t *terms) all() []config.Limit {
 	return all
 }
 
+// of returns the limits for a slot. A request may come with an override that is no longer in the file.
+func (t *terms) of(k slot) spec.Limits {
+	limits, ok := t.overrides.Of(k.override)
+	if !ok {
+		limits = t.limits
+	}
+	var limited spec.Limits
+	for _, l := range limits {
+		if l.Kind != spec.Unlimited {
+			limited = append(limited, l.Limit)
+		}
+	}
+	return limited
+}
+
+// same reports whether u has the same limits for each slot.
+func (t *terms) same(u *terms) bool {
+	equal := func(a, b []config.Limit) bool {
+		return slices.EqualFunc(a, b, func(a, b config.Limit) bool { return a.Limit == b.Limit })
+	}
+	return equal(t.limits, u.limits) && slices.EqualFunc(t.overrides.All, u.overrides.All, func(a, b config.Override) bool {
+		return a.Name == b.Name && equal(a.Limits, b.Limits)
+	})
+}
+
 // slot is what a limiter is for: all requests of a Subject, a key of them or a group of keys.
 type slot struct {
-	subject  *Subject
 	override string // its name; "": none
 	key      string // that of the requests
 	group    int    // from 1 on, in place of a key
 }
 
-// limits returns the limits of the slot. A request may come with an override that is no longer in the file.
-func (k slot) limits(t *terms) []config.Limit {
-	if limits, ok := t.overrides.Of(k.override); ok {
-		return limits
-	}
-	return t.limits
-}
-
-// isUnlimited reports whether no limiter is needed.
-func (k slot) isUnlimited() bool {
-	limited := func(l config.Limit) bool { return l.Kind != spec.Unlimited }
-	return !slices.ContainsFunc(k.limits(k.subject.terms.Load()), limited)
-}
-
-// limiters are those of a Subject with a key.
-type limiters = partition.Keyed[slot, slot]
-
 // newSubject returns a Subject with some terms, for which limiters can be made.
 func newSubject(id identity, clients *Keys, store *shared.Store, t *terms) *Subject {
 	s := &Subject{identity: id, clients: clients, store: store}
 	s.terms.Store(t)
-	if len(t.key) == 0 {
-		s.one = newLive(slot{subject: s})
-		return s
-	}
 	o := partition.Options[slot, slot]{
 		Name:          id.Name,
 		MaxPartitions: clients.max,
 		Key:           func(k slot) slot { return k },
-		New:           func(k slot) (core.Limiter, error) { return newLive(k), nil },
+		Group:         s.groupOf,
+		Update:        s.update,
+		OnEvict:       func(_ slot, l core.Limiter) { closeParts(l) },
 	}
-	s.keys = core.Must(partition.New(o))
-	o.MaxPartitions = 0
-	s.groups = core.Must(partition.New(o))
+	if len(t.key) == 0 {
+		o.IdleTimeout = math.MaxInt64 // its statistics are those of the policy
+	}
+	s.limiters = core.Must(partition.New(o))
 	return s
+}
+
+// apply has all limiters follow other terms, and the requests that wait in them.
+func (s *Subject) apply(t *terms) {
+	before := s.terms.Swap(t)
+	if before.same(t) {
+		return
+	}
+	_ = s.limiters.Refresh() // no error: a limiter for each of the limits was made already
+	s.mu.Lock()
+	gone := s.gone
+	s.gone = nil
+	s.mu.Unlock()
+	for _, l := range gone {
+		closeParts(l)
+	}
+}
+
+// close closes all limiters.
+func (s *Subject) close() {
+	var all []core.Limiter
+	for _, l := range s.limiters.All() {
+		all = append(all, l)
+	}
+	_ = s.limiters.Close()
+	for _, l := range all {
+		closeParts(l)
+	}
 }
 
 // Key returns the key as the file has it; "": none.
 func (s *Subject) Key() string { return s.key }
 
-// Limit returns the only limit of connections.
-func (s *Subject) Limit() string { return s.terms.Load().limits[0].String() }
+// Limit returns the limits without overrides, as a text.
+func (s *Subject) Limit() string { return s.terms.Load().of(slot{}).String() }
 
 // Limiter returns what decides about requests.
-func (s *Subject) Limiter() httplimit.Limiter {
-	if s.one == nil {
-		return s
-	}
-	return partition.Shared[*http.Request](s.one)
-}
+func (s *Subject) Limiter() httplimit.Limiter { return partition.Translate(s.limiters, s.slotOf) }
 
-// For returns the limiter of a request, or of a connection. Those of a subject without a key share one, and its bandwidth in
-// equal parts.
-func (s *Subject) For(r *http.Request) core.Limiter {
-	if s.one == nil {
-		return partition.For[*http.Request](s, r)
-	}
-	return s.one
-}
+// For returns the limiter of a request, or of a connection.
+func (s *Subject) For(r *http.Request) core.Limiter { return partition.For(s.limiters, s.slotOf(r)) }
 
-// live yields the limiters that there are now.
-func (s *Subject) live(yield func(*live) bool) {
-	if s.one != nil {
-		yield(s.one)
-		return
-	}
-	for _, all := range []*limiters{s.keys, s.groups} {
-		for _, l := range all.All() {
-			if !yield(l.(*live)) {
-				return
-			}
-		}
-	}
-}
-
-// slot returns what the limiter of a key is for.
-func (s *Subject) slot(key []string) slot {
-	k := slot{subject: s, key: config.JoinKey(key)}
+// slotOf returns what the limiter of a request is for.
+func (s *Subject) slotOf(r *http.Request) slot {
 	t := s.terms.Load()
-	if i, ok := t.overrides.Find(key); ok {
+	if len(t.key) == 0 {
+		return slot{}
+	}
+	read := s.clients.read(r, t.key)
+	return s.slot(t, read.values, read.joined)
+}
+
+// slot returns what the limiter of a key is for. Keys without a limit share one that is none.
+func (s *Subject) slot(t *terms, values []string, joined string) (k slot) {
+	if i, ok := t.overrides.Find(values); ok {
 		k.override = t.overrides.All[i].Name
+	}
+	if len(t.of(k)) > 0 {
+		k.key = joined
 	}
 	return k
 }
 
-// slotOf returns what the limiter of a request is for.
-func (s *Subject) slotOf(r *http.Request) slot {
-	return s.slot(s.clients.values(r, s.terms.Load().key))
-}
-
 // of returns the live limiter of a key, or the one of its group, or nil if there is neither.
-func (s *Subject) of(key []string) *live {
-	if s.one != nil {
-		return s.one
-	}
-	k := s.slot(key)
-	one, ok := s.keys.Get(k)
+func (s *Subject) of(values []string) core.Limiter {
+	k := s.slot(s.terms.Load(), values, config.JoinKey(values))
+	l, ok := s.limiters.Get(k)
 	if !ok {
-		one, _ = s.groups.Get(k.ofGroup())
+		group := s.groupOf(k)
+		for other, in := range s.limiters.All() {
+			if other == group {
+				return in
+			}
+		}
 	}
-	f, _ := one.(*live)
-	return f
-}
-
-// TryAcquire implements [partition.Limiter].
-func (s *Subject) TryAcquire(r *http.Request, permits int) core.Lease {
-	k := s.slotOf(r)
-	if k.isUnlimited() {
-		return core.Unlimited().TryAcquire(permits)
-	}
-	lease := s.keys.TryAcquire(k, permits)
-	if errors.Is(lease.Err(), partition.ErrFull) {
-		return s.groups.TryAcquire(k.ofGroup(), permits)
-	}
-	return lease
-}
-
-// Acquire implements [partition.Limiter].
-func (s *Subject) Acquire(ctx context.Context, r *http.Request, permits int) (core.Lease, error) {
-	k := s.slotOf(r)
-	if k.isUnlimited() {
-		return core.Unlimited().Acquire(ctx, permits)
-	}
-	lease, err := s.keys.Acquire(ctx, k, permits)
-	if errors.Is(err, partition.ErrFull) {
-		return s.groups.Acquire(ctx, k.ofGroup(), permits)
-	}
-	return lease, err
-}
-
-// Refund gives a lease back to the limiter that granted it: the other one ignores it.
-func (s *Subject) Refund(r *http.Request, lease core.Lease) {
-	k := s.slotOf(r)
-	s.keys.Refund(k, lease)
-	s.groups.Refund(k.ofGroup(), lease)
-}
-
-// Settle corrects the cost of a lease in the limiter that granted it.
-func (s *Subject) Settle(r *http.Request, lease core.Lease, permits int) core.Lease {
-	k := s.slotOf(r)
-	return s.groups.Settle(k.ofGroup(), s.keys.Settle(k, lease, permits), permits)
+	return l
 }
 
 // groups is how many limiters the keys of a Subject share for which there is no room: enough that a crowd of them does not
 // lock out the others, and few enough to cost next to nothing.
 const groups = 1024
 
-// ofGroup returns the slot of the group of a key. Addresses of one network are in one group, so that a client with many addresses
+// groupOf returns the slot of the group of a key. Addresses of one network are in one group, so that a client with many addresses
 // is not in many.
-func (k slot) ofGroup() slot {
+func (s *Subject) groupOf(k slot) slot {
 	text := k.key
-	if k.subject.key == string(config.KeyIP) {
+	if s.key == string(config.KeyIP) {
 		if n, err := config.ParseNetwork(text); err == nil {
 			bits := 24
 			if n.Addr().Is6() {
@@ -236,4 +217,139 @@ func (k slot) ofGroup() slot {
 	_, _ = io.WriteString(h, text)
 	k.key, k.group = "", 1+int(h.Sum32()%groups)
 	return k
+}
+
+// update returns the limiter of a slot under the present terms. The parts of it that stay keep what they have granted.
+func (s *Subject) update(k slot, now core.Limiter) (core.Limiter, error) {
+	limits := s.terms.Load().of(k)
+	if s.store == nil {
+		return limits.Apply(now, s.Name)
+	}
+	nth := make(map[spec.Kind]int)
+	var parts []core.Limiter
+	for _, l := range limits {
+		nth[l.Kind]++
+		p, err := s.part(k, l, nth[l.Kind], now)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	old := partsOf(now)
+	if now != nil && len(parts) > 0 && slices.Equal(parts, old) {
+		return now, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range old {
+		if !slices.Contains(parts, p) {
+			s.gone = append(s.gone, p)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return core.Unlimited(), nil
+	case 1:
+		return parts[0], nil
+	}
+	return core.Chain(parts...)
+}
+
+// part is a limiter on the Redis server. It stays for a limit of its kind with its number, as for a proxy that starts with the
+// present file.
+type part struct {
+	*redislimit.Limiter
+
+	limit spec.Limit
+	nth   int          // of its kind
+	local core.Limiter // decides while the server is unreachable; nil if none does
+	name  string       // on the server
+}
+
+// part returns the limiter for one of the limits of a slot: one of those in now, or a new one.
+func (s *Subject) part(k slot, l spec.Limit, nth int, now core.Limiter) (core.Limiter, error) {
+	for _, old := range partsOf(now) {
+		if p, ok := old.(*part); ok && p.limit.Kind == l.Kind && p.nth == nth {
+			return p, p.update(l, s.Name)
+		}
+	}
+	p := &part{limit: l, nth: nth, name: s.onServer(k, l.Kind, nth)}
+	o := redislimit.Options{Key: p.name}
+	if s.what != requests { // a body that has started is not cut off because Redis is away
+		var err error
+		if p.local, err = l.New(s.Name); err != nil {
+			return nil, err
+		}
+		o.Unavailable, o.Local = redislimit.UseLocal, p.local
+	}
+	made, err := s.store.New(l, s.Name, o)
+	if on, ok := made.(*redislimit.Limiter); ok && err == nil {
+		p.Limiter = on
+		return p, nil
+	}
+	return made, err // it needs no server
+}
+
+// update applies a limit of the same kind. The limiter asks the server then, and remembers nothing older.
+func (p *part) update(l spec.Limit, name string) error {
+	p.limit = l
+	o, err := l.Options(name)
+	if err == nil {
+		err = p.Apply(o)
+	}
+	if p.local != nil {
+		err = cmp.Or(err, l.Update(p.local))
+	}
+	return err
+}
+
+// onServer returns what the limiter of a slot is named on a Redis server. The name has the whole identity, so that a proxy whose
+// file has changed and one that starts with that file share the limiter.
+func (s *Subject) onServer(k slot, kind spec.Kind, nth int) string {
+	name := fmt.Sprintf("%s/%s/%s-%d/%s", s.Name, s.what, kind, nth, s.key)
+	if k.override != "" {
+		name += "/" + url.QueryEscape(k.override)
+	}
+	switch {
+	case k.group > 0:
+		name += "~" + strconv.Itoa(k.group)
+	case s.key != "":
+		name += "=" + k.key
+	}
+	return "sluice/" + url.QueryEscape(name) // without characters that patterns and hash slots take for special
+}
+
+// partsOf returns the limiters that a limiter of update's asks; none for nil.
+func partsOf(l core.Limiter) []core.Limiter {
+	if c, ok := l.(*core.ChainedLimiter); ok {
+		return c.Limiters()
+	}
+	if l == nil {
+		return nil
+	}
+	return []core.Limiter{l}
+}
+
+func closeParts(l core.Limiter) {
+	for _, p := range partsOf(l) {
+		if c, ok := p.(io.Closer); ok {
+			_ = c.Close()
+		}
+	}
+}
+
+// reset resets a part. It reports false for a concurrency limiter, whose permits stay held.
+func reset(p core.Limiter) (bool, error) {
+	switch r := p.(type) {
+	case *part:
+		if r.limit.Kind == spec.Concurrency {
+			return false, nil
+		}
+		err := r.TryReset()
+		return err == nil, err
+	case core.Resetter:
+		r.Reset()
+		return true, nil
+	}
+	return false, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/partition"
 )
 
 // setOf returns the limits of a file with a policy by X-Key.
@@ -27,10 +28,10 @@ func setOf(t *testing.T, keys *Keys, before *Set, policy string) *Set {
 func TestOverrideGoes(t *testing.T) {
 	keys := NewKeys(9, nil)
 	first := setOf(t, keys, new(Set), "limit: fixed 2/1h, overrides: {acme: fixed 9/1h}")
-	slot := first.Policies[0].requests.slot([]string{"acme"})
+	requests := first.Policies[0].requests
+	slot := requests.slot(requests.terms.Load(), []string{"acme"}, "acme")
 	setOf(t, keys, first, "limit: fixed 2/1h")
-	assert.False(t, slot.isUnlimited())
-	assert.Equal(t, 2, newLive(slot).Available())
+	assert.Equal(t, 2, partition.For(requests.limiters, slot).Available())
 }
 
 // TestSettleOverReload: what a request has cost is charged to the limit that stays also if another has come beside it.
@@ -39,8 +40,9 @@ func TestSettleOverReload(t *testing.T) {
 	s := setOf(t, keys, new(Set), "limit: fixed 9/1h")
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	requests := s.Policies[0].requests
-	lease := requests.TryAcquire(r, 1)
+	lease := requests.Limiter().TryAcquire(r, 1)
 	setOf(t, keys, s, "limits: [concurrency 8, fixed 9/1h]")
-	requests.Settle(r, lease, 4)
-	assert.Equal(t, 5, requests.of([]string{""}).Available())
+	lease.Settle(4)
+	states := requests.states(requests.of([]string{""}))
+	assert.Equal(t, 5, *states[1].Available)
 }

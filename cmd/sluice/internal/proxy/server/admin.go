@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
@@ -131,8 +132,8 @@ func (p *Proxy) reset(r *http.Request) (any, error) {
 // put changes the limit of a policy: {"limit": SPEC}, or {"limits": [SPEC, …]} for several.
 func (p *Proxy) put(r *http.Request) (any, error) {
 	var body struct {
-		Limit  *spec.Limit  `json:"limit"`
-		Limits []spec.Limit `json:"limits"`
+		Limit  *spec.Limits  `json:"limit"`
+		Limits []spec.Limits `json:"limits"`
 	}
 	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 64<<10))
 	d.DisallowUnknownFields()
@@ -147,10 +148,10 @@ func (p *Proxy) put(r *http.Request) (any, error) {
 		return nil, fmt.Errorf(`%w; want {"limit": "100/s"}, or "limits" for several`, err)
 	}
 	if body.Limit != nil {
-		body.Limits = []spec.Limit{*body.Limit}
+		body.Limits = []spec.Limits{*body.Limit}
 	}
 	name := r.PathValue("name")
-	if err := p.change(name, body.Limits); err != nil {
+	if err := p.change(name, slices.Concat(body.Limits...)); err != nil {
 		return nil, err
 	}
 	policy, err := p.state.Load().limits.Policy(name)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 )
 
@@ -31,6 +32,8 @@ type exchange struct {
 	costs    http.Header // what the backend says that it cost, in the response's header or, where both do, in the trailer
 	ended    bool        // the response of the backend has ended
 
+	readings limits.Readings // of the request's keys
+
 	header   http.Header // of the next response; it is that of the ResponseWriter once sent is true
 	fields   http.Header // of header, from before a backend was asked
 	cleared  bool        // they are gone
@@ -46,7 +49,7 @@ type exchangeKey struct{}
 // newExchange returns an exchange whose request has it in its context.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{ResponseWriter: w, endpoint: &noEndpoint, start: time.Now(), status: statusClientClosedRequest, header: make(http.Header)}
-	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	x.request = r.WithContext(context.WithValue(limits.Carry(r.Context(), &x.readings), exchangeKey{}, x))
 	return x
 }
 

@@ -135,7 +135,7 @@ func checkFixed(before, c *config.Config) (faults error) {
 }
 
 // change replaces the limits of one policy until the file is read again.
-func (p *Proxy) change(name string, terms []spec.Limit) error {
+func (p *Proxy) change(name string, terms spec.Limits) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.state.Load()
@@ -149,6 +149,9 @@ func (p *Proxy) change(name string, terms []spec.Limit) error {
 	next := policy.Policy
 	next.Limits = nil
 	for _, l := range terms {
+		if l.Bytes {
+			return fmt.Errorf("%q is an amount of bytes, but the limit counts requests; write %d", l, l.Permits)
+		}
 		next.Limits = append(next.Limits, config.Limit{Limit: l, At: policy.At})
 	}
 	if err := next.CheckLimits(); err != nil {

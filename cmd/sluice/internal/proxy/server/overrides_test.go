@@ -56,7 +56,7 @@ routes: {/key: key, /ip: ip, /all: all}
 
 	_, shown := p.asksAdmin("GET", "/limits", "")
 	assert.NotContains(t, shown, "acme", "keys are secrets")
-	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="ip"} 3`)
+	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="ip"} 4`, "one is that of all clients without a limit")
 	assert.NotContains(t, p.scraped(), "acme")
 }
 

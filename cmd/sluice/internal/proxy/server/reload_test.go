@@ -30,8 +30,7 @@ routes:
 `, b.URL, []string{"draft-11", "x-ratelimit"}[i%2], 100+i, 1000000+i, 1000000, i, i, i)
 	}
 	p := serves(t, nil, text(0))
-	before := p.limiter(0)
-	held := before.TryAcquire(7)
+	held := p.limiter(0).TryAcquire(7)
 	require.True(t, held.Acquired())
 	var stop atomic.Bool
 	var failed, done atomic.Int64
@@ -61,9 +60,7 @@ routes:
 	w.Wait()
 	assert.Zero(t, failed.Load(), "of %d", done.Load())
 	assert.NotContains(t, p.said.String(), "reload failed")
-	after := p.limiter(0)
-	assert.Same(t, before, after)
-	s := after.Statistics()
+	s := p.limiter(0).Statistics()
 	assert.Equal(t, 200, s.Limit)
 	assert.Equal(t, 193, s.Available)
 	held.Release()

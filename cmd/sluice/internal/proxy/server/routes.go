@@ -91,6 +91,7 @@ func refundsSuccess(_ *http.Request, status int) bool { return status < 400 || s
 type endpoint struct {
 	next http.Handler // under the policies of the route
 
+	policies         []*limits.Policy // that apply, the global one first
 	clientControlled []config.KeyPart // of keys: those that clients choose
 	settles          []string         // fields of responses by which the policies settle
 	throttling       []*limits.Policy // whose limits on bytes hold for upgraded connections
@@ -107,6 +108,7 @@ func (e *endpoint) add(p *limits.Policy) {
 	if p.Settle != "" {
 		e.settles = append(e.settles, p.Settle)
 	}
+	e.policies = append(e.policies, p)
 	if p.Shadow {
 		return
 	}
@@ -120,9 +122,14 @@ func (e *endpoint) add(p *limits.Policy) {
 	}
 }
 
-// isAmbiguous reports whether a backend may read another value of a key than the limits.
-func (e *endpoint) isAmbiguous(r *http.Request) bool {
-	return slices.ContainsFunc(e.clientControlled, func(p config.KeyPart) bool { return limits.IsAmbiguous(r, p) })
+// isAmbiguous reads the keys of a request, and reports whether a backend may read another value than the limits. To policies in shadow
+// that does not matter.
+func (e *endpoint) isAmbiguous(r *http.Request, keys *limits.Keys) bool {
+	ambiguous := false
+	for _, p := range e.policies {
+		ambiguous = keys.Prepare(r, p) && !p.Shadow || ambiguous
+	}
+	return ambiguous
 }
 
 // router serves the requests of routes.
@@ -144,7 +151,7 @@ func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.answer = http.HandlerFunc(answerStar)
 	case found.Answer != nil:
 		x.answer = found.Answer
-	case h.endpoints[found.Route].isAmbiguous(r):
+	case h.endpoints[found.Route].isAmbiguous(r, h.keys):
 		x.answer = http.HandlerFunc(badRequest)
 	default:
 		x.endpoint = h.endpoints[found.Route]
