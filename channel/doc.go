@@ -29,9 +29,9 @@
 //
 // Send waits even if the limiter's QueueLimit is 0, so a concurrency limiter without a queue makes a bounded
 // channel. QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an [Overflow]
-// mode. This holds for the limiters of packages core and adaptive, and for those of package partition that are
-// made of them. With any other limiter, such as one of package redislimit, Send calls Acquire once and returns
-// its error, so give that limiter a queue.
+// mode. This holds for the limiters of packages core, adaptive and redislimit, and for those of package partition
+// that are made of them. With a limiter of your own, Send calls Acquire once and returns its error, so give that
+// limiter a queue.
 //
 // A queued item takes its own size, and about 50 bytes more for its lease unless all items hold one permit of
 // a concurrency limiter; the lease of a chain of two takes about 420 bytes. Count these bytes too if the

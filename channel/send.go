@@ -62,8 +62,8 @@ func (c *LimitedChannel[T]) trySend(v *T, n int) (err error) {
 // ended before a receiver made room does not get that room. Once Send has been given room and permits, v is sent,
 // and the end of ctx has no effect. When Send has room, a rate limiter rejects v immediately if the permits would
 // come after ctx's deadline; the error is then a *[core.RejectedError] that also matches
-// [context.DeadlineExceeded]. A limiter from outside packages core, adaptive and partition, such as one of
-// redislimit, applies its QueueLimit here and may reject v; see the package comment.
+// [context.DeadlineExceeded]. A limiter of your own applies its QueueLimit here and may reject v; see
+// the package comment.
 //
 // If the channel is closed before or while Send waits, the error is [ErrClosed]. The other errors are those of
 // TrySend. If several apply, a negative cost is reported first, then ctx.Err(), then ErrClosed, and then

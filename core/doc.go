@@ -35,7 +35,7 @@
 //	servers of HTTP and gRPC                           if the policy has a MaxWait and the queue has room
 //	channel, pipe, ioreader, worker, Semaphore         always, even if QueueLimit is 0
 //
-// A limiter of package redislimit, or one of your own, waits only if its queue has room, even in a
+// A limiter of your own waits only if its queue has room, even in a
 // channel or a pool.
 //
 // # What all limiters share

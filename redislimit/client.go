@@ -382,7 +382,7 @@ func (c *call) encode(holder int64) {
 func (c *call) groups(yield func(equal []*operation) bool) {
 	for rest := c.ops; len(rest) > 0; {
 		first, n := rest[0], 1
-		grouped := c.limits.rate() && first.args == nil && first.permits > 0
+		grouped := c.limits.rate() && first.args == nil && first.permits > 0 && first.flags&flagLater == 0
 		for grouped && n < len(rest) && rest[n].args == nil && rest[n].permits == first.permits && rest[n].flags == first.flags {
 			n++
 		}
@@ -435,12 +435,19 @@ func (c *call) results(f func(o *operation, r result)) {
 			f(equal[0], got)
 			continue
 		}
+		done := n[0]
+		if equal[0].flags&flagLater != 0 {
+			n[0] = min(done, 1) // done also says how many tokens are lost
+		}
 		granted, taken := n[0], n[1]
 		for j, o := range equal {
 			n[0] = min(max(granted-int64(j), 0), 1)
 			n[1] = taken - max(granted-int64(j)-1, 0)*int64(o.permits) // those after this one had not been granted yet
 			got := c.reply.result(n)
 			got.retry = c.reply.retry(o.permits, got)
+			if o.flags&flagLater != 0 && got.done == 1 {
+				c.reply.later(o.permits, done, n, &got)
+			}
 			f(o, got)
 		}
 	}

@@ -28,22 +28,22 @@
 //
 // The memory of a process can delay a grant but never allows an extra one. If another process
 // returns permits, by Settle, Refund or Reset, this process may notice only when the RetryAfter of a
-// rejection is over. It notices after a minute if a calendar window lasts longer than that.
+// rejection is over, and after a minute at the latest.
 //
 // # Inside
 //
-// A limiter is an engine (engine.go), which has three components under one mutex:
+// A limiter has three layers under one mutex:
 //
-//   - The pipeline (pipeline.go, send.go, deliver.go) collects requests for permits and all other operations for the next call of
-//     the store, makes one call at a time, and distributes the results. wire.go encodes and decodes them.
-//   - The queue (queue.go, listener.go) holds the waiters of this process: Acquires that the store refused. Only its head has a
-//     timer. A listener subscribes to releases by other processes.
-//   - The keeper (keeper.go, lease.go) holds the concurrency leases. It renews them, and releases leases that may have been
-//     granted although the reply was lost. It can do so because the holder chooses a lease's id.
+//   - The client (client.go, wire.go, breaker.go) collects operations for the next call of the store, makes calls, and distributes the
+//     results. It has the Timeout and the breaker, which all limiters on a store share, and does not know that callers wait.
+//   - The cache (cache.go, forecast.go) is a value: it remembers the replies, decides a request here, rejects it, or says that the store
+//     has to be asked.
+//   - The limiter (engine.go, request.go, waiters.go, reserve.go) asks the cache, then the client. An Acquire that the store refused waits
+//     in a machine of core (package internal/machine), whose account is what the store said. A listener subscribes to releases by other
+//     processes while callers wait for a concurrency limit.
 //
-// Before the store is asked, a request may be decided from memory: by a forecast of when permits come back and the latest
-// refusal (memory.go, forecast.go), and prefetched permits (prefetch.go). All limiters on a store share a breaker (breaker.go),
-// which opens when the store does not reply.
+// Beside them, the keeper (keeper.go, lease.go) holds the concurrency leases. It renews them, and releases leases that may have been
+// granted although the reply was lost. It can do so because the holder chooses a lease's id.
 //
 // A script performs all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
 // integers. lua/README.md explains how much a settlement may return. A window stores the instants at which permits come back.

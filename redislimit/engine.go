@@ -17,7 +17,7 @@ import (
 )
 
 // Limiter is a limiter of package core that processes share; the package documentation says how. It is a [core.Limiter],
-// [core.Reporter], [core.Idler], [core.QuietTrier], [core.Replenisher], [core.Resetter] and [io.Closer], and safe for concurrent use.
+// [core.Reporter], [core.Idler], [core.QuietTrier], [core.Replenisher], [core.Reserver], [core.Resetter] and [io.Closer], and safe for concurrent use.
 // Make it with [New]; the zero value fails with [core.ErrClosed].
 //
 // All processes together hold at most the PermitLimit of a concurrency limit. A lease holds its permits until it is released, and is
@@ -48,10 +48,11 @@ type Limiter struct {
 	client client
 	queue  machine.Machine[*request]
 	waiters
-	keeper keeper
-	readAt time.Time       // when Statistics last asked the store
-	woken  []chan struct{} // to be closed after the mutex is released
-	ends   []func()        // to be called after the mutex is released
+	keeper   keeper
+	reserved []*grant        // reservations whose time has not come
+	readAt   time.Time       // when Statistics last asked the store
+	woken    []chan struct{} // to be closed after the mutex is released
+	ends     []func()        // to be called after the mutex is released
 }
 
 // start makes the limiter ready for use. The options are valid, and have their defaults.
@@ -186,6 +187,9 @@ func (e *Limiter) unavailable(ctx context.Context, req *request) (core.Lease, er
 	switch {
 	case req.waits:
 		l, err = hold.Acquire(ctx, &e.locals, e.options.Local, req.permits)
+	case req.reserves:
+		l = reserveIn(e.options.Local, req.permits)
+		err = l.Err()
 	case req.quiet:
 		l, _ = core.TryQuietly(e.options.Local, req.permits)
 		err = l.Err()
@@ -237,13 +241,13 @@ func (e *Limiter) submit(req *request) (leads bool) {
 	e.mu.Lock()
 	defer e.unlock()
 	if e.admitLocked(req, now) {
-		switch v, r := e.cache.decide(req.permits, now); v {
-		case here:
+		switch v, r := e.cache.decide(req.permits, now); {
+		case v == here:
 			req.result = r
 			e.decideLocked(req, granted)
-		case refused:
+		case v == refused && !req.reserves:
 			e.missLocked(req, now)
-		case ask:
+		default:
 			e.client.addLocked(&req.operation)
 		}
 		leads = e.client.claimLocked()
@@ -293,7 +297,7 @@ func (e *Limiter) readIfStaleLocked() *task {
 
 func (e *Limiter) statisticsLocked() core.Statistics {
 	return core.Statistics{
-		Limit: e.limits.limit, Available: e.cache.available(time.Now()), Queued: e.queue.Queued(),
+		Limit: e.limits.limit, Available: e.cache.available(time.Now()), Queued: e.queuedLocked(time.Now()),
 		Granted: e.granted.Load(), Rejected: e.rejected.Load(),
 	}
 }
@@ -345,9 +349,10 @@ func (e *Limiter) Close() error {
 func (e *Limiter) closeLocked() *task {
 	e.closed = true
 	e.queue.Close(0)
+	e.endReservedLocked(-1)
 	e.asks = false
 	e.listener.stopLocked()
-	if e.client.calling == 0 && e.cache.prefetch.left(time.Now()) == 0 {
+	if e.client.calling == 0 && len(e.client.pending) == 0 && e.cache.prefetch.left(time.Now()) == 0 {
 		return nil
 	}
 	return e.task(readOp())
@@ -370,6 +375,7 @@ func (e *Limiter) apply(l *limits) (err error) {
 		e.limits = l
 		e.cache.update(l)
 		e.queue.Update(e.instant(time.Now()), &l.queue)
+		e.endReservedLocked(l.limit)
 		e.asks = !e.queue.Empty()
 		return e.task(readOp())
 	})

@@ -19,6 +19,7 @@ type request struct {
 	waits    bool      // it is an Acquire, which may be queued
 	beyond   bool      // it waits whatever QueueLimit is
 	quiet    bool      // a rejection is not counted and has no reason
+	reserves bool      // it takes permits that are not there, too, as a debt
 	flow     fair.Flow // under FairShare
 	deadline time.Time // the caller's; zero if there is none
 
@@ -69,7 +70,7 @@ func (e *Limiter) admitLocked(req *request, now time.Time) (asks bool) {
 		e.unreachableLocked(req, err)
 		return false
 	}
-	if n > 0 && e.waitersAheadLocked() {
+	if n > 0 && !req.reserves && e.waitersAheadLocked() {
 		e.missLocked(req, now)
 		return false
 	}
@@ -98,6 +99,9 @@ func (r *request) wanted(_ *operation, now time.Time) bool {
 			r.flags |= flagBlocks
 		}
 	}
+	if r.reserves && r.permits > 0 && !e.limits.ofCalendar() && r.permits <= e.limits.queueLimit-e.queuedLocked(now) {
+		r.flags = flagLater
+	}
 	e.keeper.nameLocked(&r.operation)
 	return true
 }
@@ -115,6 +119,9 @@ func (r *request) ended(o *operation, c *call, got result) {
 		default:
 			e.failLocked(r, c.err)
 		}
+	case got.done == 0 && r.reserves && r.permits == 0 && got.retry > 0: // a probe
+		got.wait = got.retry
+		given{result: got}.give(r)
 	case got.done == 0:
 		e.cache.refused(r.permits, got, c.at)
 		if r.stage == asking {
@@ -123,8 +130,10 @@ func (r *request) ended(o *operation, c *call, got result) {
 		}
 	default:
 		g := e.grantedLocked(o, c, got)
-		if r.stage == asking && (r.permits == 0 || !e.waitersAheadLocked()) {
-			g.give(r)
+		if r.stage == asking && (r.permits == 0 || r.reserves || !e.waitersAheadLocked()) {
+			if g.give(r); got.wait > 0 {
+				e.reserveLocked(r, c.at)
+			}
 			return
 		}
 		e.offerLocked(g)
@@ -232,6 +241,9 @@ func (e *Limiter) missLocked(req *request, now time.Time) {
 	case e.closed:
 		e.failLocked(req, core.ErrClosed)
 		return
+	case req.reserves && !e.limits.ofCalendar():
+		e.rejectLocked(req, now, e.queueFull(), e.queue.ReadyAt(at, req.permits))
+		return
 	case !req.waits:
 		e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonExhausted}, e.queue.ReadyAt(at, req.permits))
 		return
@@ -265,10 +277,7 @@ func (e *Limiter) answerLocked(req *request, a machine.Answer, now time.Time) {
 		e.failLocked(req, core.ErrClosed)
 		return
 	case machine.QueueFull:
-		why.Reason, why.Detail = core.ReasonQueueLimit, "queue is full"
-		if e.limits.queueLimit == 0 {
-			why.Detail = "QueueLimit is 0"
-		}
+		why = e.queueFull()
 	case machine.TooSoon:
 		why.Reason, why.Cause = core.ReasonDeadlineTooSoon, context.DeadlineExceeded
 	case machine.Evicted:
@@ -276,6 +285,14 @@ func (e *Limiter) answerLocked(req *request, a machine.Answer, now time.Time) {
 		a.ReadyAt = max(a.ReadyAt, a.At+1) // it may fit now
 	}
 	e.rejectLocked(req, now, why, a.ReadyAt)
+}
+
+// queueFull returns why a request finds no room in the queue.
+func (e *Limiter) queueFull() core.RejectedError {
+	if e.limits.queueLimit == 0 {
+		return core.RejectedError{Reason: core.ReasonQueueLimit, Detail: "QueueLimit is 0"}
+	}
+	return core.RejectedError{Reason: core.ReasonQueueLimit, Detail: "queue is full"}
 }
 
 // concludeLocked ends the requests whose wait the queue has ended by itself.
@@ -352,9 +369,16 @@ func (e *Limiter) leaseOf(req *request) core.Lease {
 }
 
 func (e *Limiter) grantOf(req *request) core.Lease {
-	e.granted.Add(1)
-	room := [7]core.Metadata{}
+	room := [8]core.Metadata{}
 	m := req.appendMetadata(room[:0])
+	if req.reserves {
+		m = append(m, core.Delay.With(lasts(req.result.wait)))
+	}
+	if req.grant.from.IsZero() { // a reservation counts when its permits come
+		e.granted.Add(1)
+	} else {
+		return core.GrantFrom(&req.grant, req.permits, m...)
+	}
 	switch {
 	case req.lease != nil:
 		m = append(m, FencingToken.With(uint64(req.lease.token)))

@@ -9,6 +9,11 @@ type grant struct {
 	limits  *limits // under which it counts
 	certain int64   // permits that may still be missing because of it; 0: it holds nothing
 	stamp   stamp
+
+	// Of a reservation whose permits were not there:
+	from    time.Time // when they are; zero otherwise
+	permits int
+	lost    int64 // tokens that come back with the permits if it is refunded before that
 }
 
 // Settle implements [core.Granter]. It is one script call, which is sent once: if its reply is lost, it counts as performed. It returns
@@ -16,6 +21,13 @@ type grant struct {
 func (g *grant) Settle(had, now int) int {
 	less := min(int64(had), maxNumber) - min(int64(now), maxNumber)
 	g.e.perform(func() *task {
+		if g.pendingLocked() { // it can only be refunded
+			if now > 0 {
+				now = had
+				return nil
+			}
+			return g.e.cancelLocked(g)
+		}
 		if g.e.kind == kindConcurrency { // it was granted while the store was unavailable, and holds nothing
 			return nil
 		}

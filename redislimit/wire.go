@@ -25,6 +25,7 @@ const (
 const (
 	flagBlocks = 1 << iota // if it is refused, all that follow are refused, too
 	flagWaited             // of a bucket: the request has waited until now; of a concurrency limiter: it is going to wait
+	flagLater              // permits that are not there are taken all the same: they are the request's later
 )
 
 // stamp is the state of a rate limiter right after a grant, for the script; lua/README.md explains it.
@@ -42,6 +43,8 @@ type result struct {
 	retry int64 // microseconds until a refused request could be granted; 0 if that is not known
 	stamp stamp // of a rate limiter's grant
 	token int64 // of a concurrency lease
+	wait  int64 // microseconds until permits that were taken later are there; 0: they are there
+	lost  int64 // tokens that were taken beside those, because a bucket has no room for them
 
 	window int64 // length of a calendar window in microseconds; 0 means the current one
 }
@@ -153,4 +156,25 @@ func (r *reply) retry(permits int, got result) int64 {
 		return r.forecast.availableIn(0, permits)
 	}
 	return got.retry
+}
+
+// later completes the result of a request for permits that was granted with flagLater; n are the numbers of the result, the first of
+// which was done.
+func (r *reply) later(permits int, done int64, n [resultLen]int64, got *result) {
+	l := r.forecast.limits
+	if l.window() {
+		if got.wait = n[3]; got.wait > 0 {
+			got.stamp.at = r.now + n[2] // what was taken last comes back last
+		}
+		got.retry = 0
+		return
+	}
+	missing := got.stamp.missing
+	ticks := (max(missing-int64(l.limit), 0) + l.step - 1) / l.step
+	if got.lost = done - 1; got.lost > 0 {
+		ticks = (missing - int64(permits)) / l.step
+	}
+	if ticks > 0 {
+		got.wait = min(ticks, never/l.span)*l.span - n[2]
+	}
 }

@@ -20,10 +20,10 @@
 // a queue, results and recovery from panics of tasks.
 //
 // The calls that wait do so even if the limiter's QueueLimit is 0. QueueLimit is for servers that
-// shed load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core
-// and adaptive, and for those of package partition that are made of them. With any other limiter,
-// such as one of package redislimit, the pool calls Acquire once per task, and a rejection is the
-// error of the task, so give that limiter a queue.
+// shed load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core,
+// adaptive and redislimit, and for those of package partition that are made of them. With a limiter of
+// your own, the pool calls Acquire once per task, and a rejection is the error of the task, so give that
+// limiter a queue.
 //
 // # Which call to use
 //

@@ -13,8 +13,8 @@ import (
 // lease or is in the pool's queue. Until then Submit waits: for room in the pool's queue or, if
 // the pool has no queue, for a free worker and for the lease. It waits even if the limiter's
 // QueueLimit is 0. The error is a *[core.RejectedError] in two cases: a rate limiter rejects a task
-// whose permits would come after ctx's deadline, and a limiter that obeys its QueueLimit even here,
-// such as one of package redislimit, may reject any task; see the package comment.
+// whose permits would come after ctx's deadline, and a limiter of your own may reject any task; see
+// the package comment.
 //
 // ctx bounds only this wait. ctx is not passed to the task, so its deadline does not stop a task
 // that was accepted. Use a [Group] or [Do] for tasks that end with their caller.

@@ -12,7 +12,8 @@
 --            READ
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --                                      refused, too. WAITED: it has waited until now, for a token that came when the bucket
---                                      was full.
+--                                      was full. LATER: what is not there is taken all the same, as a debt: it is the request's once
+--                                      that debt is paid. Done is 1 more than the tokens that are lost meanwhile. Only with count 1.
 --            GIVE permits tick missing version         return, of a grant that left the bucket in that state
 --            CHARGE permits had tick missing version   take, available or not, in addition to a grant that had permits
 --            PREFETCH permits          take at most that many, and half of those available
@@ -71,8 +72,15 @@ while position < #ARGV do
 		if permits == 0 or not blocked then
 			done = max(min(floor((limit - missing) / max(permits, 1)), count), 0)
 		end
+		taken, waited = done * permits, flags % LATER >= WAITED
+		if flags >= LATER and done < count then
+			-- Tokens that come before the request is served, and for which a bucket without debts would have no room, are lost.
+			local lost = max(ceil((missing + permits - limit) / tokens) * tokens - missing, 0)
+			if missing + permits + lost < max_number then
+				done, taken = 1 + lost, permits + lost
+			end
+		end
 		blocked = blocked or done < count and flags % 2 == BLOCKS
-		taken, waited = done * permits, flags >= WAITED
 	elseif op == GIVE or op == CHARGE then
 		-- How many permits are certain to be missing still because of the grant? All, if no tick came since. Otherwise at most
 		-- what the bucket would lack if nothing had been taken since and, if tokens were returned since, least.

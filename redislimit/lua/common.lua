@@ -3,7 +3,7 @@
 -- quotients are exact. Instants are microseconds.
 local max_number = 9007199254740991
 local READ, TAKE, GIVE, CHARGE, PREFETCH, RENEW, RELEASE, RESET, RETURN = 0, 1, 2, 3, 4, 5, 6, 7, 8
-local BLOCKS, WAITED = 1, 2 -- flags of TAKE
+local BLOCKS, WAITED, LATER = 1, 2, 4 -- flags of TAKE
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
 local time = redis.call('TIME')

@@ -16,7 +16,9 @@
 --          operations:
 --            READ
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
---                                      refused, too.
+--                                      refused, too. LATER: what is not there is taken all the same, and is the request's once it is
+--                                      there: done is 1, and the last number says when. It comes back a window after that. Not with a
+--                                      calendar, and only with count 1.
 --            GIVE permits back 0 version         return, of a grant whose permits come back at that instant
 --            CHARGE permits had back 0 version   take, available or not, in addition to a grant that had permits
 --            PREFETCH permits          take at most that many, and half of those available
@@ -162,6 +164,28 @@ local function add(n)
 	end
 end
 
+-- add_later takes permits that are there after wait, and returns whether it did. They come back with the segment of that instant.
+local function add_later(n, wait)
+	if wait == 0 or taken + n > max_number then
+		return false
+	end
+	local at = starts(segment(now + wait) + step)
+	if at == back then
+		add(n)
+		return true
+	end
+	local had = tonumber(redis.call('HGET', KEYS[1], text(at)) or 0)
+	if had == 0 then
+		redis.call('ZADD', KEYS[2], text(at), text(at))
+	end
+	redis.call('HSET', KEYS[1], text(at), text(had + n))
+	taken, first, dirty = taken + n, first > 0 and min(first, at) or at, true
+	if at > last then
+		last, lives = at, 1
+	end
+	return true
+end
+
 -- give returns up to n permits of those that come back at an instant, and returns how many.
 local function give(n, at)
 	local had = values({text(at)})[1]
@@ -210,8 +234,12 @@ while position < #ARGV do
 		end
 		add(done * n)
 		if done < count then
-			blocked, all = blocked or flags % 2 == BLOCKS, 1
 			retry = come_back(max(n, 1) - (limit - taken))
+			if flags >= LATER and add_later(n, retry) then
+				done = 1
+			else
+				blocked, all = blocked or flags % 2 == BLOCKS, 1
+			end
 		end
 	elseif op == GIVE then
 		local n, at, _, grant_version = arg(), arg(), arg(), arg()
