@@ -102,14 +102,11 @@ func (b *breaker) blockedLocked(now time.Time) error {
 }
 
 // enter is called before a call with that deadline, and leave after it. It is blocked, and reports whether the call is a
-// probe. An urgent call is always let in.
-func (b *breaker) enter(now, deadline time.Time, urgent bool) (probe bool, err error) {
+// probe.
+func (b *breaker) enter(now, deadline time.Time) (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.blockedLocked(now); err != nil {
-		if urgent {
-			err = nil
-		}
 		return false, err
 	}
 	if probe = b.failures >= failuresUntilOpen; probe {

@@ -59,7 +59,6 @@ type operation struct {
 	maxDone int64 // the largest number that the script may report as done; 0 if that is no number of permits
 	first   bool  // it goes before all others in its call
 	frees   bool  // permits come back if anything is done
-	urgent  bool  // it is sent even while the breaker is open
 
 	expires time.Time // when its Timeout ends; zero if no caller waits for it
 	asker   asker     // nil if nobody wants to know
@@ -82,7 +81,6 @@ type call struct {
 	ops      []*operation
 	args     []int64
 	probe    bool // the breaker's probe
-	urgent   bool // it has an urgent operation
 
 	// When it is over:
 	over  bool
@@ -181,7 +179,7 @@ func (c *client) next() *call {
 			c.calling--
 			return nil
 		}
-		probe, err := c.breaker.enter(now, call.deadline, call.urgent)
+		probe, err := c.breaker.enter(now, call.deadline)
 		if err == nil {
 			call.probe, c.latest = probe, now
 			call.encode(c.holder)
@@ -209,7 +207,6 @@ func (c *client) fillLocked(call *call) {
 		default:
 			call.ops = append(call.ops, o)
 		}
-		call.urgent = call.urgent || o.urgent
 	}
 	c.pending = slices.Delete(c.pending, 0, len(some))
 	c.host.fillLocked(call)

@@ -172,7 +172,7 @@ func (k *keeper) setTimerLocked() {
 	}
 }
 
-// run is called by the timer. It has the leases renewed, even while the breaker is open, because a lease is lost without that.
+// run is called by the timer. It has the leases renewed. While the breaker is open, renewals fail without a call, except for a probe.
 func (k *keeper) run() {
 	k.e.mu.Lock()
 	defer k.e.unlock()
@@ -183,9 +183,7 @@ func (k *keeper) run() {
 	}
 	k.renewAt = now.Add(jitter(k.e.options.TTL / 3))
 	for _, l := range k.leases {
-		o := k.renew(l)
-		o.urgent = true
-		k.e.addLocked(o, now)
+		k.e.addLocked(k.renew(l), now)
 	}
 }
 

@@ -76,7 +76,7 @@ func (e *Limiter) addLocked(t *task, now time.Time) {
 	if t.frees {
 		e.cache.refusal = refusal{}
 	}
-	if err := e.client.breaker.blocked(now); err != nil && !t.urgent {
+	if err := e.client.breaker.blocked(now); err != nil {
 		t.finishLocked(now, result{}, err)
 		return
 	}
