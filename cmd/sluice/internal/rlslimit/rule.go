@@ -200,7 +200,7 @@ func (r *rule) known(k key, most int) (left int, reset time.Duration) {
 // refund returns the permits of a lease.
 func (r *rule) refund(k key, l core.Lease) {
 	if l.Acquired() && l.Permits() > 0 {
-		r.of(k).Refund(k, l)
+		l.Refund()
 		r.returned(k, l.Permits())
 	}
 }
