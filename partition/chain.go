@@ -166,8 +166,6 @@ type chained interface {
 	core.Reporter
 	core.Reserver
 	core.QuietTrier
-	core.Refunder
-	core.Settler
 }
 
 func (b *boundChain) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
