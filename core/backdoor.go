@@ -40,15 +40,9 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	AcquireWaiting: func(ctx context.Context, limiter any, permits int) (Lease, error) {
 		return acquireWaiting(ctx, limiter.(Limiter), permits)
 	},
-	Refund: func(limiter any, lease Lease) { refund(limiter.(Limiter), lease) },
-	Settle: func(limiter any, lease Lease, permits int) Lease {
-		return settle(limiter.(Limiter), lease, permits)
-	},
-	Checked: func(limiter any, lease Lease, err error) (Lease, error) {
-		return checkedAnswer(limiter.(Limiter), lease, err)
-	},
+	Undo:            Lease.undo,
+	Checked:         checkedAnswer,
 	Reserve:         func(limiter any, permits int) Lease { return reserve(limiter.(Limiter), permits) },
-	Embeds:          func(limiter any) bool { return embeds(limiter.(Limiter)) },
 	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter), false) },
 	BindingRoots:    func(limiter any) []any { return allRoots(limiter.(Limiter), true) },
 	Order:           func(limiter any) uint8 { return uint8(orderOf(limiter.(Limiter))) },
@@ -197,13 +191,6 @@ func (k *watcher) End(l Lease, cause backdoor.Cause) {
 type backdoorJoiner struct{ joiner }
 
 func (j *backdoorJoiner) Begin() backdoor.Parts[Lease] { return j.begin() }
-
-func (j *backdoorJoiner) Split(l Lease) (backdoor.Parts[Lease], bool) {
-	if k, ok := j.split(l); ok {
-		return k, true
-	}
-	return nil, false
-}
 
 // granters appends the Granters of the lease. A joined lease is this call's meanwhile, as if it were settled.
 func (l Lease) granters(all []any) []any {

@@ -67,7 +67,7 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 // so it does not drift, and nothing runs while no request waits. Waiters are granted permits as of
 // the exact instant at which the tokens come, even if the timer fires late.
 //
-// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
 // [NewTokenBucket]; requests to the zero value fail with [ErrClosed].
 type TokenBucket struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +33,7 @@ import (
 // [ErrClosed], refunds what those waiters had taken, and closes none of the limiters. Leases and
 // reservations stay.
 //
-// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], is safe for concurrent use, and may be part of other
 // chains. Requests to the zero value fail with [ErrClosed].
 type ChainedLimiter struct {
@@ -116,7 +115,7 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	j, whole := c.leases.begin(), false
 	defer func() {
 		if !whole {
-			c.undo(j)
+			j.undo()
 		}
 	}()
 	for _, l := range c.limiters {
@@ -147,7 +146,7 @@ func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing
 	j, whole := c.leases.begin(), false
 	defer func() {
 		if !whole {
-			c.undo(j)
+			j.undo()
 		}
 	}()
 	for _, l := range c.limiters {
@@ -179,7 +178,7 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q 
 		return acquireWaiting(call, l, permits)
 	}
 	k, err := l.Acquire(call, permits)
-	return checkedAnswer(l, k, err)
+	return checkedAnswer(k, err)
 }
 
 // ended returns the answer of one limiter, or why the request has ended: the context's own error,
@@ -222,46 +221,6 @@ func (c *ChainedLimiter) join(j *chainLease, permits int) Lease {
 	return j.Join(permits)
 }
 
-// undo refunds the parts, last first; no caller has seen them.
-func (c *ChainedLimiter) undo(j *chainLease) {
-	backward(len(j.parts), func(i int) { refund(c.limiters[i], j.parts[i]) })
-	j.Drop()
-}
-
-// Settle settles the part of the lease that belongs to each [Settler], last first. The parts of other
-// limiters stay unchanged unless permits is 0 or less; then they are refunded or released. If a
-// limiter panics, the whole lease is refunded. A lease that is not acquired, that another limiter
-// granted, or that was released or settled before is returned unchanged. See [Settler].
-func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
-	permits = max(permits, 0)
-	if !l.Acquired() || permits == l.permits() {
-		return l
-	}
-	j, ok := c.leases.split(l)
-	if !ok {
-		return l
-	}
-	whole := false
-	defer func() {
-		if !whole {
-			c.undo(j)
-		}
-	}()
-	for i, k := range slices.Backward(j.parts) {
-		j.parts[i] = settle(c.limiters[i], k, permits)
-	}
-	whole = true
-	return j.Rejoin(l, permits)
-}
-
-// Refund undoes a grant of this chain that was not used: it refunds the part of each limiter, last
-// first. After Release it does nothing.
-func (c *ChainedLimiter) Refund(l Lease) {
-	if j, ok := c.leases.split(l); ok {
-		c.undo(j)
-	}
-}
-
 // exceeding returns the answer of the first limiter whose limit is less than permits; false if
 // there is none. It considers only limiters of this package.
 func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
@@ -269,7 +228,7 @@ func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
 			if s := e.settings.Load(); s != nil && permits > s.Most() {
 				failed := r.Limiter.TryAcquire(permits)
-				e.Refund(failed) // an Update may have come between
+				failed.Refund() // an Update may have come between
 				return failed, failed.outcome() == exceeds
 			}
 		}

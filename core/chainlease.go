@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// joiner joins leases into one and splits it again, for [ChainedLimiter] and, through package
-// backdoor, for the chains of other packages. It is safe for concurrent use.
+// joiner joins leases into one, for [ChainedLimiter] and, through package backdoor, for other packages. It is safe for concurrent use.
 type joiner struct {
 	size   int                            // the number of parts of a lease
 	settle func(parts []Lease, n int) int // settles the parts in place of chainLease.settle, and returns the permits then; nil: it does not
@@ -19,8 +18,7 @@ type joiner struct {
 }
 
 // chainLease is the handle of a lease that holds other leases, its parts. The caller of begin owns
-// it until Join or Drop. After Join, the caller that ends the lease's generation owns it: split until
-// Rejoin or Drop, or release.
+// it until Join, Drop or undo. After Join, the caller that settles the lease or ends its generation owns it.
 type chainLease struct {
 	handle
 
@@ -47,16 +45,6 @@ func (j *joiner) begin() *chainLease {
 		return newChainLease(j, make([]Lease, 0, j.size))
 	}
 	return h.x.joined
-}
-
-// split ends a lease of this joiner without releasing its parts, and returns the handle that
-// holds them. It returns false if the lease is another joiner's or was ended before.
-func (j *joiner) split(l Lease) (k *chainLease, ok bool) {
-	if l.outcome() != held || l.handle().x == nil {
-		return nil, false
-	}
-	k = l.handle().x.joined
-	return k, k != nil && k.joiner == j && k.end(l.at)
 }
 
 // Add adds a part.
@@ -111,17 +99,6 @@ func (k *chainLease) undoParts() {
 func (k *chainLease) undo() {
 	defer k.Drop()
 	k.undoParts()
-}
-
-// Rejoin returns a lease of permits that holds the parts and replaces l, which was split, with
-// the metadata of l. A lease of 0 permits holds no parts.
-func (k *chainLease) Rejoin(l Lease, permits int) Lease {
-	if permits > 0 {
-		return l.replacement(&k.handle, held, permits, atomic.LoadInt64(&k.generation))
-	}
-	l = l.replacement(&k.settings().shared, granted, 0, 0)
-	k.Drop()
-	return l
 }
 
 // Drop forgets the parts and keeps the handle for another lease.

@@ -41,7 +41,7 @@ func (o ConcurrencyLimiterOptions) terms() machine.Terms {
 // while in use. Its rejections have no [RetryAfter], because it cannot know when leases will be
 // released.
 //
-// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [QuietTrier] and [io.Closer],
+// It implements [Limiter], [Reporter], [Idler], [QuietTrier] and [io.Closer],
 // and is safe for concurrent use. Create it with [NewConcurrencyLimiter]; requests to the zero value
 // fail with [ErrClosed].
 type ConcurrencyLimiter struct {

@@ -71,54 +71,6 @@ type QuietTrier interface {
 	TryQuietly(permits int) (Lease, bool)
 }
 
-// Refunder is a Limiter that can undo a grant that was not used.
-type Refunder interface {
-	// Refund returns the lease's permits immediately. For a concurrency limiter it is the same
-	// as Release. A rate limiter returns only permits that are certainly still missing because
-	// of the grant: see [Settler].
-	//
-	// Call Refund at most once, instead of Release or before it. After Release it may do
-	// nothing, and a rate limiter keeps no record of its leases, so a second Refund may return
-	// permits twice. Refund ignores a lease that is not acquired or that another limiter
-	// granted. It may be called after Close.
-	Refund(Lease)
-}
-
-// Settler is a Limiter that can correct the cost of a grant once the cost is known: the tokens
-// of a language model, the rows of a query, the bytes of a response. All limiters of this
-// package are Settlers. Refund(l) is Settle(l, 0).
-//
-// If the actual cost is higher than the grant, Settle takes the difference immediately, even
-// above the limit. It neither waits nor is rejected, and no permit is available until that debt
-// is paid, by time or by releases.
-//
-// If the actual cost is lower, Settle returns the difference and serves waiters that now fit. How
-// much comes back depends on the limiter:
-//
-//   - A concurrency limiter gets all of it back.
-//   - A window gets all of it back for as long as the segment of the grant counts.
-//   - A token bucket gets all of it back until the next token comes. After that it gets back only
-//     tokens that are certainly still missing because of this grant: fewer as tokens come, and fewer or
-//     none if other permits were returned at or after the time of the grant.
-//   - A chain asks each of its limiters.
-//
-// A rate limiter gets nothing back for a grant made before a Reset or an Update. The exception is
-// a window whose Update kept its segment boundaries.
-type Settler interface {
-	// Settle records the actual cost of the grant of l, in permits. It returns a lease that
-	// replaces l: it is acquired, has that number of permits, and the metadata of l. Negative
-	// permits count as 0. Settle returns l unchanged and does nothing if l already has that
-	// number of permits, is not acquired, or was granted by another limiter. Settle is not
-	// counted in the statistics, and may be called after Close.
-	//
-	// Settle a lease once, and use the lease that Settle returns from then on. The lease of a
-	// concurrency limiter, of a chain or of [Grant] ends with all its copies: releasing,
-	// refunding or settling them again does nothing. A rate limiter keeps no record of its
-	// leases, so each call counts. If a rate limiter's lease of zero permits is settled to n
-	// permits, they are charged as if they were granted now.
-	Settle(l Lease, permits int) Lease
-}
-
 // Resetter is a rate limiter, or a chain that contains one, that can return to its initial
 // state.
 type Resetter interface {
@@ -131,8 +83,8 @@ type Resetter interface {
 // Unwrap() Limiter, as errors.As does for errors, and returns false if no limiter matches.
 //
 // Use As to inspect or control a limiter, for example as a [Reporter], [Idler], [Replenisher],
-// [Resetter] or [io.Closer]. Do not use it to take or return permits, because that would bypass
-// the wrappers: for [QuietTrier], [Refunder] and [Settler], use a type assertion on l.
+// [Resetter] or [io.Closer]. Do not use it to take permits, because that would bypass the wrappers: for
+// [QuietTrier] use the function [TryQuietly], and for [Reserver] a type assertion on l.
 func As[T any](l Limiter) (T, bool) {
 	for l != nil {
 		if t, ok := l.(T); ok {

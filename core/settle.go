@@ -69,17 +69,6 @@ func (l Lease) Settle(permits int) Lease {
 	return l.settleOther(permits)
 }
 
-// Settle is [Lease.Settle]. It ignores a lease of another limiter.
-func (e *engine) Settle(l Lease, permits int) Lease {
-	if l.owner() != e {
-		return l
-	}
-	return l.Settle(permits)
-}
-
-// Refund is [Lease.Refund]. It ignores a lease of another limiter.
-func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
-
 // settleOther settles a lease of none of the four limiters.
 func (l Lease) settleOther(n int) Lease {
 	if l.h == nil {
@@ -274,7 +263,7 @@ func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
 // GiveBack returns n permits whose lease no longer exists. It pays debts first, never returns more
 // than is missing, and serves waiters that now fit. A window returns the permits that were taken
 // first. Settling an earlier lease may then return nothing. GiveBack does nothing if n <= 0, is not
-// counted in the statistics, and may be called after Close. If you still have the lease, use Settle
+// counted in the statistics, and may be called after Close. If you still have the lease, use its Settle
 // or Refund.
 func (r *rate) GiveBack(n int) {
 	if r.settings.Load() == nil || n <= 0 {

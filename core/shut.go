@@ -101,10 +101,8 @@ func (s *shut) IdleFor() (time.Duration, bool) {
 	return time.Duration(max(s.clock.Elapsed(), 0)), true
 }
 
-func (s *shut) Refund(Lease)                {}
-func (s *shut) Settle(l Lease, _ int) Lease { return l }
-func (s *shut) String() string              { return s.reason.phrase() + ": " + s.Statistics().String() }
-func (s *shut) itself() Limiter             { return s }
+func (s *shut) String() string  { return s.reason.phrase() + ": " + s.Statistics().String() }
+func (s *shut) itself() Limiter { return s }
 
 func (s *shut) Close() error {
 	s.closing.End(ErrClosed)

@@ -158,16 +158,6 @@ func (u *unlimited) IdleFor() (time.Duration, bool) {
 	return time.Duration(max(u.clock.Elapsed(), 0)), true
 }
 
-func (u *unlimited) Refund(Lease) {}
-
-// Settle returns a lease of the given number of permits.
-func (u *unlimited) Settle(l Lease, permits int) Lease {
-	if l.h == nil || l.handle() != &free {
-		return l
-	}
-	return l.Settle(permits)
-}
-
 func (u *unlimited) Close() error {
 	u.closed.Store(true)
 	return nil

@@ -55,46 +55,17 @@ func engineOf(limiter any) *engine {
 	return nil
 }
 
-// refund undoes a grant of l that was not used.
-func refund(l Limiter, lease Lease) {
-	if embeds(l) {
-		lease.undo()
-		return
-	}
-	switch k := l.(type) {
-	case Refunder:
-		k.Refund(lease)
-	case Settler:
-		k.Settle(lease, 0)
-	default:
-		lease.undo()
-	}
-}
-
-// settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits is 0 or
-// less: then it refunds the lease.
-func settle(l Limiter, lease Lease, permits int) Lease {
-	if s, ok := l.(Settler); ok && !embeds(l) {
-		return s.Settle(lease, permits)
-	}
-	if permits > 0 {
-		return lease.Settle(permits)
-	}
-	refund(l, lease)
-	return lease
-}
-
 // checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and
 // a lease that has it. If both are rejections, the lease keeps its metadata. An acquired lease that
 // comes with an error is refunded.
-func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
+func checkedAnswer(lease Lease, err error) (Lease, error) {
 	switch {
 	case err == nil && lease.Acquired():
 		return lease, nil
 	case err == nil:
 		err = lease.Err()
 	case lease.Acquired():
-		refund(l, lease)
+		lease.undo()
 		return Fail(err), err
 	}
 	switch {

@@ -242,7 +242,7 @@ func (st *switched) acquire(ctx context.Context, permits int, q queueing) (k Lea
 		k, err = acquireWaiting(under, st.Limiter, permits)
 	} else {
 		k, err = st.Limiter.Acquire(under, permits)
-		k, err = checkedAnswer(st.Limiter, k, err)
+		k, err = checkedAnswer(k, err)
 	}
 	return k, under.Waited(), err
 }

@@ -34,10 +34,6 @@ func (v *view) IdleFor() (time.Duration, bool) {
 
 func (v *view) TryQuietly(permits int) (Lease, bool) { return TryQuietly(v.Limiter, permits) }
 
-func (v *view) Settle(l Lease, permits int) Lease { return settle(v.Limiter, l, permits) }
-
-func (v *view) Refund(l Lease) { refund(v.Limiter, l) }
-
 // Close closes the limiter if it can be closed.
 func (v *view) Close() error {
 	if c, ok := v.Limiter.(io.Closer); ok {
@@ -89,7 +85,7 @@ func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.Limiter.Tr
 
 func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
 	l, err := r.Limiter.Acquire(ctx, permits)
-	l, err = checkedAnswer(r.Limiter, l, err)
+	l, err = checkedAnswer(l, err)
 	return r.explained(ctx, l, err)
 }
 
@@ -187,21 +183,6 @@ func (s *shadow) TryAcquire(permits int) Lease {
 
 func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return acquireNow(ctx, s, permits)
-}
-
-// Settle settles what l granted. A lease that holds nothing becomes one of the given number of
-// permits.
-func (s *shadow) Settle(l Lease, permits int) Lease {
-	if l.h != nil && l.handle() == &free {
-		return l.Settle(permits)
-	}
-	return s.view.Settle(l, permits)
-}
-
-func (s *shadow) Refund(l Lease) {
-	if l.h == nil || l.handle() != &free {
-		s.view.Refund(l)
-	}
 }
 
 // String returns a human-readable line: that of the limiter, marked as shadowed.

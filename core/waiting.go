@@ -41,7 +41,7 @@ func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) 
 		}
 		k, err = l.Acquire(ctx, permits)
 	}
-	return checkedAnswer(l, k, err)
+	return checkedAnswer(k, err)
 }
 
 func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
@@ -185,7 +185,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 	case !got:
 		return l.asError()
 	case err != nil:
-		e.Refund(l)
+		l.Refund()
 		return Fail(err), err
 	}
 	e.woken.Add(1)
@@ -197,7 +197,7 @@ func (e *engine) abandon(w *waiter) {
 	if !w.Value.received && !e.cancel(w) {
 		<-w.Value.ready
 	}
-	e.Refund(w.Value.lease)
+	w.Value.lease.Refund()
 	recycle(w)
 }
 

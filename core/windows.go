@@ -109,7 +109,7 @@ func (o FixedWindowOptions) terms() machine.Terms {
 // millisecond. [RetryAfter] and [ResetAfter] are exact as long as the clock is not set, and [Window]
 // is the length of the current window.
 //
-// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
 // [NewFixedWindow]; requests to the zero value fail with [ErrClosed].
 type FixedWindow struct{ windowed }
@@ -200,7 +200,7 @@ func (o SlidingWindowOptions) terms() machine.Terms {
 // Segments start at exactly Anchor + i·Window/SegmentsPerWindow, rounded up to the nanosecond.
 // The anchor is read once. From then on time is monotonic.
 //
-// It implements [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher],
+// It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
 // [NewSlidingWindow]; requests to the zero value fail with [ErrClosed].
 type SlidingWindow struct{ windowed }

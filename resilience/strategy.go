@@ -283,7 +283,7 @@ type single struct{ core.Limiter }
 
 func (l single) acquire(ctx context.Context) (core.Lease, error) {
 	lease, err := l.Acquire(ctx, 1)
-	return backdoor.Checked(l.Limiter, lease, err)
+	return backdoor.Checked(lease, err)
 }
 
 // keyed is a limiter per key.
@@ -298,5 +298,5 @@ func (k keyed[R]) acquire(ctx context.Context) (core.Lease, error) {
 	if err == nil && lease.Acquired() {
 		return lease, nil // without the allocation of For
 	}
-	return backdoor.Checked(partition.For(k.l, r), lease, err)
+	return backdoor.Checked(lease, err)
 }

@@ -168,7 +168,7 @@ func (i *instrumented) acquire(ctx context.Context, permits int,
 	start := i.now()
 	lease, err := acquire(i.l, ctx, permits)
 	end := i.now()
-	lease, err = backdoor.Checked(i.l, lease, err)
+	lease, err = backdoor.Checked(lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits
 	if took := end - start; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
 		i.queue.Record(ctx, took.Seconds(), i.waited(ctx, err == nil)...)

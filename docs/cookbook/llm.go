@@ -35,13 +35,13 @@ func (l *LLM) Call(ctx context.Context, maxTokens int, call func(context.Context
 		return err
 	}
 	if _, err := l.requests.Acquire(ctx, 1); err != nil {
-		l.tokens.Refund(tokens) // nothing was sent
+		tokens.Refund() // nothing was sent
 		return err
 	}
 	cost, err := call(ctx)
 	if err != nil {
 		return err // the cost is unknown: it stays maxTokens
 	}
-	l.tokens.Settle(tokens, cost) // returns the difference, or charges it
+	tokens.Settle(cost) // returns the difference, or charges it
 	return nil
 }

@@ -32,7 +32,7 @@ func (p *Pacer) After(f func()) (delay time.Duration, cancel func(), err error) 
 	timer := time.AfterFunc(delay, f)
 	return delay, func() {
 		if timer.Stop() {
-			p.limiter.Refund(lease) // gives up the place in the queue
+			lease.Refund() // gives up the place in the queue
 		}
 	}, nil
 }

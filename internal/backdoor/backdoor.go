@@ -68,22 +68,14 @@
 // # Joined leases
 //
 // [Ways.NewJoiner] is for a limiter that asks several others for the same permits and returns
-// one lease. Releasing any copy of the joined lease releases its parts, once, last first.
-// Split ends the lease and leaves the parts to the caller, who settles or refunds each with
-// its own limiter.
+// one lease. Releasing any copy of the joined lease releases its parts, once, last first. Settle of the
+// lease settles the parts, last first.
 //
 //	joiner := ways.NewJoiner(2, nil) // once, when the limiter is made
 //	parts := joiner.Begin()
 //	parts.Add(first.TryAcquire(1))
 //	parts.Add(second.TryAcquire(1))
 //	lease := parts.Join(1)
-//
-//	if parts, ok := joiner.Split(lease); ok { // false: a copy was released or split before
-//		for i, part := range parts.Leases() {
-//			parts.Leases()[i] = settle(i, part, 3)
-//		}
-//		lease = parts.Rejoin(lease, 3)
-//	}
 package backdoor
 
 import (
@@ -168,7 +160,7 @@ type Cause uint8
 // meaning to the others.
 const (
 	Released Cause = iota
-	Refunded       // a grant that was not used: by the limiter's Refund, or Settle to 0
+	Refunded       // a grant that was not used: by Refund, or Settle to 0
 	Dropped
 	Ignored
 )
@@ -193,15 +185,10 @@ type End struct {
 type Joiner[L any] interface {
 	// Begin returns no parts, for the caller to add to.
 	Begin() Parts[L]
-
-	// Split ends a joined lease without releasing its parts, and returns them. One of the calls
-	// of Split and Release with copies of a lease wins; the others do nothing. Split returns
-	// false if it did not win, or if the lease is another joiner's.
-	Split(lease L) (Parts[L], bool)
 }
 
 // Parts are the leases that are joined into one. They belong to the goroutine that called
-// Begin or Split until it calls Join, Rejoin or Drop, and must not be used after that.
+// Begin until it calls Join or Drop, and must not be used after that.
 //
 // The parts are added one by one because a slice that is passed to a method of an interface
 // escapes to the heap.
@@ -217,10 +204,6 @@ type Parts[L any] interface {
 	// theirs; of each name, the first part's value. Join allocates nothing if the name, the
 	// limit and the window in the metadata are those of the latest lease, and once otherwise.
 	Join(permits int) L
-
-	// Rejoin is Join for parts that were split from lease: the new lease has the metadata of
-	// lease. If permits is 0, it holds nothing, and the parts are dropped.
-	Rejoin(lease L, permits int) L
 
 	// Drop forgets the parts. It releases none of them.
 	Drop()
@@ -253,16 +236,14 @@ type Ways[L any] struct {
 	// package comment.
 	AcquireWaiting func(ctx context.Context, limiter any, permits int) (L, error)
 
-	// Refund, Settle and Checked are what the functions of that name of this package call.
-	Refund  func(limiter any, lease L)
-	Settle  func(limiter any, lease L, permits int) L
-	Checked func(limiter any, lease L, err error) (L, error)
+	// Undo refunds a grant that no caller will see. If the limiter cannot take it back, Undo releases it.
+	Undo func(lease L)
+
+	// Checked is what the function of that name of this package calls.
+	Checked func(lease L, err error) (L, error)
 
 	// Reserve is the limiter's Reserve; of a limiter that is no core.Reserver, a lease whose error says so.
 	Reserve func(limiter any, permits int) L
-
-	// Embeds reports whether limiter is of a type that embeds one of core's.
-	Embeds func(limiter any) bool
 
 	// Roots returns the limiters that limiter asks in the end, through chains and views of any package
 	// that name the limiters they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an

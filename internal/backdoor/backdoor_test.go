@@ -313,7 +313,7 @@ func (g *ledger) end(i int) {
 	case 1:
 		cause, end = backdoor.Released, func() { core.ReleaseAll([]core.Lease{k.Lease, k.Lease}) }
 	case 2:
-		cause, end = backdoor.Refunded, func() { g.l.Refund(k.With(core.ReasonPhrase.With("copy"))) }
+		cause, end = backdoor.Refunded, func() { k.With(core.ReasonPhrase.With("copy")).Refund() }
 	case 3:
 		cause, end = backdoor.Released, func() {
 			var copies sync.WaitGroup
@@ -482,14 +482,14 @@ func TestRetire(t *testing.T) {
 		testkit.Bubble(t, name, func(t *testing.T) {
 			lease := l.TryAcquire(3)
 			require.False(t, ways.Retire(l, 0), "permits are taken")
-			l.(core.Refunder).Refund(lease)
+			lease.Refund()
 			l.(core.Idler).IdleFor()
 			time.Sleep(time.Second - 1)
 			require.False(t, ways.Retire(l, time.Second))
 			time.Sleep(1)
 			require.True(t, ways.Retire(l, time.Second))
 			require.Equal(t, core.ErrClosed, l.TryAcquire(1).Err())
-			l.(core.Refunder).Refund(lease)
+			lease.Refund()
 			require.True(t, ways.Retire(l, time.Second), "it is as idle as before")
 		})
 	}

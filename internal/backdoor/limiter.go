@@ -7,23 +7,13 @@ import (
 
 // What one does with any limiter, whether it is one of package core or a user's. L is core.Lease.
 
-// Refund undoes a grant that was not used: by the limiter's Refund if it is a core.Refunder, else by its Settle
-// if it is a core.Settler, else by releasing the lease.
-func Refund[L any](limiter any, lease L) { Core[L]().Refund(limiter, lease) }
-
-// Settle corrects the cost of a grant by the limiter's Settle, and returns the lease that replaces lease. If the
-// limiter is not a core.Settler, the lease stays as it is, unless permits is 0 or less: then it is refunded. So is
-// the lease of a limiter that embeds one of core's, because a promoted Settle would bypass its Refund.
-func Settle[L any](limiter any, lease L, permits int) L {
-	return Core[L]().Settle(limiter, lease, permits)
-}
+// Undo refunds a grant that no caller will see. If the limiter cannot take it back, Undo releases it.
+func Undo[L any](lease L) { Core[L]().Undo(lease) }
 
 // Checked returns the answer of a limiter's Acquire in valid form: an acquired lease and nil, or a lease that
 // is not acquired and its error. An acquired lease that comes with an error is refunded. If both are rejections,
 // the lease keeps its metadata. Call it where a limiter may be a user's.
-func Checked[L any](limiter any, lease L, err error) (L, error) {
-	return Core[L]().Checked(limiter, lease, err)
-}
+func Checked[L any](lease L, err error) (L, error) { return Core[L]().Checked(lease, err) }
 
 // IsNil reports whether v is nil, or an interface around a nil pointer, map, function, channel or slice:
 // a value whose methods would fail at their first use, far from the mistake.

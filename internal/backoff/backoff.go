@@ -75,7 +75,7 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 			return core.Lease{}, nil
 		}
 		lease, err := l.Acquire(ctx, permits)
-		if lease, err = backdoor.Checked(l, lease, err); err != nil {
+		if lease, err = backdoor.Checked(lease, err); err != nil {
 			return lease, err
 		}
 		// During the wait for permits, a response to another request may have put the key on hold.

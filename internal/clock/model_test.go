@@ -132,7 +132,7 @@ func TestSetClocksFollowTheNaiveList(t *testing.T) {
 						i := random.IntN(len(grants))
 						g := grants[i]
 						grants = append(grants[:i:i], grants[i+1:]...)
-						l.Refund(g.Lease)
+						g.Lease.Refund()
 						if g.window == q.window {
 							q.taken -= min(g.Permits(), q.taken)
 							q.serve()

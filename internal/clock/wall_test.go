@@ -90,7 +90,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		length, _ := core.Window.From(grant)
 		require.Equal(t, day, length)
 		require.Equal(t, day, l.ReplenishmentPeriod())
-		l.Refund(grant)
+		grant.Refund()
 		require.Equal(t, 3, l.Available())
 		idle, ok := l.IdleFor()
 		require.True(t, ok)
@@ -99,11 +99,11 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		reset, _ := core.ResetAfter.From(late)
 		require.Equal(t, 30*day+12*hour-time.Millisecond, reset)
 		set(0)
-		l.Refund(late) // it is the same window
+		late.Refund() // it is the same window
 		require.Equal(t, 3, l.Available())
-		charged := l.Settle(l.TryAcquire(0), 1)
+		charged := l.TryAcquire(0).Settle(1)
 		set(-day)
-		l.Refund(l.Settle(charged, 2))
+		charged.Settle(2).Refund()
 		require.Equal(t, 3, l.Available())
 		require.True(t, l.TryAcquire(3).Acquired())
 		set(0)

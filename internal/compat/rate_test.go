@@ -99,7 +99,7 @@ func (s *story) cancel() {
 	last := s.open[len(s.open)-1]
 	s.open = s.open[:len(s.open)-1]
 	if !last.due.Before(time.Now()) {
-		s.ours.Refund(last.ours)
+		last.ours.Refund()
 		last.theirs.Cancel()
 	}
 	before := last.due.Add(-time.Duration(last.ours.Permits()) * s.ours.ReplenishmentPeriod())

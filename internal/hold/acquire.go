@@ -46,7 +46,7 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond boo
 	} else {
 		lease, err = l.Acquire(asked, n)
 	}
-	if lease, err = backdoor.Checked(l, lease, err); err != nil {
+	if lease, err = backdoor.Checked(lease, err); err != nil {
 		if err = s.Explain(ctx, err); !backdoor.Same(lease.Err(), err) {
 			lease = core.Fail(err)
 		}

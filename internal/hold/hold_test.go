@@ -76,13 +76,13 @@ func TestCheckedKeepsMetadata(t *testing.T) {
 	defer l.TryAcquire(1).Release()
 	rejection := l.TryAcquire(1)
 	own := &core.RejectedError{Reason: "ours"}
-	lease, err := backdoor.Checked(l, rejection, own)
+	lease, err := backdoor.Checked(rejection, own)
 	require.Same(t, own, err)
 	require.Same(t, own, lease.Err())
 	_, ok := core.Remaining.From(lease)
 	require.True(t, ok)
 
-	lease, err = backdoor.Checked(l, rejection, errOwn)
+	lease, err = backdoor.Checked(rejection, errOwn)
 	require.Equal(t, errOwn, err)
 	require.Equal(t, errOwn, lease.Err())
 	_, ok = core.Remaining.From(lease)

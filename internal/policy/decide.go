@@ -130,7 +130,7 @@ func (s *Snapshot[R, O]) acquire(ctx context.Context, r R, d *Decision[R, O], pe
 	}
 	lease, err := d.Limiter.Acquire(bounded, permits)
 	waited := time.Since(start)
-	if d.Lease, err = backdoor.Checked(d.Limiter, lease, err); err == nil {
+	if d.Lease, err = backdoor.Checked(lease, err); err == nil {
 		return outcome{result: Acquired, waited: waited}
 	}
 	timedOut := errors.Is(bounded.Err(), context.DeadlineExceeded)

@@ -38,7 +38,7 @@ func Later(l *core.TokenBucket, f func()) (cancel func()) {
 	timer := time.AfterFunc(delay, f)
 	return func() {
 		if timer.Stop() {
-			l.Refund(lease)
+			lease.Refund()
 		}
 	}
 }

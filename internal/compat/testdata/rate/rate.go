@@ -135,7 +135,7 @@ func (lim *Limiter) reserveN(t time.Time, n int, most time.Duration) Reservation
 	case !ok:
 		return Reservation{}
 	case delay > most:
-		lim.bucket.Refund(lease)
+		lease.Refund()
 		return Reservation{}
 	}
 	return Reservation{ok: true, timeToAct: t.Add(delay), lim: lim, lease: lease}
@@ -148,7 +148,7 @@ func (r *Reservation) CancelAt(t time.Time) {
 	}
 	r.lim.advance(t)
 	if !r.timeToAct.Before(t) {
-		r.lim.bucket.Refund(r.lease)
+		r.lease.Refund()
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *Weighted) Release(n int64) {
 		last := len(s.leases) - 1
 		lease := s.leases[last]
 		if lease.Permits() > left {
-			s.leases[last] = s.limiter.Settle(lease, lease.Permits()-left)
+			s.leases[last] = lease.Settle(lease.Permits() - left)
 			return
 		}
 		left -= lease.Permits()
