@@ -81,6 +81,21 @@ func TestEvictionStops(t *testing.T) {
 	})
 }
 
+func TestALimiterThatGrantsNothingEvictsNothing(t *testing.T) {
+	for _, shut := range []core.Limiter{core.Blocked(), core.WithReason(core.Paused(), "upkeep")} {
+		for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
+			l := core.NewSwitch(refusing(t, 2))
+			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode, Cost: itself})
+			sends(t, c, 1, 1)
+			l.Set(shut)
+			require.ErrorIs(t, c.TrySend(1), core.ErrRejected)
+			require.ErrorIs(t, c.Send(t.Context(), 0), core.ErrRejected)
+			require.Empty(t, *dropped)
+			holds(t, c, 1, 1)
+		}
+	}
+}
+
 func TestClosedLimiterEvictsNothing(t *testing.T) {
 	for mode := channel.Wait; mode <= channel.DropIncoming; mode++ {
 		for _, wrap := range []func(*core.ConcurrencyLimiter) core.Limiter{

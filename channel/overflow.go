@@ -26,6 +26,9 @@ const (
 	// permits are held by other users of the limiter, by callers of ReceiveLease or by an item that a
 	// Chan offers. With any other limiter, other senders may take the permits that a drop frees.
 	//
+	// If the limiter is [core.Blocked] or [core.Paused], for example in a [core.Switch], a send drops nothing and
+	// returns the rejection.
+	//
 	// Dropping an item does not bring back the permits of a rate limiter. If the rejection has a
 	// RetryAfter, or the limiter is replenished by hand, the send therefore drops at most one item and
 	// returns the rejection.
@@ -125,7 +128,7 @@ func (c *LimitedChannel[T]) dropLocked() bool {
 // displaceLeases is displace with a limiter whose permits are held as leases. It is asked without the mutex.
 func (c *LimitedChannel[T]) displaceLeases(v *T, n int) error {
 	h, err := c.limiter.Try(n)
-	for helps := n <= hold.Limit(c.limiter.Limiter); helps && errors.Is(err, core.ErrRejected) && c.dropOne(); {
+	for helps := true; helps && errors.Is(err, core.ErrRejected) && c.canGrant(n) && c.dropOne(); {
 		h, err = c.limiter.Try(n)
 		helps = !c.onlyTimeHelps(err)
 	}
@@ -154,6 +157,13 @@ func (c *LimitedChannel[T]) displaceLeases(v *T, n int) error {
 			return c.full(n)
 		}
 	}
+}
+
+// canGrant reports whether the limiter may grant n permits once others return theirs. The limit of [core.Blocked] and
+// [core.Paused], which grant nothing, is 0.
+func (c *LimitedChannel[T]) canGrant(n int) bool {
+	r, ok := core.As[core.Reporter](c.limiter.Limiter)
+	return !ok || max(n, 1) <= r.Statistics().Limit
 }
 
 // onlyTimeHelps reports whether err is a rate limiter's rejection: the error has a RetryAfter, or the
