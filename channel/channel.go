@@ -165,16 +165,17 @@ type work[T any] struct {
 	dropped  int        // items added to late
 }
 
-// unlock releases the mutex, and then does the work that is left.
+// unlock releases the mutex, and then does the work that is left. The calls that were given an item return after its
+// lease is released, and OnDrop is told last.
 func (c *LimitedChannel[T]) unlock() {
 	w := c.work
 	c.work = work[T]{}
 	c.mu.Unlock()
 	w.sent.Wake()
-	w.received.Wake()
 	if w.dropped > 0 {
-		defer c.report(w.dropped) // deferred, because the release may panic
+		defer c.report(w.dropped)
 	}
+	defer w.received.Wake() // deferred, because the release may panic
 	w.released.Release()
 }
 

@@ -6,8 +6,12 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
 )
 
 func TestWaitToReceive(t *testing.T) {
@@ -33,6 +37,26 @@ func TestWaitToReceive(t *testing.T) {
 		require.NoError(t, c.CloseWithError(broken))
 		w.ends(t, broken)
 		require.Equal(t, broken, c.WaitToReceive(t.Context()))
+	})
+}
+
+func TestAReceiverThatWaitedReturnsOnceTheLeaseIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := permits(t, 1)
+		c := open(t, channel.Options[int]{Limiter: &user{Limiter: l, acquire: func(ctx context.Context, n int) (core.Lease, error) {
+			held, err := l.Acquire(ctx, n)
+			return core.Grant(n, func() {
+				time.Sleep(time.Second)
+				held.Release()
+			}), err
+		}}})
+		waiting := startReceive(t.Context(), c)
+		sent := startSend(t.Context(), c, 7)
+		waiting.waits(t)
+		time.Sleep(time.Second)
+		require.Equal(t, 7, waiting.ends(t, nil))
+		sent.ends(t, nil)
+		require.Equal(t, 1, l.Available())
 	})
 }
 
