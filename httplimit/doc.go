@@ -33,10 +33,8 @@
 //
 // If a policy rejects the request, the wrapper refunds all its permits and responds with 429 Too Many
 // Requests, or with Policy.Status. The response has a Retry-After header if the time is known. If
-// wrappers are nested, those around the one that rejected refund their permits too, whatever handlers are
-// in between. There is one exception: a wrapper that sees the status of the response, because it uses
-// Headers, Refund, Settle, Upload or Download, keeps its permits if the status is below 400, for example
-// because a handler in between has served an older page instead.
+// wrappers are nested, those around the one that rejected refund their permits too, even if a handler in
+// between, or OnRejected, responds with something else, such as an older page or a redirect.
 //
 // If a limiter fails, for example because it is closed or its Redis server is unreachable, the response
 // is 503, unless Policy.FailOpen lets the request pass.

@@ -143,7 +143,7 @@ func (adm *admission) end(wrapped *response) {
 	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it created
 	}
-	if adm.stage == deciding || adm.rejected.Load() && !wrapped.succeeded() {
+	if adm.stage == deciding || adm.rejected.Load() {
 		if outer := admissionFrom(adm.original.Context()); outer != nil {
 			outer.rejected.Store(true)
 		}

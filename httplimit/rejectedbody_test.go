@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -191,4 +192,11 @@ func TestTheDeadlineOfARejectedBodyIsTakenBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A writer that takes no read deadline keeps the body from being read, also in a test without a server.
+func TestTheBodyOfARejectedRequestWithoutAServer(t *testing.T) {
+	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}}).Handler(ok)
+	require.Equal(t, "close", play(h, httptest.NewRequest(http.MethodPost, "/", &unread{t})).Header().Get("Connection"))
+	require.Empty(t, get(h, "/").Header().Get("Connection"), "there is no body")
 }

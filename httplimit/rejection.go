@@ -189,8 +189,7 @@ const (
 // read. If not, the response must say that the connection will be closed. Otherwise net/http would wait for the body
 // before it sends the response, while the client may be waiting for the response.
 func readToEnd(w http.ResponseWriter, r *http.Request) bool {
-	ctx := r.Context()
-	if r.ProtoMajor != 1 || r.ContentLength == 0 || !underServer(ctx) {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
 		return true
 	}
 	if r.ContentLength > rejectedBytes || r.Header.Get("Expect") != "" {
@@ -201,7 +200,7 @@ func readToEnd(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	n, err := io.CopyN(io.Discard, r.Body, rejectedBytes+1)
-	if c.SetReadDeadline(readDeadline(ctx)) != nil {
+	if c.SetReadDeadline(readDeadline(r.Context())) != nil {
 		return false
 	}
 	// A body that middleware has wrapped may end before the request's own body does.

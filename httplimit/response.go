@@ -95,10 +95,6 @@ func (r *response) SetReadDeadline(t time.Time) error {
 // Unwrap is for [http.ResponseController].
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// succeeded reports whether the response is known to be no error. The response of a wrapper that does not need the
-// status, which is nil, is not known.
-func (r *response) succeeded() bool { return r != nil && 0 < r.status && r.status < 400 }
-
 // started reports whether anything was sent.
 func (r *response) started() bool { return r.status != 0 || r.hijacked }
 

@@ -138,11 +138,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response, nil
 		}
 		next = again
-		a.drain()
 		if t.held == nil { // then the response holds back only this request
 			held = new(backoff.Keys[struct{}])
-			held.Hold("", a.retryAfter, struct{}{})
+			held.Hold("", a.retryAfter, struct{}{}) // before drain, which may take time
 		}
+		a.drain()
 	}
 }
 

@@ -350,6 +350,7 @@ func TestRetries(t *testing.T) {
 		{"just in time", 1, "", answered{ten, fine}, 10*time.Second + 1, 0, 200, 2, 10 * time.Second, 10*time.Second + 1, 4},
 		{"canceled meanwhile", 3, "body", answered{ten, fine}, 0, 3 * time.Second, 0, 1, 3 * time.Second, 3 * time.Second, 4},
 		{"a long response", 1, "", answered{long, fine}, 0, 0, 200, 2, 10 * time.Second, 11 * time.Second, 64 << 10},
+		{"a response without an end, just in time", 1, "", answered{endless, fine}, 10*time.Second + 1, 0, 200, 2, 10 * time.Second, 10*time.Second + 1, 0},
 		{"a response without an end", 1, "", answered{endless, fine}, 0, 0, 200, 2, 10 * time.Second, 11050 * time.Millisecond, 0},
 	} {
 		for _, honor := range []bool{false, true} {

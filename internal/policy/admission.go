@@ -104,7 +104,7 @@ func (h handed[R, O]) Settle(had, permits int) int {
 	case permits == 0:
 		end(h.admission.Decisions, func(d *Decision[R, O]) { d.Lease.Refund() })
 		return 0
-	case leases > 1:
+	case leases != 1: // there is none if the request has been undone
 		return had
 	}
 	only.Lease = only.Lease.Settle(permits)
