@@ -149,8 +149,8 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		}
 	}
 	rejection := newRejection(m.admission, p.policy.Rejection(result, lease, err))
-	if result != policy.Failed && p.policy.Own.Code == codes.OK {
-		rejection.Code = codes.ResourceExhausted // the lease of bytes does not report its limiter
+	if _, reported := core.PermitLimit.From(lease); !reported && result != policy.Failed && p.policy.Own.Code == codes.OK {
+		rejection.Code = codes.ResourceExhausted // there is no lease of bytes
 	}
 	return reject(m.ctx, rejection)
 }

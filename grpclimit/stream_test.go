@@ -145,6 +145,25 @@ func TestARejectedMessageHoldsNothing(t *testing.T) {
 	}
 }
 
+// The code of a rejected message is that of its limiter's kind, as for calls.
+func TestCodeOfARejectedMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		limiter func() core.Limiter // of one permit
+		want    codes.Code
+	}{
+		"rate":        {func() core.Limiter { return core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})) }, codes.ResourceExhausted},
+		"concurrency": {func() core.Limiter { return concurrency(t, 1, 0) }, codes.Unavailable},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			l := c.limiter()
+			defer l.TryAcquire(1).Release()
+			s := duplex(t, limited(t, grpclimit.Policy{Receive: grpclimit.Shared(l)}, &service{duplex: drain}))
+			require.NoError(t, s.Send(payload(1)))
+			code(t, c.want, received(s))
+		})
+	}
+}
+
 func payload100() *pb.StreamingOutputCallResponse {
 	return &pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 100)}}
 }
