@@ -25,8 +25,9 @@ import (
 // caller is served, and the limit grows only while permits are in use. Therefore acquire few permits at
 // a time, or set Min to the largest request.
 //
-// It is a [core.QuietTrier], [core.Reporter], [core.Idler] and [io.Closer], and safe for concurrent use. It has no goroutine and no timer: it learns on the goroutines that release leases. Use
-// [New] to create one; requests to the zero value fail with [core.ErrClosed].
+// It is a [core.QuietTrier], [core.Reporter], [core.Idler] and [io.Closer], and safe for concurrent use. It
+// has no goroutine and no timer: it learns on the goroutines that release leases. Use [New] to create one;
+// requests to the zero value fail with [core.ErrClosed].
 type Concurrency struct {
 	inner   *core.ConcurrencyLimiter
 	watched backdoor.Watched[core.Lease]

@@ -38,8 +38,7 @@ type Policy struct {
 	// MaxWait is how long a call may wait in the limiter's queue. 0 means that calls do not wait. A
 	// negative value lets a call wait until its client gives up. MaxWait requires a limiter with a
 	// queue (QueueLimit). If none of the limiters has one, New returns an error; where it cannot know,
-	// a warning is logged. A waiting call holds the permits
-	// of the policies that have decided before.
+	// a warning is logged. A waiting call holds the permits of the policies that have decided before.
 	MaxWait time.Duration
 
 	// Flow returns the flow of a call, for limiters whose order is [core.FairShare]: Limiter, if

@@ -151,7 +151,9 @@ func TestCodeOfARejectedMessage(t *testing.T) {
 		limiter func() core.Limiter // of one permit
 		want    codes.Code
 	}{
-		"rate":        {func() core.Limiter { return core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})) }, codes.ResourceExhausted},
+		"rate": {func() core.Limiter {
+			return core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+		}, codes.ResourceExhausted},
 		"concurrency": {func() core.Limiter { return concurrency(t, 1, 0) }, codes.Unavailable},
 	} {
 		bubble(t, name, func(t *testing.T) {

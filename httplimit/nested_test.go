@@ -43,8 +43,8 @@ func TestRejectionInsideRefundsWrappersAround(t *testing.T) {
 	outer := perMinute(t, 10)
 	newLimits := func(h httplimit.Headers) *httplimit.Limits {
 		return limits(t, httplimit.Options{
-			Headers:  h,
-			Global:   &httplimit.Policy{Limiter: all(outer)},
+			Headers: h,
+			Global:  &httplimit.Policy{Limiter: all(outer)},
 			Policies: []httplimit.Policy{
 				{Name: "part", Limiter: all(full)}, {Name: "free", Limiter: all(core.Unlimited())},
 				{Name: "elsewhere", Limiter: all(full), OnRejected: func(w http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) {

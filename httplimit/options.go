@@ -40,9 +40,8 @@ type Policy struct {
 	// wait. A negative value lets a request wait until its client disconnects. MaxWait requires a
 	// limiter with a queue (QueueLimit). If none of the limiters has one, New returns an error; where
 	// it cannot know, for example because a partition's New creates the limiters, a warning is logged.
-	// Do not put a
-	// per-client limit with MaxWait inside a shared concurrency limit: its waiting requests hold
-	// the shared permits, and one client can take them all.
+	// Do not put a per-client limit with MaxWait inside a shared concurrency limit: its waiting
+	// requests hold the shared permits, and one client can take them all.
 	MaxWait time.Duration
 
 	// Flow returns the flow of a request, for limiters whose order is [core.FairShare]: Limiter, if

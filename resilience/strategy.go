@@ -37,8 +37,8 @@ type Options struct {
 
 	// Settle returns the actual cost of a function in permits, once the function has returned err.
 	// The lease is settled to that cost before it is released; see [core.Lease.Settle]. If Settle
-	// returns a number below 0, the lease stays as it is. Settle runs on Do's goroutine. It does not run if the function
-	// panics or calls runtime.Goexit. If Settle is nil, no lease is settled.
+	// returns a number below 0, the lease stays as it is. Settle runs on Do's goroutine. It does not
+	// run if the function panics or calls runtime.Goexit. If Settle is nil, no lease is settled.
 	Settle func(ctx context.Context, err error) int
 
 	// OnRejected is called for each rejection on Do's goroutine, before Do returns r. No permit is
