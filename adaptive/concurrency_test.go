@@ -217,6 +217,24 @@ func TestWindows(t *testing.T) {
 	})
 }
 
+// A chain takes permits and refunds them if a limiter after this one rejects. That shows nothing about the server.
+func TestAChainThatUnwindsTeachesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := wants(5)
+		l := newConcurrency(t, adaptive.Options{Initial: 10, QueueLimit: 10, Algorithm: a})
+		chain := core.Must(core.Chain(l, core.Blocked()))
+		for range 1000 {
+			require.False(t, chain.TryAcquire(10).Acquired())
+			_, err := chain.Acquire(t.Context(), 10)
+			require.ErrorIs(t, err, core.ErrRejected)
+		}
+		require.Empty(t, a.take())
+		require.Equal(t, 10, l.Available())
+		learn(l, 10)
+		require.Len(t, a.take(), 1, "the samples count from the first lease that was released")
+	})
+}
+
 // After a large change of the limit the leases of before do not count, nor those that end until the server has settled.
 func TestLeasesOfBeforeALargeChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
