@@ -26,10 +26,10 @@ const (
 )
 
 func (a AIMD) validate() error {
-	e := optionErrors{options: "AIMD"}
+	e := errorsOf("AIMD")
 	e.must(a.Timeout >= 0, "Timeout", a.Timeout, "at least 0")
 	e.must(a.Backoff == 0 || a.Backoff > 0 && a.Backoff < 1, "Backoff", a.Backoff, "above 0 and below 1")
-	return e.err()
+	return e.Err()
 }
 
 // New returns an algorithm with these settings.

@@ -49,11 +49,11 @@ const (
 )
 
 func (g Gradient) validate() error {
-	e := optionErrors{options: "Gradient"}
+	e := errorsOf("Gradient")
 	e.must(g.Tolerance == 0 || g.Tolerance >= 1, "Tolerance", g.Tolerance, "at least 1")
 	e.must(g.Smoothing >= 0 && g.Smoothing <= 1, "Smoothing", g.Smoothing, "from 0 to 1")
 	e.must(g.LongWindow >= 0, "LongWindow", g.LongWindow, "at least 0")
-	return e.err()
+	return e.Err()
 }
 
 // New returns an algorithm with these settings.

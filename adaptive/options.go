@@ -2,12 +2,12 @@ package adaptive
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 // Options configure a [Concurrency]. The zero value is usable: a limit from 1 to 1,000 that
@@ -60,7 +60,7 @@ const (
 // setDefaults sets defaults for omitted options, and creates the limiter's own algorithm. It returns an error that
 // lists all invalid options.
 func (o *Options) setDefaults() error {
-	e := optionErrors{options: "Options"}
+	e := errorsOf("Options")
 	e.must(o.Min >= 0, "Min", o.Min, "at least 0")
 	e.must(o.Max >= 0, "Max", o.Max, "at least 0")
 	o.Min = cmp.Or(o.Min, defaultMin)
@@ -74,7 +74,7 @@ func (o *Options) setDefaults() error {
 	}
 	e.queue(o.QueueLimit, o.QueueOrder)
 	e.algorithm(&o.Algorithm)
-	return e.err()
+	return e.Err()
 }
 
 // algorithm replaces a, which may be a configuration, by the limiter's own algorithm.
@@ -88,7 +88,7 @@ func (e *optionErrors) algorithm(a *Algorithm) {
 	}
 	if v, ok := (*a).(interface{ validate() error }); ok {
 		if err := v.validate(); err != nil {
-			e.errs = append(e.errs, err)
+			e.Join(err)
 			return
 		}
 	}
@@ -133,7 +133,7 @@ const defaultInterval = 100 * time.Millisecond
 
 // setDefaults sets defaults for omitted options. It returns an error that lists all invalid options.
 func (o *ShedOptions) setDefaults() error {
-	e := optionErrors{options: "ShedOptions"}
+	e := errorsOf("ShedOptions")
 	e.must(o.Probe != nil, "Probe", "nil", "a function")
 	e.must(o.Threshold > 0, "Threshold", o.Threshold, "above 0")
 	e.must(o.ResumeBelow >= 0 && !(o.ResumeBelow > o.Threshold), "ResumeBelow", o.ResumeBelow, "from 0 to Threshold")
@@ -141,7 +141,7 @@ func (o *ShedOptions) setDefaults() error {
 	e.queue(o.QueueLimit, o.QueueOrder)
 	o.ResumeBelow = cmp.Or(o.ResumeBelow, o.Threshold)
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
-	return e.err()
+	return e.Err()
 }
 
 func describe(kind, name string, s core.Statistics) string {
@@ -151,15 +151,17 @@ func describe(kind, name string, s core.Statistics) string {
 	return kind + ": " + s.String()
 }
 
-// optionErrors collects the errors in options.
-type optionErrors struct {
-	options string
-	errs    []error
+// optionErrors collects the invalid fields of options.
+type optionErrors struct{ invalid.Fields }
+
+// errorsOf returns the errors in options of this type, none yet.
+func errorsOf(options string) optionErrors {
+	return optionErrors{invalid.Fields{Prefix: "adaptive: " + options + "."}}
 }
 
 func (e *optionErrors) must(right bool, field string, value any, want string) {
 	if !right {
-		e.errs = append(e.errs, fmt.Errorf("adaptive: %s.%s = %v, want %s", e.options, field, value, want))
+		e.Add(field, value, want)
 	}
 }
 
@@ -167,5 +169,3 @@ func (e *optionErrors) queue(limit int, order core.QueueOrder) {
 	e.must(limit >= 0, "QueueLimit", limit, "at least 0")
 	e.must(order <= core.FairShare, "QueueOrder", order, "oldest-first, newest-first or fair-share")
 }
-
-func (e *optionErrors) err() error { return errors.Join(e.errs...) }

@@ -22,20 +22,20 @@ type TokenBucketOptions struct {
 }
 
 func (o TokenBucketOptions) validate() error {
-	f := faults{options: "TokenBucketOptions"}
+	f := faultsOf("TokenBucketOptions")
 	f.atLeast("TokenLimit", o.TokenLimit, 1)
 	if o.invalidRate != "" {
-		f.errs = append(f.errs, errors.New("core: Rate = "+o.invalidRate))
+		f.Join(errors.New("core: Rate = " + o.invalidRate))
 	}
 	f.atLeast("TokensPerPeriod", o.TokensPerPeriod, 1)
 	if o.TokensPerPeriod > o.TokenLimit && o.TokenLimit >= 1 {
-		f.add("TokensPerPeriod", o.TokensPerPeriod, fmt.Sprintf(
+		f.Add("TokensPerPeriod", o.TokensPerPeriod, fmt.Sprintf(
 			"at most the TokenLimit of %d, as more tokens never fit; for a rate per second with a smaller burst use core.PerSecond", o.TokenLimit))
 	}
 	f.positive("ReplenishmentPeriod", o.ReplenishmentPeriod)
 	f.atLeast("QueueLimit", o.QueueLimit, 0)
 	f.order(o.QueueOrder)
-	return f.err()
+	return f.Err()
 }
 
 func (o TokenBucketOptions) label() label { return label{name: o.Name} }

@@ -16,11 +16,11 @@ type ConcurrencyLimiterOptions struct {
 }
 
 func (o ConcurrencyLimiterOptions) validate() error {
-	f := faults{options: "ConcurrencyLimiterOptions"}
+	f := faultsOf("ConcurrencyLimiterOptions")
 	f.atLeast("PermitLimit", o.PermitLimit, 1)
 	f.atLeast("QueueLimit", o.QueueLimit, 0)
 	f.order(o.QueueOrder)
-	return f.err()
+	return f.Err()
 }
 
 func (o ConcurrencyLimiterOptions) label() label { return label{name: o.Name} }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 var (
@@ -159,33 +161,28 @@ func (e *RejectedError) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// faults collects the faults of an options value.
-type faults struct {
-	options string
-	errs    []error
-}
+// faults collects the invalid fields of an options value.
+type faults struct{ invalid.Fields }
 
-func (f *faults) add(field string, value any, want string) {
-	f.errs = append(f.errs, fmt.Errorf("core: %s.%s = %v, want %s", f.options, field, value, want))
+// faultsOf returns the faults of options of this type, none yet.
+func faultsOf(options string) faults {
+	return faults{invalid.Fields{Prefix: "core: " + options + "."}}
 }
 
 func (f *faults) atLeast(field string, value, least int) {
 	if value < least {
-		f.add(field, value, fmt.Sprintf("at least %d", least))
+		f.Add(field, value, fmt.Sprintf("at least %d", least))
 	}
 }
 
 func (f *faults) positive(field string, d time.Duration) {
 	if d <= 0 {
-		f.add(field, d, "above 0")
+		f.Add(field, d, "above 0")
 	}
 }
 
 func (f *faults) order(o QueueOrder) {
 	if int(o) >= len(orderNames) {
-		f.add("QueueOrder", o, orders)
+		f.Add("QueueOrder", o, orders)
 	}
 }
-
-// err returns all faults in one error, or nil if there are none.
-func (f *faults) err() error { return errors.Join(f.errs...) }

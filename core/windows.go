@@ -52,7 +52,7 @@ type FixedWindowOptions struct {
 }
 
 func (o FixedWindowOptions) validate() error {
-	f := faults{options: "FixedWindowOptions"}
+	f := faultsOf("FixedWindowOptions")
 	f.atLeast("PermitLimit", o.PermitLimit, 1)
 	if o.Calendar == (Calendar{}) {
 		f.positive("Window", o.Window)
@@ -61,21 +61,21 @@ func (o FixedWindowOptions) validate() error {
 	}
 	f.atLeast("QueueLimit", o.QueueLimit, 0)
 	f.order(o.QueueOrder)
-	return f.err()
+	return f.Err()
 }
 
 func (o FixedWindowOptions) validateCalendar(f *faults) {
 	if want := calendar.Calendar(o.Calendar).Want(); want != "" {
-		f.add("Calendar", o.Calendar, want)
+		f.Add("Calendar", o.Calendar, want)
 	}
 	if o.Window != 0 {
-		f.add("Window", o.Window, "0 with a Calendar")
+		f.Add("Window", o.Window, "0 with a Calendar")
 	}
 	if !o.Anchor.IsZero() {
-		f.add("Anchor", o.Anchor, "the zero time with a Calendar")
+		f.Add("Anchor", o.Anchor, "the zero time with a Calendar")
 	}
 	if o.ManualReplenishment {
-		f.add("ManualReplenishment", true, "false with a Calendar")
+		f.Add("ManualReplenishment", true, "false with a Calendar")
 	}
 }
 
@@ -164,18 +164,18 @@ type SlidingWindowOptions struct {
 }
 
 func (o SlidingWindowOptions) validate() error {
-	f := faults{options: "SlidingWindowOptions"}
+	f := faultsOf("SlidingWindowOptions")
 	f.atLeast("PermitLimit", o.PermitLimit, 1)
 	f.positive("Window", o.Window)
 	switch {
 	case o.Window <= 0:
 		f.atLeast("SegmentsPerWindow", o.SegmentsPerWindow, 1)
 	case o.SegmentsPerWindow < 1 || int64(o.SegmentsPerWindow) > int64(o.Window):
-		f.add("SegmentsPerWindow", o.SegmentsPerWindow, fmt.Sprintf("between 1 and %d, the window's nanoseconds", int64(o.Window)))
+		f.Add("SegmentsPerWindow", o.SegmentsPerWindow, fmt.Sprintf("between 1 and %d, the window's nanoseconds", int64(o.Window)))
 	}
 	f.atLeast("QueueLimit", o.QueueLimit, 0)
 	f.order(o.QueueOrder)
-	return f.err()
+	return f.Err()
 }
 
 func (o SlidingWindowOptions) label() label { return label{name: o.Name, anchor: o.Anchor} }

@@ -125,7 +125,7 @@ type serverOptions = policy.Options[*Call, *ownPolicy]
 // checked returns the options for a Set, and an error that lists all invalid options.
 func (o Options) checked() (serverOptions, error) {
 	next := serverOptions{Skip: o.Skip, Observer: policy.ObserverOf[httplimit.Result](o.Observer), Logger: o.Logger}
-	errs := policy.Errors{Package: "grpclimit"}
+	errs := policy.ErrorsOf("grpclimit")
 	for i, p := range o.Policies {
 		next.Policies = append(next.Policies, (&ownPolicy{Policy: p, options: &o}).checked(&next, fmt.Sprintf("Policies[%d]", i), &errs))
 	}

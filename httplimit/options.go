@@ -137,7 +137,7 @@ type serverOptions = policy.Options[*http.Request, *ownPolicy]
 // checked returns the options for a Set, and an error that lists all invalid options.
 func (o Options) checked() (serverOptions, error) {
 	next := serverOptions{Skip: o.Skip, Observer: policy.ObserverOf[Result](o.Observer), Logger: o.Logger}
-	errs := policy.Errors{Package: "httplimit"}
+	errs := policy.ErrorsOf("httplimit")
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/invalid"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
@@ -80,14 +81,14 @@ type Transport struct {
 
 // NewTransport returns a Transport, or an error that lists all invalid options.
 func NewTransport(o TransportOptions) (*Transport, error) {
-	var errs []error
+	wrong := invalid.Fields{Prefix: "httplimit: TransportOptions."}
 	if o.MaxRetryAfter < 0 {
-		errs = append(errs, fmt.Errorf("httplimit: TransportOptions.MaxRetryAfter = %v, want at least 0", o.MaxRetryAfter))
+		wrong.Add("MaxRetryAfter", o.MaxRetryAfter, "at least 0")
 	}
 	if o.Retries < 0 {
-		errs = append(errs, fmt.Errorf("httplimit: TransportOptions.Retries = %d, want at least 0", o.Retries))
+		wrong.Add("Retries", o.Retries, "at least 0")
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
 	o.Limiter, o.Upload, o.Download = policy.Present(o.Limiter), policy.Present(o.Upload), policy.Present(o.Download)

@@ -52,13 +52,13 @@ const (
 
 // NewKeyed returns a Keyed, or an error that reports all invalid options. It does not ask the store.
 func NewKeyed(o KeyedOptions) (*Keyed, error) {
-	f := new(faults)
+	f := newFaults()
 	o.validate(f)
 	if o.MaxKeys < 0 {
-		f.add("KeyedOptions.MaxKeys", o.MaxKeys, "at least 0")
+		f.Add("KeyedOptions.MaxKeys", o.MaxKeys, "at least 0")
 	}
-	if f.found() {
-		return nil, f.err()
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	o.MaxKeys = cmp.Or(o.MaxKeys, defaultMaxKeys)
 	return &Keyed{options: o, keys: make(map[plan]*keyed)}, nil

@@ -22,11 +22,11 @@ import (
 //     same time zone data. If the server's clock goes back, a window in which permits are taken stays current.
 func New(limit core.Options, o Options) (*Limiter, error) {
 	o = o.withDefaults()
-	f := new(faults)
+	f := newFaults()
 	limits := limitsOf(limit, o.TTL, f)
 	o.validate(f)
-	if f.found() {
-		return nil, f.err()
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	e := new(Limiter)
 	e.start(o, limits)
@@ -45,13 +45,13 @@ func (e *Limiter) Apply(limit core.Options) error {
 	if e.options.Store == nil {
 		return core.ErrClosed
 	}
-	f := new(faults)
+	f := newFaults()
 	limits := limitsOf(limit, e.options.TTL, f)
-	if !f.found() && limits.kind != e.kind {
-		f.errs = append(f.errs, fmt.Errorf("redislimit: %q is %v, want no %v", e.options.Key, e.kind, limits.kind.noun()))
+	if f.Err() == nil && limits.kind != e.kind {
+		f.Addf("%q is %v, want no %v", e.options.Key, e.kind, limits.kind.noun())
 	}
-	if f.found() {
-		return f.err()
+	if err := f.Err(); err != nil {
+		return err
 	}
 	return e.apply(limits)
 }

@@ -71,7 +71,7 @@ func limitsOf(limit core.Options, ttl time.Duration, f *faults) *limits {
 		l.span = int64(ttl / time.Microsecond)
 		l.describe(0)
 	default:
-		f.add("limit", fmt.Sprintf("%T", limit), "options of a limiter of package core")
+		f.Add("limit", fmt.Sprintf("%T", limit), "options of a limiter of package core")
 	}
 	return l
 }
@@ -80,7 +80,7 @@ func bucketLimits(o core.TokenBucketOptions, f *faults) *limits {
 	_, err := core.NewTokenBucket(o)
 	f.core(err, "TokenBucketOptions", "TokenLimit", o.TokenLimit, o.ManualReplenishment)
 	f.longest("TokenBucketOptions.ReplenishmentPeriod", o.ReplenishmentPeriod)
-	if f.found() {
+	if f.Err() != nil {
 		return nil
 	}
 	l := &limits{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
@@ -94,7 +94,7 @@ func fixedLimits(o core.FixedWindowOptions, f *faults) *limits {
 	_, err := core.NewFixedWindow(o)
 	f.core(err, "FixedWindowOptions", "PermitLimit", o.PermitLimit, o.ManualReplenishment)
 	f.micros("FixedWindowOptions.Window", o.Window)
-	if f.found() {
+	if f.Err() != nil {
 		return nil
 	}
 	l := &limits{kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
@@ -112,9 +112,9 @@ func slidingLimits(o core.SlidingWindowOptions, f *faults) *limits {
 	f.core(err, "SlidingWindowOptions", "PermitLimit", o.PermitLimit, o.ManualReplenishment)
 	f.micros("SlidingWindowOptions.Window", o.Window)
 	if o.SegmentsPerWindow > maxSegments || int64(o.SegmentsPerWindow) > int64(o.Window/time.Microsecond) && o.Window > 0 {
-		f.add("SlidingWindowOptions.SegmentsPerWindow", o.SegmentsPerWindow, "at most 2^26, and the window's microseconds")
+		f.Add("SlidingWindowOptions.SegmentsPerWindow", o.SegmentsPerWindow, "at most 2^26, and the window's microseconds")
 	}
-	if f.found() {
+	if f.Err() != nil {
 		return nil
 	}
 	l := &limits{kind: kindSliding, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}

@@ -2,13 +2,13 @@ package redislimit
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 // Options say where processes share a limit, and what happens while the store is unavailable.
@@ -84,64 +84,55 @@ func (o Options) withDefaults() Options {
 // validate reports all errors in the options.
 func (o Options) validate(f *faults) {
 	if backdoor.IsNil(o.Store) {
-		f.add("Options.Store", "nil", "a store")
+		f.Add("Options.Store", "nil", "a store")
 	}
 	if o.Key == "" || strings.ContainsAny(o.Key, "{}") {
-		f.add("Options.Key", fmt.Sprintf("%q", o.Key), "a name without braces")
+		f.Add("Options.Key", fmt.Sprintf("%q", o.Key), "a name without braces")
 	}
 	if o.Timeout < 0 {
-		f.add("Options.Timeout", o.Timeout, "at least 0")
+		f.Add("Options.Timeout", o.Timeout, "at least 0")
 	}
 	if o.Unavailable > UseLocal {
-		f.add("Options.Unavailable", o.Unavailable, "FailClosed, FailOpen or UseLocal")
+		f.Add("Options.Unavailable", o.Unavailable, "FailClosed, FailOpen or UseLocal")
 	}
 	if o.Unavailable == UseLocal && backdoor.IsNil(o.Local) {
-		f.add("Options.Local", "nil", "a limiter, for UseLocal")
+		f.Add("Options.Local", "nil", "a limiter, for UseLocal")
 	}
 	if o.Prefetch < 0 {
-		f.add("Options.Prefetch", o.Prefetch, "at least 0")
+		f.Add("Options.Prefetch", o.Prefetch, "at least 0")
 	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < minTTL {
-		f.add("Options.TTL", o.TTL, fmt.Sprintf("0, or at least %v", minTTL))
+		f.Add("Options.TTL", o.TTL, fmt.Sprintf("0, or at least %v", minTTL))
 	}
 	f.micros("Options.TTL", o.TTL)
 }
 
-// faults collects the errors in options.
-type faults struct{ errs []error }
+// faults collects the invalid fields of options. The fields' names contain the type.
+type faults struct{ invalid.Fields }
 
-func (f *faults) add(field string, value any, want string) {
-	f.errs = append(f.errs, fmt.Errorf("redislimit: %s = %v, want %s", field, value, want))
-}
+func newFaults() *faults { return &faults{invalid.Fields{Prefix: "redislimit: "}} }
 
 // core reports the error of core's constructor for a limit, and what only core supports. options is the name of their type, permits
 // that of the field with the number.
 func (f *faults) core(err error, options, permits string, limit int, manual bool) {
-	if err != nil {
-		f.errs = append(f.errs, err)
-	}
+	f.Join(err)
 	if int64(limit) > maxLimit {
-		f.add(options+"."+permits, limit, "at most 2^52")
+		f.Add(options+"."+permits, limit, "at most 2^52")
 	}
 	if manual {
-		f.add(options+".ManualReplenishment", true, "false: permits come back by the server's clock")
+		f.Add(options+".ManualReplenishment", true, "false: permits come back by the server's clock")
 	}
 }
 
 func (f *faults) micros(field string, d time.Duration) {
 	if d > 0 && d%time.Microsecond != 0 {
-		f.add(field, d, "whole microseconds")
+		f.Add(field, d, "whole microseconds")
 	}
 	f.longest(field, d)
 }
 
 func (f *faults) longest(field string, d time.Duration) {
 	if d/time.Microsecond > maxLimit {
-		f.add(field, d, "at most 2^52 µs")
+		f.Add(field, d, "at most 2^52 µs")
 	}
 }
-
-func (f *faults) found() bool { return len(f.errs) > 0 }
-
-// err returns all errors, joined, or nil.
-func (f *faults) err() error { return errors.Join(f.errs...) }

@@ -14,12 +14,11 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/invalid"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -39,15 +38,14 @@ type Policy[R, O any] struct {
 
 // Errors collects the errors in a server's options.
 type Errors struct {
-	Package string
+	invalid.Fields
 
 	names map[string]bool
-	errs  []error
 }
 
-// Addf adds an error. The format starts with a field of Options.
-func (e *Errors) Addf(format string, args ...any) {
-	e.errs = append(e.errs, fmt.Errorf(e.Package+": Options."+format, args...))
+// ErrorsOf returns the errors in the Options of a package, none yet.
+func ErrorsOf(name string) Errors {
+	return Errors{Fields: invalid.Fields{Prefix: name + ": Options."}}
 }
 
 // CheckName checks the name of a policy, which is in this field of Options.
@@ -63,9 +61,6 @@ func (e *Errors) CheckName(field, name string) {
 	}
 	e.names[name] = true
 }
-
-// Err returns all errors joined, or nil if there are none.
-func (e *Errors) Err() error { return errors.Join(e.errs...) }
 
 // Check adds the errors of a policy, which is in this field of Options. more reports whether it also limits what others
 // names, such as Upload or Download.

@@ -184,7 +184,7 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	f := policy.Errors{Package: "test"}
+	f := policy.ErrorsOf("test")
 	require.NoError(t, f.Err())
 	for i, name := range []string{"a", "Z9-_.", "", "a b", "é", "a", "[", "@"} {
 		f.CheckName(strconv.Itoa(i), name)
