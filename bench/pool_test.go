@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,11 +89,18 @@ func submit(tb testing.TB, workers, queue, n int, task func()) error {
 }
 
 // BenchmarkPool runs empty tasks, from the creation of the pool until the last task has returned.
-func BenchmarkPool(b *testing.B) {
+func BenchmarkPool(b *testing.B) { benchmarkPool(b, func() {}) }
+
+// BenchmarkPoolYield runs tasks that let other goroutines run, as tasks that wait for something do, so that all
+// workers are busy.
+func BenchmarkPoolYield(b *testing.B) { benchmarkPool(b, runtime.Gosched) }
+
+func benchmarkPool(b *testing.B, task func()) {
+	b.Helper()
 	sized(b, "workers", []int{16, 64}, func(b *testing.B, workers int) {
 		for _, p := range pools {
 			compare(b, impl{p.name, func(b *testing.B) {
-				if err := p.run(b, workers, b.N, func() {}); err != nil {
+				if err := p.run(b, workers, b.N, task); err != nil {
 					b.Fatal(err)
 				}
 			}})

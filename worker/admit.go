@@ -21,9 +21,14 @@ func (p *Pool) roomLocked() bool {
 
 // advanceLocked gives slots and plain permits to the jobs at the head of the queue, and the lead to the
 // first that lacks permits. It is called after every change that adds a job or frees room, a slot, permits
-// or the lead. After it the queue is empty, or a job leads, or no slot is free.
+// or the lead. After it the queue is empty, or a job leads, or no slot is free. A leader that does not ask the limiter
+// yet gets plain permits here too.
 func (p *Pool) advanceLocked() {
 	for {
+		if j := p.leader; j != nil && !j.asking && p.limiter.TryPlain(j.permits) {
+			p.leader = nil
+			p.grantLocked(j, hold.Hold{Permits: j.permits})
+		}
 		p.fillLocked()
 		if p.leader != nil || !p.freeLocked() {
 			return
@@ -46,6 +51,7 @@ func (p *Pool) advanceLocked() {
 			}
 		case caller != nil:
 			p.leader = j
+			j.asking = true
 		default:
 			p.leader = j
 			p.ready.Push(j)
@@ -89,9 +95,14 @@ func (j *job) leaveQueue() {
 
 // startLocked hands a job that has a slot and a lease to the workers.
 func (p *Pool) startLocked(j *job, h hold.Hold) {
+	p.grantLocked(j, h)
+	p.ready.Push(j)
+}
+
+// grantLocked gives a job that has a slot its lease.
+func (p *Pool) grantLocked(j *job, h hold.Hold) {
 	j.hold = h
 	p.running++
-	p.ready.Push(j)
 }
 
 // takeBack takes the task of a Do or Map out of the queue, and counts it as failed. It

@@ -99,6 +99,7 @@ func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *
 	case waits && p.queueLimit == 0 && p.firstLocked():
 		p.slots++
 		p.leader = p.jobLocked(e)
+		p.leader.asking = true
 		return p.leader, nil, nil
 	case waits:
 		j := p.jobLocked(e)
