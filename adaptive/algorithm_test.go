@@ -235,7 +235,7 @@ func Example() {
 	// Output: 20
 }
 
-// Health checks say nothing about how long requests take.
+// A health check shows nothing about how long requests take, so its permit is released without a sample.
 func ExampleConcurrency_Ignore() {
 	l := core.Must(adaptive.New(adaptive.Options{}))
 	defer l.Close()
@@ -252,7 +252,7 @@ func (s steps) Next(limit int, w adaptive.Sample) float64 {
 	return 10 * math.Ceil(s.Algorithm.Next(limit, w)/10)
 }
 
-// An algorithm of one's own, on one of the package's.
+// An algorithm of your own can use one of this package.
 func ExampleAlgorithm() {
 	l := core.Must(adaptive.New(adaptive.Options{
 		Initial:   50,

@@ -97,8 +97,7 @@ func TestSensorsAreSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// While goroutines wait for a CPU for longer than 20 ms, one in a hundred of them, nothing is
-// admitted.
+// Nothing is granted while one in a hundred goroutines waits for a CPU for 20 ms or longer.
 func ExampleSchedulerLatency() {
 	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Threshold: 0.020}))
 	defer shed.Close()
@@ -106,7 +105,7 @@ func ExampleSchedulerLatency() {
 	// Output: 0
 }
 
-// Requests that need much memory are not admitted while little is left.
+// Nothing is granted from 85% of the memory limit on, until the heap is below 75%.
 func ExampleHeap() {
 	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.Heap(), Threshold: 0.85, ResumeBelow: 0.75}))
 	defer shed.Close()
@@ -115,8 +114,7 @@ func ExampleHeap() {
 }
 
 func ExampleNewShed() {
-	// Nothing is admitted while nine tenths of the CPUs are busy, until four fifths
-	// are.
+	// Nothing is granted once the CPUs are 90% busy, until they are less than 80% busy.
 	shed := core.Must(adaptive.NewShed(adaptive.ShedOptions{
 		Name:        "cpu",
 		Probe:       adaptive.CPU(),

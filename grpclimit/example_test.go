@@ -53,7 +53,7 @@ func start(server []grpc.ServerOption, client ...grpc.DialOption) (pb.TestServic
 	}
 }
 
-// A server that serves 10 calls a second, and up to 2 at once after a pause.
+// A server accepts 10 calls a second, with bursts of 2.
 func Example() {
 	bucket := core.Must(core.NewTokenBucket(core.PerSecond(10, 2)))
 	limits := core.Must(grpclimit.New(grpclimit.Options{
@@ -102,7 +102,7 @@ func ExampleByMetadata() {
 	// bob OK
 }
 
-// A policy that counts only calls that fail: 2 an hour.
+// Only failed calls count: at most 2 an hour.
 func ExamplePolicy_refund() {
 	failures := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 2, ReplenishmentPeriod: time.Hour}))
 	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{
@@ -130,8 +130,7 @@ func ExamplePolicy_refund() {
 	// ResourceExhausted
 }
 
-// A client that does what the server's rejections ask for: it does not call before the server
-// will serve it.
+// A client backs off for as long as the server's rejections ask.
 func ExampleClient() {
 	bucket := core.Must(core.NewTokenBucket(core.PerSecond(2, 1)))
 	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}}))
@@ -149,7 +148,7 @@ func ExampleClient() {
 	// OK
 }
 
-// Limits by the client's address, by its certificate or by the method are partitions with that key.
+// These key functions are for partitions: a limit per address, per method or per certificate.
 func ExampleByPeer() {
 	byPeer := grpclimit.ByPeer(httplimit.IPOptions{})
 	call := &grpclimit.Call{
@@ -158,14 +157,14 @@ func ExampleByPeer() {
 	}
 	fmt.Println(byPeer(call))
 	fmt.Println(grpclimit.ByMethod(call))
-	fmt.Printf("%q\n", grpclimit.ByIdentity(call)) // it came without TLS
+	fmt.Printf("%q\n", grpclimit.ByIdentity(call)) // the connection has no TLS
 	// Output:
 	// 192.0.2.1/32
 	// /shop.v1.Search/Get
 	// ""
 }
 
-// Interceptors of your own: what runs before the limits stands before them.
+// With interceptors of your own, put those that run before the limits first.
 func ExampleLimits_Unary() {
 	calls := core.Must(core.NewTokenBucket(core.PerSecond(100, 20)))
 	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(calls)}}}))
@@ -185,7 +184,7 @@ func ExampleLimits_Unary() {
 	// <nil>
 }
 
-// Calls are rejected before the server spends a goroutine on them.
+// Tap rejects calls before the server starts a goroutine for them.
 func ExampleLimits_Tap() {
 	bucket := core.Must(core.NewTokenBucket(core.Every(time.Hour, 1)))
 	limits := core.Must(grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}}))
@@ -200,7 +199,7 @@ func ExampleLimits_Tap() {
 	// ResourceExhausted
 }
 
-// A rejection in the words of this server.
+// OnRejected replaces the message of a rejection.
 func ExampleRejection_Status() {
 	bucket := core.Must(core.NewTokenBucket(core.Every(time.Hour, 1)))
 	limits := core.Must(grpclimit.New(grpclimit.Options{
@@ -222,7 +221,7 @@ func ExampleRejection_Status() {
 	// one call an hour, please
 }
 
-// The interceptors of a client, among others of its own.
+// A client chains the interceptors with its own.
 func ExampleClient_Unary() {
 	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100}))
 	limited := core.Must(grpclimit.NewClient(grpclimit.ClientOptions{Limiter: grpclimit.Shared(limiter)}))

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Each client may make two requests a minute. Requests that find no room among the
-// partitions, as when a client comes from ever new addresses, share one limit.
+// Each client may make two requests a minute. There are at most 100,000 clients with a limit of
+// their own; all others share one limit.
 func Example() {
 	perMinute := func() (core.Limiter, error) {
 		return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Minute})
@@ -69,7 +69,7 @@ func ExamplePolicy_refund() {
 	// sesame 429
 }
 
-// The cost of a request is known when it was served: the handler's answer says it.
+// The cost of a request is known only after it was served. The handler reports it in a header.
 func ExamplePolicy_settle() {
 	window := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute}))
 	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
@@ -92,7 +92,7 @@ func ExamplePolicy_settle() {
 	// Output: 88 rows are left
 }
 
-// A server says how long to wait, and the next request does.
+// A server says how long to wait, and the next request waits that long.
 func ExampleTransport() {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -124,7 +124,7 @@ func ExampleByHeader() {
 	// "ann"
 }
 
-// A crawler that asks each host once a minute.
+// A crawler that sends each host one request a minute.
 func ExampleByHost() {
 	hosts := core.Must(partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHost,
@@ -140,21 +140,21 @@ func ExampleByHost() {
 	// two.example true
 }
 
-// Behind a proxy whose address is trusted, the client is whom the proxy names.
+// Behind a trusted proxy, the client's address is the one that the proxy sends.
 func ExampleByIP() {
 	key := httplimit.ByIP(httplimit.IPOptions{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("X-Forwarded-For", "198.51.100.7")
 	r.RemoteAddr = "10.1.2.3:4567"
 	fmt.Println(key(r))
-	r.RemoteAddr = "192.0.2.1:4567" // no proxy of ours: what it sends is not believed
+	r.RemoteAddr = "192.0.2.1:4567" // not one of our proxies, so its header is ignored
 	fmt.Println(key(r))
 	// Output:
 	// 198.51.100.7/32
 	// 192.0.2.1/32
 }
 
-// A limit for each route, and not for each path.
+// The key is the route, not the path.
 func ExampleByPattern() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", func(_ http.ResponseWriter, r *http.Request) {
@@ -168,7 +168,7 @@ func ExampleByPattern() {
 	// GET /items/{id}
 }
 
-// A handler that has done the limited work gives its permit back before it continues.
+// A handler releases its permit when the limited work is done, and then continues.
 func ExampleLeaseFromContext() {
 	one := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	limits := core.Must(httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(one)}}))
@@ -185,7 +185,7 @@ func ExampleLeaseFromContext() {
 	// sending the answer: 1
 }
 
-// A framework whose middleware is no http.Handler asks for the decision alone.
+// For a framework whose middleware is not an http.Handler, Check only decides.
 func ExampleLimits_Check() {
 	bucket := core.Must(core.NewTokenBucket(core.Every(time.Minute, 1)))
 	limits := core.Must(httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: httplimit.Shared(bucket)}}}))
@@ -205,7 +205,7 @@ func ExampleLimits_Check() {
 	// 429 60
 }
 
-// A limit for each client in one line: 10 requests a second, 20 at once.
+// One line limits each client to 10 requests a second, with bursts of 20.
 func ExamplePerIP() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })

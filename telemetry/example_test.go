@@ -52,7 +52,7 @@ func ExampleInstrument() {
 	// <nil>
 }
 
-// What the policies of a server decide.
+// HTTP counts what the policies of a server decide.
 func ExampleHTTP() {
 	reader := metric.NewManualReader()
 	observer := core.Must(telemetry.HTTP(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}))
@@ -71,14 +71,14 @@ func ExampleHTTP() {
 	// global_limiter 2
 }
 
-// For calls of gRPC.
+// GRPC is HTTP for gRPC calls.
 func ExampleGRPC() {
 	observer := core.Must(telemetry.GRPC(telemetry.Options{}))
 	fmt.Println(observer != nil) // grpclimit.Options{Observer: observer}
 	// Output: true
 }
 
-// How often a strategy has rejected.
+// Resilience counts the rejections of a strategy.
 func ExampleResilience() {
 	reader := metric.NewManualReader()
 	count := core.Must(telemetry.Resilience(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}))
@@ -91,7 +91,7 @@ func ExampleResilience() {
 	// Output: database 2
 }
 
-// How many keys there are, in one series.
+// Partitions counts keys in one series, however many there are.
 func ExamplePartitions() {
 	users := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(user string) string { return user },
