@@ -122,7 +122,7 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context, v *T, h *hold.Hold) (
 	c.mu.Lock()
 	switch {
 	case isDone(done):
-		outcome = wait.Cancelled
+		outcome = wait.Canceled
 	case c.thereLocked() > 0:
 		if v != nil {
 			held, _ := c.takeLocked(v, h != nil)
@@ -152,7 +152,7 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context, v *T, h *hold.Hold) (
 	switch outcome {
 	case wait.Ended:
 		err = c.endError()
-	case wait.Cancelled:
+	case wait.Canceled:
 		err = ctx.Err()
 	}
 	return w != nil, err

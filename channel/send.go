@@ -218,7 +218,7 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[sender[T]], v *T) error {
 	outcome := w.Park(&c.mu)
 	n, asks := w.Value.n, w.Value.asks
-	if outcome == wait.Cancelled {
+	if outcome == wait.Canceled {
 		c.mu.Lock()
 		w.Value.place.Remove()
 		c.mu.Unlock()
@@ -227,7 +227,7 @@ func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[sender
 	switch {
 	case outcome == wait.Ended:
 		return ErrClosed
-	case outcome == wait.Cancelled:
+	case outcome == wait.Canceled:
 		return ctx.Err()
 	case asks:
 		return c.ask(ctx, v, n, true)

@@ -151,11 +151,11 @@ func (s *stress) receive(way int) {
 			lease.Release()
 		}
 	case 4:
-		s.receiveCancelling(got)
+		s.receiveCanceling(got)
 	}
 }
 
-func (s *stress) receiveCancelling(got func(parcel)) {
+func (s *stress) receiveCanceling(got func(parcel)) {
 	for {
 		ctx, cancel := context.WithCancel(s.T.Context())
 		go cancel()

@@ -156,7 +156,7 @@ func TestAChainWaitsForOneBeforeItAsksTheNext(t *testing.T) {
 		lease := a.granted(t)
 		require.Equal(t, 2, lease.Permits())
 
-		// Cancelled while it waits for the second: the permits of the first are returned.
+		// Canceled while it waits for the second: the permits of the first are returned.
 		lease.Release()
 		b := queues(t, l, 1)
 		available(t, slots, 1)

@@ -58,7 +58,7 @@ func TestCreatedOnce(t *testing.T) {
 }
 
 // An Acquire that waits for the New of another request ends with its context.
-func TestWaitForNewIsCancelled(t *testing.T) {
+func TestWaitForNewIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
 			<-time.NewTimer(time.Second).C

@@ -124,7 +124,7 @@ func (g *Group) join() {
 func (g *Group) wait(done <-chan struct{}) (over bool, err error) {
 	g.mu.Lock()
 	for !g.tasks.CompareAndSwap(0, groupOver) && g.tasks.Load() > 0 {
-		if g.waits.Await(&g.mu, done) == wait.Cancelled {
+		if g.waits.Await(&g.mu, done) == wait.Canceled {
 			g.mu.Unlock()
 			return false, nil
 		}

@@ -200,7 +200,7 @@ func (m *mapping[In, Out]) push(r *result[Out]) bool {
 		}
 		outcome := m.room.Await(&m.mu, m.ctx.Done())
 		m.mu.Unlock()
-		if outcome == wait.Cancelled {
+		if outcome == wait.Canceled {
 			return false
 		}
 	}
@@ -215,7 +215,7 @@ func (m *mapping[In, Out]) pop() (r *result[Out], ended bool) {
 		if ended {
 			return nil, true
 		}
-		ended = m.more.Await(&m.mu, m.open.Done()) == wait.Cancelled
+		ended = m.more.Await(&m.mu, m.open.Done()) == wait.Canceled
 	}
 	if m.pending.Len() == 0 {
 		return nil, false

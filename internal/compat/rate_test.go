@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// story is one limiter of each kind, and the reservations that can still be cancelled, the latest last. Both
+// story is one limiter of each kind, and the reservations that can still be canceled, the latest last. Both
 // define only these: when others have reserved since, x/time/rate leaves them in place and ours move up.
 type story struct {
 	ours   *core.TokenBucket

@@ -17,7 +17,7 @@ import (
 //	w := list.Push(done, value)
 //	mu.Unlock()
 //	value, outcome := w.Wait(&mu) // and w is not used any more
-//	if outcome == wait.Cancelled {
+//	if outcome == wait.Canceled {
 //		return ctx.Err()
 //	}
 //
@@ -59,7 +59,7 @@ const (
 	undecided Outcome = iota
 	Granted           // it got what it waited for
 	Ended             // its wait is over without that, because of a Close
-	Cancelled         // its context ended first
+	Canceled          // its context ended first
 )
 
 // Empty reports whether no call is in the list.
@@ -113,7 +113,7 @@ func (l *List[T]) Decide(o Outcome) *Waiter[T] {
 	return nil
 }
 
-// Decide removes this waiter from its list and sets its outcome to o, or to Cancelled if its context is
+// Decide removes this waiter from its list and sets its outcome to o, or to Canceled if its context is
 // done. It reports whether it has set it to o; then the caller has to wake the waiter.
 func (w *Waiter[T]) Decide(o Outcome) bool {
 	if w.outcome != undecided {
@@ -121,12 +121,12 @@ func (w *Waiter[T]) Decide(o Outcome) bool {
 	}
 	select {
 	case <-w.done:
-		o = Cancelled
+		o = Canceled
 	default:
 	}
 	w.node.Remove()
 	w.outcome = o
-	return o != Cancelled
+	return o != Canceled
 }
 
 // DecideAll decides all waiters, and adds them to woken.
@@ -170,7 +170,7 @@ func (w *Waiter[T]) Park(mu sync.Locker) Outcome {
 	mu.Lock()
 	defer mu.Unlock()
 	if w.outcome == undecided {
-		w.Decide(Cancelled)
+		w.Decide(Canceled)
 	}
 	return w.outcome
 }

@@ -49,7 +49,7 @@ func TestList(t *testing.T) {
 		first, second := l.Push(ctx.Done(), 1), l.Push(nil, 2)
 		cancel() // and first has not noticed
 		require.Same(t, second, l.Decide(wait.Ended))
-		require.Equal(t, wait.Cancelled, outcome(first.Wait(&mu)))
+		require.Equal(t, wait.Canceled, outcome(first.Wait(&mu)))
 		second.Wake()
 		require.Equal(t, wait.Ended, outcome(second.Wait(&mu)))
 	})
@@ -61,7 +61,7 @@ func TestList(t *testing.T) {
 		middle := l.Push(ctx.Done(), 2)
 		l.Push(nil, 3)
 		cancel()
-		require.Equal(t, wait.Cancelled, outcome(middle.Wait(&mu)))
+		require.Equal(t, wait.Canceled, outcome(middle.Wait(&mu)))
 		var woken wait.Woken[int]
 		l.DecideAll(wait.Ended, &woken)
 		require.True(t, l.Empty())

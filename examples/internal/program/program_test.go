@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 		{"user's mistake", t.Context(), returns(program.Usage("-n is %d, want at least 1", 0)), nil, ran{2, "", "copy: -n is 0, want at least 1; see copy -h\n"}},
 		{"failure", t.Context(), returns(errors.New("no space")), nil, ran{1, "", "copy: no space\n"}},
 		{"ctrl-C", interrupted, returns(context.Canceled), nil, ran{status: 130}},
-		{"cancelled by itself", t.Context(), returns(context.Canceled), nil, ran{1, "", "copy: context canceled\n"}},
+		{"canceled by itself", t.Context(), returns(context.Canceled), nil, ran{1, "", "copy: context canceled\n"}},
 		{"argument", t.Context(), noArguments, []string{"a"}, ran{2, "", "copy: unexpected argument \"a\"; see copy -h\n"}},
 		{"flag behind one", t.Context(), noArguments, []string{"a", "-n", "2"}, ran{2, "", "copy: flags come before \"a\"; see copy -h\n"}},
 		{"flag behind arguments", t.Context(), arguments, []string{"a", "-n", "2"}, ran{2, "", "copy: flags come before \"a\": write -n first; see copy -h\n"}},
