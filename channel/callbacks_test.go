@@ -100,7 +100,7 @@ func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
 					}
 					panicked, sent := func() (panicked, sent bool) {
 						defer func() { panicked = recover() != nil }()
-						return false, c.Send(&panicking{Context: ctx, left: call}, 3) == nil //nolint:contextcheck // it is ctx
+						return false, c.Send(&panicking{Context: ctx, left: call}, 3) == nil
 					}()
 					time.Sleep(2 * time.Second)
 					synctest.Wait()

@@ -66,7 +66,7 @@ type extra struct {
 var free handle
 
 // The generation of a lease that is not a concurrency limiter's is a multiple of 4. While a call settles the lease,
-// the two low bits say so, and what other calls have asked for until then:
+// the two low bits say so, and what other calls have asked for until then.
 const (
 	settling      = 1
 	thenRelease   = 2

@@ -117,7 +117,7 @@ func TestStressEverything(t *testing.T) {
 							c.end(l, lease, random.IntN(3))
 							if o := old[random.IntN(len(old))].Swap(&lease); o != nil {
 								o.Release()
-								(*o).Refund()
+								o.Refund()
 							}
 						}
 						cancel()

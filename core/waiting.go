@@ -147,7 +147,7 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 // cancellation finds nothing to cancel; B then sees that its context is done and refunds the
 // grant. If B is first, A does not find it in the queue. So the permits are B's or the next
 // waiter's, and never lost.
-func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, error) { //nolint:contextcheck // it is ctx, until the source ends
+func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, error) {
 	ended := false
 	defer func() {
 		if !ended { // the context has panicked, or ended the goroutine

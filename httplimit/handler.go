@@ -28,13 +28,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	adm := &admission{original: r}
 	adm.policies.Snapshot = s
-	var wrapped *response               // nil if the next handler gets w itself
-	defer func() { adm.end(wrapped) }() //nolint:contextcheck // adm is made of r's
+	var wrapped *response // nil if the next handler gets w itself
+	defer func() { adm.end(wrapped) }()
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
 		newRejection(rejected).respond(w, r)
 		return
 	}
-	if wrapped = adm.enter(w); wrapped != nil { //nolint:contextcheck // as above
+	if wrapped = adm.enter(w); wrapped != nil {
 		w = wrapped.writer()
 	}
 	adm.stage = serving

@@ -46,7 +46,8 @@ func TestRejectionInsideRefundsWrappersAround(t *testing.T) {
 			Headers: h,
 			Global:  &httplimit.Policy{Limiter: all(outer)},
 			Policies: []httplimit.Policy{
-				{Name: "part", Limiter: all(full)}, {Name: "free", Limiter: all(core.Unlimited())},
+				{Name: "part", Limiter: all(full)},
+				{Name: "free", Limiter: all(core.Unlimited())},
 				{Name: "elsewhere", Limiter: all(full), OnRejected: func(w http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) {
 					http.Redirect(w, r, "/busy", http.StatusSeeOther)
 				}},

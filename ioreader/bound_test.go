@@ -93,7 +93,7 @@ func TestStreamsOfOneLimiterNeverWriteMore(t *testing.T) {
 						})
 						all.Go(func() {
 							part, soon := random(uint64(i) + 100)
-							c, err := ioreader.NewConn(&sink, ioreader.ConnOptions{Write: limiter}) //nolint:contextcheck // it has none
+							c, err := ioreader.NewConn(&sink, ioreader.ConnOptions{Write: limiter})
 							assert.NoError(t, err)
 							for ctx.Err() == nil {
 								assert.NoError(t, c.SetWriteDeadline(time.Now().Add(soon())))

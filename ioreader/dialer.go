@@ -93,5 +93,5 @@ func (d *dialer) dialContext(ctx context.Context, network, address string) (c ne
 	if backdoor.IsNil(under) {
 		return nil, errors.New("ioreader: the DialFunc returned neither a connection nor an error")
 	}
-	return d.bandwidth.limit(under, place) //nolint:contextcheck // the connection outlives the dial
+	return d.bandwidth.limit(under, place)
 }

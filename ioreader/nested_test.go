@@ -52,7 +52,7 @@ func (v viewing) Unwrap() core.Limiter { return v.Limiter }
 // underneath are writers that ask the limiter l for the permits of the bytes, and pass them to sink.
 func underneath(t *testing.T, ctx context.Context, sink io.Writer, l core.Limiter) map[string]func() io.Writer {
 	t.Helper()
-	conn := func() net.Conn { //nolint:contextcheck // a connection has none
+	conn := func() net.Conn {
 		c, err := ioreader.NewConn(sinkConn{w: sink}, ioreader.ConnOptions{Write: l})
 		require.NoError(t, err)
 		return c
@@ -62,7 +62,7 @@ func underneath(t *testing.T, ctx context.Context, sink io.Writer, l core.Limite
 		"Writer over Writer": func() io.Writer { return ioreader.NewWriter(ctx, ioreader.NewWriter(ctx, sink, l), nil) },
 		"connection":         func() io.Writer { return conn() },
 		"wrapped connection": func() io.Writer { return wrapped{conn()} },
-		"connection over it": func() io.Writer { //nolint:contextcheck // a connection has none
+		"connection over it": func() io.Writer {
 			c, err := ioreader.NewConn(conn(), ioreader.ConnOptions{Write: perSecond(t, 1<<20)})
 			require.NoError(t, err)
 			return c

@@ -165,7 +165,7 @@ func (e *Limiter) acquire(ctx context.Context, req *request) (core.Lease, error)
 	case req.stage == unreachable:
 		return e.unavailable(ctx, req)
 	}
-	l := e.leaseOf(req) //nolint:contextcheck // its release is no part of this
+	l := e.leaseOf(req)
 	return l, l.Err()
 }
 
@@ -207,19 +207,19 @@ func (e *Limiter) unavailable(ctx context.Context, req *request) (core.Lease, er
 
 // await returns when the request is decided, or ctx is done; then it returns ctx.Err().
 func (e *Limiter) await(ctx context.Context, req *request) error {
-	leads := e.submit(req) //nolint:contextcheck // a call for many requests does not end with the ctx of one
+	leads := e.submit(req)
 	canceled := ctx.Done()
 	switch {
 	case leads && canceled == nil:
-		e.client.lead() //nolint:contextcheck // as above
+		e.client.lead()
 	case leads:
-		go e.client.run() //nolint:contextcheck // as above
+		go e.client.run()
 	}
 	if req.done != nil {
 		select {
 		case <-req.done:
 		case <-canceled:
-			if e.abandon(req) { //nolint:contextcheck // as above
+			if e.abandon(req) {
 				return ctx.Err()
 			}
 		}
@@ -227,7 +227,7 @@ func (e *Limiter) await(ctx context.Context, req *request) error {
 	err := ctx.Err()
 	if err != nil && req.stage == granted { // the order of the two is not known, so the context wins
 		e.mu.Lock()
-		defer e.unlock() //nolint:contextcheck // as above
+		defer e.unlock()
 		e.returnLocked(given{req.permits, req.result, req.lease})
 		return err
 	}

@@ -153,8 +153,8 @@ func (b *busy) load(t *testing.T, rates []*redislimit.Limiter, leases []*redisli
 		rate, limit := rates[i%len(rates)], leases[i%len(leases)]
 		callers.Go(func() {
 			for ctx.Err() == nil {
-				b.granted.Add(int64(rate.TryAcquire(1).Permits()))  //nolint:contextcheck // TryAcquire has none
-				if lease := limit.TryAcquire(1); lease.Acquired() { //nolint:contextcheck // as above
+				b.granted.Add(int64(rate.TryAcquire(1).Permits()))
+				if lease := limit.TryAcquire(1); lease.Acquired() {
 					atLeast(&b.most, b.held.Add(1))
 					if n := int64(token(t, lease)); n <= before {
 						t.Errorf("token %d after %d", n, before)

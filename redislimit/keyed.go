@@ -78,7 +78,7 @@ func (k *Keyed) TryAcquire(key string, limit core.TokenBucketOptions, permits in
 // Acquire takes permits of the key's bucket, and waits for them if the QueueLimit of the limit allows, like
 // [Limiter.Acquire].
 func (k *Keyed) Acquire(ctx context.Context, key string, limit core.TokenBucketOptions, permits int) (core.Lease, error) {
-	e, err := k.enter(key, limit) //nolint:contextcheck // closing a limiter does not end with the caller
+	e, err := k.enter(key, limit)
 	if err != nil {
 		return core.Fail(err), err
 	}

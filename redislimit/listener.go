@@ -71,7 +71,7 @@ func (e *Limiter) subscribe(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	e.ask() //nolint:contextcheck // for all waiters
+	e.ask()
 	<-ctx.Done()
 	return nil
 }

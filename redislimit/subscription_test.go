@@ -165,7 +165,7 @@ func noticing(t *testing.T, addr, adapter string) redislimit.Store {
 func hammer(ctx context.Context, t *testing.T, store redislimit.Store) *atomic.Int64 {
 	t.Helper()
 	o := redislimit.Options{Store: store, Key: "key", Timeout: time.Second}
-	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 20}) //nolint:contextcheck // Close has none
+	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 20})
 	var grants atomic.Int64
 	var callers sync.WaitGroup
 	t.Cleanup(callers.Wait)

@@ -35,7 +35,7 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond 
 // Wait is Acquire, or AcquireWaiting if beyond is set, for a caller that has tried already: it does not try
 // quietly first.
 func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (lease core.Lease, err error) {
-	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
+	asked := ctx
 	if s != nil {
 		call := s.Begin(ctx)
 		defer call.End()

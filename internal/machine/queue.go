@@ -341,7 +341,8 @@ func (m *Machine[Value]) spareAt(now int64) int64 {
 	future, w := m.account.clone(), m.queue.head(m.t)
 	for at := now; ; {
 		for w != nil && w.N <= future.available(m.t) {
-			if played++; played > m.mostPlayed() {
+			played++
+			if played > m.mostPlayed() {
 				return at
 			}
 			future.take(m.t, at, w.N)

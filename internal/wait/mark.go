@@ -44,12 +44,7 @@ func Waits(ctx context.Context) {
 	if marks.Load() == 0 {
 		return
 	}
-	for {
-		m, ok := ctx.Value(markKey{}).(*Mark)
-		if !ok {
-			return
-		}
+	for m, ok := ctx.Value(markKey{}).(*Mark); ok; m, ok = m.Context.Value(markKey{}).(*Mark) {
 		m.waited.Store(true)
-		ctx = m.Context
 	}
 }

@@ -56,7 +56,7 @@ func (p *pipelines) enter(ctx context.Context, cmd redis.Cmder) *pipeline {
 	}
 	if p.next == nil {
 		p.next = &pipeline{done: make(chan struct{})}
-		go p.send(p.next) //nolint:contextcheck // it is for many callers
+		go p.send(p.next)
 	}
 	p.next.cmds = append(p.next.cmds, cmd)
 	if deadline.After(p.next.deadline) {

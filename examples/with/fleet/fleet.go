@@ -160,13 +160,13 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rate.Close() }() //nolint:contextcheck // Close has none
+	defer func() { _ = rate.Close() }()
 	shared.Key = key + " jobs"
 	jobs, err := redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: atOnce, QueueLimit: 100}, shared)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = jobs.Close() }() //nolint:contextcheck // Close has none
+	defer func() { _ = jobs.Close() }()
 
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -185,7 +185,7 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 		granted++
 	}
 	wg.Wait()
-	st := jobs.Statistics() //nolint:contextcheck // the calls of a limiter are not this caller's
+	st := jobs.Statistics()
 	_, _ = fmt.Fprintf(out, "%d permits, %d jobs\n", granted, st.Granted)
 	return nil
 }

@@ -87,11 +87,11 @@ func (r *runner) run(j *job) error {
 	err := r.pool.Submit(r.stopping, func(context.Context) error {
 		defer close(ended)
 		if r.keys != nil {
-			defer r.keys.take(r.stopping, j.key).Release() //nolint:contextcheck // the wait ends with the run, not with the pool
+			defer r.keys.take(r.stopping, j.key).Release()
 		}
 		j.leave()
 		j.started()
-		r.try(j) //nolint:contextcheck // as above
+		r.try(j)
 		return nil
 	})
 	if err != nil {

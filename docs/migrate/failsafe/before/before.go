@@ -19,7 +19,7 @@ func NewExecutor() failsafe.Executor[string] {
 
 // Search runs a search. If there are too many searches, its error is ratelimiter.ErrExceeded or bulkhead.ErrFull.
 func Search(ctx context.Context, executor failsafe.Executor[string], search func(context.Context) (string, error)) (string, error) {
-	return executor.WithContext(ctx).GetWithExecution(func(e failsafe.Execution[string]) (string, error) { //nolint:contextcheck // e has ctx
+	return executor.WithContext(ctx).GetWithExecution(func(e failsafe.Execution[string]) (string, error) {
 		return search(e.Context())
 	})
 }

@@ -36,7 +36,7 @@ func newForwarder(p *Proxy) http.Handler {
 				r.Body = http.MaxBytesReader(w, r.Body, most)
 			}
 			b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), request: r}
-			b.dropTrailers() //nolint:contextcheck // it has its request
+			b.dropTrailers()
 			defer b.end()
 			r.Body = b
 		}

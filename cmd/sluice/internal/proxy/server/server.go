@@ -106,7 +106,7 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	log.SetFlags(0)
 	log.SetOutput(logWriter(func(m string) { p.others.say("%s", m) })) // such as a response of a backend that was not asked for
 	s := service.Service{Say: p.say, Files: []string{p.file}, Start: p.start, Reload: p.reload}
-	s.Drain = func(signals <-chan os.Signal) error { return p.drain(grace, signals) } //nolint:contextcheck // it continues when ctx has ended
+	s.Drain = func(signals <-chan os.Signal) error { return p.drain(grace, signals) }
 	return s.Run(ctx)
 }
 
@@ -122,7 +122,7 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (stop func(), er
 	p.say("listening on %s", l.Addr())
 	admin, err := service.ListenAdmin(ctx, "admin", c.Admin, p.admin(), p.say, failed)
 	if err == nil && c.AccessLog != "" {
-		p.access, err = openLog(c.AccessLog, c.LogFormat, p.say) //nolint:contextcheck // it is written until the end
+		p.access, err = openLog(c.AccessLog, c.LogFormat, p.say)
 	}
 	if err != nil {
 		_ = l.Close()
