@@ -63,3 +63,22 @@ func TestCloseCancelsWhenItsContextIsDone(t *testing.T) {
 		drained(t, p, l)
 	})
 }
+
+// The queued tasks that Close cancels do not run, even if no worker has looked at them yet.
+func TestWhatCloseCancelsDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+		runs := func(context.Context) error {
+			t.Error("a queued task ran")
+			return nil
+		}
+		submits(t, p, hears, runs, runs)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.EqualError(t, p.Close(ctx), "worker: closed with 1 running and 2 queued tasks canceled: context canceled")
+		require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)
+		require.Equal(t, worker.Statistics{Done: 3, Failed: 3}, p.Statistics())
+		drained(t, p, l)
+	})
+}

@@ -170,6 +170,9 @@ func (p *Pool) Close(ctx context.Context) error {
 func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
 	running, queued = p.countLocked()
+	if p.leader != nil {
+		p.leader.asking = true // it is one of the queued tasks: advanceLocked must not start it
+	}
 	var owners []owner
 	for p.queue.Len() > 0 {
 		j := p.popLocked()

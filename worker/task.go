@@ -35,7 +35,7 @@ type job struct {
 	entry
 
 	hold   hold.Hold          // its lease, once it has that
-	asking bool               // it leads, and its worker or caller asks the limiter
+	asking bool               // it leads, and gets its lease from the limiter only, by its worker or caller
 	caller *wait.Waiter[*job] // the call that waits for the start of the task, in a pool without a queue
 
 	place   hold.Place[*job] // in Pool.queue

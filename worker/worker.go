@@ -70,7 +70,7 @@ func (p *Pool) lead(w *worker) error {
 		runtime.Gosched()
 	}
 	if p.granted(w) {
-		return reasonToEnd(w.ctx)
+		return nil
 	}
 	ctx := context.Context(w.ctx)
 	if w.rank.Flow != nil {
