@@ -31,8 +31,8 @@ type entry[R any, K comparable] struct {
 	of      keyLimiter[R, K] // what For returns while the entry is live, so that it allocates nothing
 	limiter core.Limiter
 
-	// over ends the waits in a limiter whose Close does not, because it is no io.Closer. It is made when the first
-	// request waits there.
+	// over ends the waits in a limiter that is not closed: it is no io.Closer, or it stays in use. It is made when the
+	// first request may have to wait there.
 	over atomic.Pointer[wait.Source]
 
 	// word is what requests and droppers share.
@@ -92,7 +92,7 @@ func (e *entry[R, K]) try(permits int, try tryFunc) core.Lease {
 // acquire is try that may wait, until the limiter is closed or e.over ends.
 func (e *entry[R, K]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
 	if e.retires {
-		return acquire(ctx, nil, e.limiter, permits)
+		return acquire(ctx, e.source(), e.limiter, permits)
 	}
 	if !e.pin() {
 		return core.Fail(core.ErrClosed), core.ErrClosed
@@ -101,11 +101,8 @@ func (e *entry[R, K]) acquire(ctx context.Context, permits int, acquire acquireF
 	return acquire(ctx, e.source(), e.limiter, permits)
 }
 
-// source returns what ends the waits in the limiter besides its Close; nil if nothing does.
+// source returns what ends the waits in the limiter besides its Close.
 func (e *entry[R, K]) source() *wait.Source {
-	if _, closes := e.limiter.(io.Closer); closes {
-		return nil
-	}
 	if e.over.Load() == nil {
 		e.over.CompareAndSwap(nil, new(wait.Source))
 	}
@@ -125,11 +122,14 @@ func (e *entry[R, K]) unpin() { e.word.Add(^uint64(pinGone - 1)) }
 
 // close closes the limiter and ends the waits in it.
 func (e *entry[R, K]) close() error {
-	if over := e.source(); over != nil {
-		over.End(core.ErrClosed)
+	if _, closes := e.limiter.(io.Closer); !closes {
+		e.endWaits()
 	}
 	return closeLimiter(e.limiter)
 }
+
+// endWaits ends the waits in the limiter, which may stay open.
+func (e *entry[R, K]) endWaits() { e.source().End(core.ErrClosed) }
 
 // lost reports whether l decides nothing, so that the request has to look for its partition again: the limiter was
 // asked after its partition had been dropped, or it granted l after it had been replaced. Then lost refunds l.

@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. For a Limiter of this package it is
-// also a [core.Reporter], a [core.Reserver] and a [core.QuietTrier].
+// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. For a [Keyed], a [Chain], or a [Translate]
+// of one of them, it is also a [core.Reporter], a [core.Reserver] and a [core.QuietTrier]. For [Shared] it is the shared
+// limiter, or a view of it.
 //
 // If l is a [Keyed], For calls its Key once, before it returns, and looks for the key's partition at each call. The
 // returned limiter creates the partition when it is first used, even if only for its statistics. If there is no room

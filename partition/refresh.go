@@ -2,6 +2,7 @@ package partition
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -84,6 +85,7 @@ func (k *Keyed[R, K]) refresh(e *entry[R, K]) error {
 		return nil
 	}
 	if stays {
+		e.endWaits()
 		return nil
 	}
 	return e.close()
@@ -91,10 +93,9 @@ func (k *Keyed[R, K]) refresh(e *entry[R, K]) error {
 
 // replace puts next in the place of e. It returns false if e was dropped meanwhile.
 //
-// The old entry is marked before the new one is published, and its limiter is closed last. So a request that
-// finds the limiter closed sees the mark and asks the new one. If the limiter stays in use, because the new
-// one asks it, it is not closed, and the requests that wait in it get their permits from it first. They see the
-// mark then, refund the grant, and ask the new limiter.
+// The old entry is marked before the new one is published, and the waits in it end last. So a request whose wait has
+// ended sees the mark and asks the new one. A limiter that stays in use, because the new one asks it, may also grant
+// a request that found the old entry. The request sees the mark then, refunds the grant, and asks the new limiter.
 func (k *Keyed[R, K]) replace(e, next *entry[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,16 +115,14 @@ func inUse(l, old core.Limiter) bool {
 	if backdoor.Same(l, old) {
 		return true
 	}
-	c, ok := l.(interface{ Limiters() []core.Limiter })
-	if !ok {
-		return false
+	var parts []core.Limiter
+	switch l := l.(type) {
+	case interface{ Limiters() []core.Limiter }:
+		parts = l.Limiters()
+	case backdoor.Asker[core.Limiter]: // what For returns
+		parts = l.Asks()
 	}
-	for _, part := range c.Limiters() {
-		if inUse(part, old) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part core.Limiter) bool { return inUse(part, old) })
 }
 
 func unwrapped(l core.Limiter) core.Limiter {

@@ -113,10 +113,13 @@ func TestRefreshClosesWhatIsNotAsked(t *testing.T) {
 		next   func(old core.Limiter) core.Limiter
 		closed int32
 	}{
-		"another":            {func(core.Limiter) core.Limiter { return newFake(busy) }, 1},
-		"itself":             {func(old core.Limiter) core.Limiter { return old }, 0},
-		"a view":             {func(old core.Limiter) core.Limiter { return core.WithReason(old, "no") }, 0},
-		"a chain":            {func(old core.Limiter) core.Limiter { return must(core.Chain(semaphore("", 1), old)) }, 0},
+		"another": {func(core.Limiter) core.Limiter { return newFake(busy) }, 1},
+		"itself":  {func(old core.Limiter) core.Limiter { return old }, 0},
+		"a view":  {func(old core.Limiter) core.Limiter { return core.WithReason(old, "no") }, 0},
+		"a chain": {func(old core.Limiter) core.Limiter { return must(core.Chain(semaphore("", 1), old)) }, 0},
+		"bound to a request": {func(old core.Limiter) core.Limiter {
+			return partition.For(must(partition.Chain(partition.Shared[string](old))), "")
+		}, 0},
 		"a view of a chain":  {func(old core.Limiter) core.Limiter { return core.Shadow(must(core.Chain(core.WithReason(old, "no")))) }, 0},
 		"a chain of another": {func(core.Limiter) core.Limiter { return must(core.Chain(newFake(busy))) }, 1},
 	} {
@@ -262,6 +265,45 @@ func TestRefreshMovesWaitersOfALimiterWithoutClose(t *testing.T) {
 		require.Equal(t, uint64(1), must2(k.Statistics("a")).Granted)
 		held.Release()
 	})
+}
+
+// A request that waits in a limiter which the new one asks waits in the new one from then on. So it stays there when
+// that is replaced in turn, and Close ends the wait.
+func TestRefreshMovesWaitersOfALimiterThatStays(t *testing.T) {
+	for name, next := range map[string]string{
+		"close": "", "replaced": "concurrency 1", "asked again": "concurrency 1 queue 5, concurrency 1",
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			p := newPlan("fixed 1/h queue 5")
+			k := planned(t, p, options{})
+			takes(t, k, "a", 1)
+			old, _ := k.Get("a")
+			waited := make(chan error, 1)
+			go func() {
+				_, err := k.Acquire(t.Context(), "a", 1)
+				waited <- err
+			}()
+			synctest.Wait()
+			p.set("fixed 1/h queue 5, concurrency 1")
+			require.NoError(t, k.Refresh())
+			synctest.Wait()
+			require.Equal(t, 1, old.(core.Reporter).Statistics().Queued, "it stands in the chain")
+			require.Empty(t, waited)
+			if next == "" {
+				require.NoError(t, k.Close())
+				synctest.Wait()
+				require.Len(t, waited, 1)
+				require.ErrorIs(t, <-waited, core.ErrClosed)
+				return
+			}
+			p.set(next)
+			require.NoError(t, k.Refresh())
+			synctest.Wait()
+			require.Len(t, waited, 1)
+			require.NoError(t, <-waited)
+			require.Zero(t, old.(core.Reporter).Statistics().Queued)
+		})
+	}
 }
 
 // closedWith is a limiter with an error of its own after Close.
