@@ -245,3 +245,32 @@ func TestRetryAfterOfAProbeBehindMany(t *testing.T) {
 		takes(t, l, 0)
 	})
 }
+
+// However many waiters a window has room for, they are served as of its boundary, and their leases are of that instant.
+func TestManyAreServedAtTheBoundary(t *testing.T) {
+	const n = 1500
+	eachOfFour(t, n, n, func(t *testing.T, l everything) {
+		r, ok := l.(core.Reserver)
+		if !ok {
+			return
+		}
+		takes(t, l, n)
+		leases := make([]core.Lease, n)
+		for i := range leases {
+			if i%2 == 0 {
+				leases[i] = r.Reserve(1)
+				continue
+			}
+			go func() { leases[i], _ = l.Acquire(t.Context(), 1) }()
+			synctest.Wait()
+		}
+		time.Sleep(1500 * time.Millisecond)
+		counts(t, l, n, 0, 0, n+1, 0)
+		reset, _ := core.ResetAfter.From(leases[n-1])
+		require.Equal(t, time.Second, reset)
+		for _, lease := range leases {
+			lease.Refund()
+		}
+		available(t, l, n)
+	})
+}

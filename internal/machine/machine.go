@@ -36,7 +36,7 @@ import (
 type Machine[Value any] struct {
 	t       *Terms
 	account Account
-	queue   *queue[Value] // nil: no request waits, and Decided has returned all whose wait has ended
+	queue   *Queue[Value] // nil: no request waits, and Decided has returned all whose wait has ended
 }
 
 // New returns a started machine with an account of its own.
@@ -118,12 +118,14 @@ func (m *Machine[Value]) AdvanceSome(now int64, some int) (done bool) {
 		return true
 	}
 	// No queued request fits now, so every instant that Next returns lies after its argument, unless serving stopped there.
-	for due := m.Next(0); due <= now && due != Never; due = m.Next(due) {
+	for due := m.Next(m.queue.stoppedAt); due <= now && due != Never; due = m.Next(due) {
 		m.account.advance(m.t, due)
 		if some = m.serveSome(due, some); some == 0 {
+			m.queue.stoppedAt = due
 			return false
 		}
 	}
+	m.queue.stoppedAt = 0
 	m.account.advance(m.t, now)
 	return true
 }
@@ -189,13 +191,22 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow, be
 	return Answer{At: now}
 }
 
+// Use makes a zero Queue the one of the waiters, unless the machine has one. The caller calls Enqueue next. Without a
+// call of Use, Enqueue allocates a Queue.
+func (m *Machine[Value]) Use(q *Queue[Value]) {
+	if m.queue == nil {
+		m.queue = q
+		q.uniform = m.account.uniformTo(m.t)
+		q.order(m.t)
+	}
+}
+
 // Enqueue puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at
 // this instant; the flow is that of SetFlow. Under FairShare it serves the waiters that are next and
 // fit, which may be w.
 func (m *Machine[Value]) Enqueue(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
-		m.queue = &queue[Value]{uniform: m.account.uniformTo(m.t)}
-		m.queue.order(m.t)
+		m.Use(new(Queue[Value]))
 	}
 	m.queue.push(w)
 	if m.queue.fair != nil {

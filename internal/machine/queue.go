@@ -2,9 +2,9 @@ package machine
 
 import "github.com/sluice-go/sluice/internal/fair"
 
-// queue is the state of a machine while requests wait, or while ended waits have not been
+// Queue is the state of a machine while requests wait, or while ended waits have not been
 // returned by Decided.
-type queue[Value any] struct {
+type Queue[Value any] struct {
 	oldest, newest *Waiter[Value] // waiters for permits
 	permits        Total          // the sum of their permits
 	bounded        int            // the permits of the waiters that QueueLimit bounds
@@ -12,6 +12,7 @@ type queue[Value any] struct {
 	len            int            // the number of waiters for permits
 	reserved       int            // the number of waiters that are Reserved
 	uniform        int            // see Account.uniformTo
+	stoppedAt      int64          // the instant as of which AdvanceSome has stopped; 0: it has not
 	largest        int            // no request that has waited since the queue was empty is for more permits
 	zero           *Waiter[Value] // waiters for zero permits, the latest first
 
@@ -97,7 +98,7 @@ func (m *Machine[Value]) Decided() *Waiter[Value] {
 }
 
 // decide ends the wait of w.
-func (q *queue[Value]) decide(w *Waiter[Value], a Answer) {
+func (q *Queue[Value]) decide(w *Waiter[Value], a Answer) {
 	q.remove(w)
 	w.Answer = a
 	if q.last == nil {
@@ -109,7 +110,7 @@ func (q *queue[Value]) decide(w *Waiter[Value], a Answer) {
 }
 
 // push appends w as the newest.
-func (q *queue[Value]) push(w *Waiter[Value]) {
+func (q *Queue[Value]) push(w *Waiter[Value]) {
 	w.prev, w.next, w.queued = nil, nil, true
 	if w.N == 0 {
 		if w.next = q.zero; w.next != nil {
@@ -144,7 +145,7 @@ func (q *queue[Value]) push(w *Waiter[Value]) {
 }
 
 // remove takes w out, wherever it is.
-func (q *queue[Value]) remove(w *Waiter[Value]) {
+func (q *Queue[Value]) remove(w *Waiter[Value]) {
 	if !w.Beyond && w.N > 0 {
 		q.bounded -= w.N
 		if q.evictable == w {
@@ -180,14 +181,14 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 }
 
 // nextEvictable moves evictable to the next waiter that may be evicted. It passes each waiter once.
-func (q *queue[Value]) nextEvictable() {
+func (q *Queue[Value]) nextEvictable() {
 	for q.evictable = q.evictable.next; q.evictable != nil && q.evictable.Beyond; {
 		q.evictable = q.evictable.next
 	}
 }
 
 // head returns the waiter that is served next, or nil if none waits for permits.
-func (q *queue[Value]) head(t *Terms) *Waiter[Value] {
+func (q *Queue[Value]) head(t *Terms) *Waiter[Value] {
 	switch {
 	case q.fair != nil:
 		if it := q.fair.Next(); it != nil {
@@ -202,7 +203,7 @@ func (q *queue[Value]) head(t *Terms) *Waiter[Value] {
 
 // order puts the waiters into the order of terms that may be new. Requests that began to wait under another
 // order than FairShare are of the zero Flow; the others keep theirs.
-func (q *queue[Value]) order(t *Terms) {
+func (q *Queue[Value]) order(t *Terms) {
 	switch {
 	case !t.FairShare():
 		q.fair = nil
@@ -215,7 +216,7 @@ func (q *queue[Value]) order(t *Terms) {
 }
 
 // pushShare appends w to those of its flow.
-func (q *queue[Value]) pushShare(w *Waiter[Value]) {
+func (q *Queue[Value]) pushShare(w *Waiter[Value]) {
 	if w.share == nil {
 		w.SetFlow(fair.Flow{})
 	}
@@ -319,7 +320,7 @@ func (m *Machine[Value]) forgetForecast() {
 }
 
 // forecastFor returns the instant at which n permits can be served after all waiters.
-func (q *queue[Value]) forecastFor(t *Terms, n int) int64 {
+func (q *Queue[Value]) forecastFor(t *Terms, n int) int64 {
 	if q.forecastAt == Never {
 		return Never
 	}
@@ -327,7 +328,7 @@ func (q *queue[Value]) forecastFor(t *Terms, n int) int64 {
 }
 
 // extendForecast plays the serving of w, the next waiter.
-func (q *queue[Value]) extendForecast(t *Terms, w *Waiter[Value]) {
+func (q *Queue[Value]) extendForecast(t *Terms, w *Waiter[Value]) {
 	if q.forecastAt = q.forecastFor(t, w.N); q.forecastAt != Never {
 		q.forecast.advance(t, q.forecastAt)
 		q.forecast.take(t, q.forecastAt, w.N)
