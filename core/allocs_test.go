@@ -1,7 +1,9 @@
 package core_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -107,4 +109,33 @@ func TestAllocations(t *testing.T) {
 	full := bucket(t, core.Every(time.Hour, 1))
 	takes(t, full, 1)
 	allocates(t, 2, func() { full.Reserve(1).Refund() })
+}
+
+// A wait in an idle limiter makes its queue, the channel and the timer anew.
+func TestAllocationsOfAWait(t *testing.T) {
+	for name, over := range map[string]func(core.Limiter) core.Limiter{
+		"itself":           func(l core.Limiter) core.Limiter { return l },
+		"view":             func(l core.Limiter) core.Limiter { return core.WithReason(l, "full") },
+		"chain":            func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), l) },
+		"chain of a view":  func(l core.Limiter) core.Limiter { return chain(t, core.WithReason(l, "full")) },
+		"switch":           func(l core.Limiter) core.Limiter { return core.NewSwitch(l) },
+		"switch of a view": func(l core.Limiter) core.Limiter { return core.NewSwitch(core.WithReason(l, "full")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachOfFour(t, 1, 1, func(t *testing.T, bare everything) {
+				l := over(bare)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				lease := takes(t, l, 1)
+				free := func() { lease.Release() }
+				timer := time.AfterFunc(time.Second, free)
+				allocates(t, 4, func() {
+					lease, _ = l.Acquire(ctx, 1)
+					timer.Reset(time.Second)
+				})
+				synctest.Wait()
+				require.True(t, lease.Acquired())
+			})
+		})
+	}
 }

@@ -110,7 +110,7 @@ func (p *plain) Try(n int) error {
 
 // Take takes n permits, waiting for them whatever QueueLimit is. The wait ends with s too.
 func (p *plain) Take(ctx context.Context, s *wait.Source, n int) error {
-	l, err := p.acquireUnder(ctx, n, s, beyond)
+	l, _, err := p.acquireUnder(ctx, n, s, beyond)
 	if err != nil {
 		return s.Explain(ctx, err)
 	}

@@ -169,8 +169,9 @@ func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing
 
 // acquire asks one limiter and waits where necessary, until ctx is done or the chain is closed.
 func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q queueing) (Lease, error) {
-	if e := engineOf(l); e != nil {
-		return e.acquireUnder(ctx, permits, &c.source, q)
+	if e := endableOf(l); e != nil {
+		k, _, err := e.acquireUnder(ctx, permits, &c.source, q)
+		return k, err
 	}
 	call := c.source.Begin(ctx)
 	defer call.End()

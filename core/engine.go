@@ -150,7 +150,8 @@ func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) 
 			return k, nil
 		}
 	}
-	return e.acquireUnder(ctx, n, nil, q)
+	k, _, err := e.acquireUnder(ctx, n, nil, q)
+	return k, err
 }
 
 // try decides a request that can be decided from the available permits alone; decided is false for others. A

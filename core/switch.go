@@ -234,6 +234,9 @@ func (s *Switch) acquire(ctx context.Context, permits int, q queueing) (Lease, e
 
 // acquire asks the limiter, until it is exchanged. It also reports whether the request has waited in a queue.
 func (st *switched) acquire(ctx context.Context, permits int, q queueing) (k Lease, waited bool, err error) {
+	if e := endableOf(st.Limiter); e != nil {
+		return e.acquireUnder(ctx, permits, &st.over, q)
+	}
 	call := st.over.Begin(ctx)
 	defer call.End()
 	under := wait.NewMark(call)

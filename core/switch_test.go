@@ -559,3 +559,98 @@ func TestAGrantOfAFormerLimiterDoesNotCount(t *testing.T) {
 		counts(t, s, 5, 3, 0, 1, 0)
 	})
 }
+
+// Limiters, chains of them, Paused and Blocked are exchanged at random under load, while leases are settled, refunded and
+// released, some twice: in the end every limiter is full, and none ever had more out than its limit.
+func TestSwitchStressOfChains(t *testing.T) {
+	const workers, limit = 8, 3
+	var slots [4]*core.ConcurrencyLimiter
+	var out [len(slots)]atomic.Int64
+	counting := make([]core.Limiter, len(slots)) // each knows what its leases hold
+	for i := range slots {
+		slots[i] = concurrency(t, limit, workers*(i%2))
+	}
+	hour := bucket(t, core.TokenBucketOptions{TokenLimit: 1 << 40, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	for i, l := range slots {
+		g := settlesAndReleases{func(had, now int) int {
+			out[i].Add(int64(now - had))
+			return now
+		}, func(had int) { out[i].Add(-int64(had)) }}
+		try := func(n int) core.Lease {
+			if out[i].Add(int64(n)) > limit {
+				t.Error("more than the limit is out")
+			}
+			return core.GrantFrom(g, n)
+		}
+		counter := &stranger{try: try, acquire: func(_ context.Context, n int) (core.Lease, error) { return try(n), nil }}
+		counting[i] = core.Must(core.Chain(l, core.Must(core.Chain(counter)), core.WithReason(hour, "never")))
+	}
+	s := core.NewSwitch(slots[0])
+	var working, setting sync.WaitGroup
+	stop := make(chan struct{})
+	setting.Go(func() {
+		random := rand.New(rand.NewPCG(7, 7))
+		for {
+			select {
+			case <-stop:
+				s.Set(core.Unlimited()) // ends the waits in Paused
+				return
+			default:
+			}
+			switch i := random.IntN(len(slots)); random.IntN(8) {
+			case 0:
+				s.Set(core.Paused())
+			case 1:
+				s.Set(core.Blocked())
+			case 2:
+				s.Set(core.WithReason(counting[i], "busy"))
+			case 3, 4:
+				s.Set(slots[i])
+			default:
+				s.Set(counting[i])
+			}
+			time.Sleep(time.Duration(random.IntN(60)) * time.Microsecond)
+		}
+	})
+	for w := range workers {
+		working.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 3))
+			for range testkit.Rounds(1_000) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(400))*time.Microsecond)
+				var lease core.Lease
+				n := random.IntN(limit + 1)
+				switch random.IntN(4) {
+				case 0:
+					lease = s.TryAcquire(n)
+				case 1:
+					lease, _ = core.TryQuietly(s, n)
+				case 2:
+					lease, _ = ways.AcquireWaiting(ctx, s, n)
+				default:
+					lease, _ = s.Acquire(ctx, n)
+				}
+				cancel()
+				if !lease.Acquired() {
+					continue
+				}
+				copied := lease
+				switch random.IntN(3) {
+				case 0:
+					lease = lease.Settle(random.IntN(lease.Permits() + 1))
+				case 1:
+					lease.Refund()
+				}
+				lease.Release()
+				copied.Release()
+				lease.Release()
+			}
+		})
+	}
+	working.Wait()
+	close(stop)
+	setting.Wait()
+	for i, l := range slots {
+		counts(t, l, limit, limit, 0, l.Statistics().Granted, l.Statistics().Rejected)
+		require.Zero(t, out[i].Load())
+	}
+}

@@ -84,25 +84,55 @@ const (
 	beyond  queueing = true  // whatever QueueLimit is: see waiting.go
 )
 
-// acquireUnder is Acquire, whose wait ends with a source too, which may be nil.
-func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (Lease, error) {
+// endable is a limiter of this package in which a source can end the wait without a context for it.
+type endable interface {
+	// acquireUnder is Acquire, whose wait ends with a source too, which may be nil: its error then is that of ctx, or
+	// context.Canceled. It also reports whether the request has waited.
+	acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (l Lease, waited bool, err error)
+}
+
+// endableOf returns the limiter if it is endable, or nil.
+func endableOf(l Limiter) endable {
+	switch r := l.(type) {
+	case *reasoned:
+		if endableOf(r.Limiter) != nil {
+			return r
+		}
+	case *reasonedReplenisher:
+		return endableOf(&r.reasoned)
+	}
+	if e := engineOf(l); e != nil {
+		return e
+	}
+	return nil
+}
+
+func (r *reasoned) acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (Lease, bool, error) {
+	l, waited, err := endableOf(r.Limiter).acquireUnder(ctx, permits, s, q)
+	l, err = r.explained(ctx, l, err)
+	return l, waited, err
+}
+
+func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (l Lease, waited bool, err error) {
 	if n < 0 {
-		return e.failure(negative, 0), ErrNegativePermits
+		return e.failure(negative, 0), false, ErrNegativePermits
 	}
 	if err := ctx.Err(); err != nil {
-		return Fail(err), err
+		return Fail(err), false, err
 	}
 	if e.settings.Load() == nil {
-		return e.failure(closed, 0), ErrClosed
+		return e.failure(closed, 0), false, ErrClosed
 	}
 	w, l := e.admit(ctx, n, q)
 	switch {
 	case w != nil:
-		return e.await(ctx, w, s)
+		l, err = e.await(ctx, w, s)
+		return l, true, err
 	case l.Acquired():
-		return l, nil
+		return l, false, nil
 	}
-	return l.asError()
+	l, err = l.asError()
+	return l, false, err
 }
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
@@ -129,7 +159,8 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 		return nil, e.answerLocked(a, n)
 	}
 	if e.waitlist == nil {
-		e.waitlist = &waitlist{alarm: machine.Never}
+		e.waitlist = newWaitlist()
+		e.m.Use(&e.waitlist.queue)
 	}
 	w = e.waitlist.waiter(n)
 	w.Beyond = q == beyond
@@ -155,29 +186,28 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 		}
 	}()
 	wait.Waits(ctx)
-	if s != nil {
-		call := s.Begin(ctx)
-		defer call.End()
-		ctx = call
-	}
+	w.Value.Join(s)
+	decided := false
 	if done := ctx.Done(); done == nil {
-		<-w.Value.ready // a select costs more
+		decided = <-w.Value.Ready // a select costs more
 	} else {
 		select {
-		case <-w.Value.ready:
+		case decided = <-w.Value.Ready:
 		case <-done:
-			if err := ctx.Err(); e.cancel(w) {
-				ended = true
-				recycle(w)
-				return Fail(err), err
-			}
-			<-w.Value.ready
 		}
+	}
+	if !decided {
+		if err := whyEnded(ctx, s); e.cancel(w) {
+			ended = true
+			recycle(w)
+			return Fail(err), err
+		}
+		w.Value.receive()
 	}
 	// A caller that canceled before the grant must not receive it, and it is not known here which
 	// came first. A done ctx therefore wins, and the grant is undone as if it had never been made.
 	w.Value.received = true
-	err := ctx.Err()
+	err := whyEnded(ctx, s)
 	ended = true
 	l, got := w.Value.lease, w.Answer.Outcome == machine.Granted
 	recycle(w)
@@ -192,10 +222,19 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 	return l, nil
 }
 
+// whyEnded returns the error of ctx, or context.Canceled if the source has ended, or nil.
+func whyEnded(ctx context.Context, s *wait.Source) error {
+	err := ctx.Err()
+	if err == nil && s.Cause() != nil {
+		err = context.Canceled
+	}
+	return err
+}
+
 // abandon takes w out of the queue, or refunds its grant.
 func (e *engine) abandon(w *waiter) {
 	if !w.Value.received && !e.cancel(w) {
-		<-w.Value.ready
+		w.Value.receive()
 	}
 	w.Value.lease.Refund()
 	recycle(w)
@@ -232,6 +271,17 @@ type waitlist struct {
 	// mutex's holder takes the whole stack, so the stack has no ABA problem.
 	spare    *waiter
 	returned atomic.Pointer[waiter]
+
+	// Beside the rest, because a wait in an idle limiter may allocate no more than 4 objects (TestAllocations).
+	first waiter
+	queue machine.Queue[parked]
+}
+
+func newWaitlist() *waitlist {
+	r := &waitlist{alarm: machine.Never}
+	r.first.Value = newParked(r)
+	r.spare = &r.first
+	return r
 }
 
 // waiter is an Acquire that waits. Its wait ends under the mutex, when the machine takes it out of the queue:
@@ -243,14 +293,25 @@ type waitlist struct {
 //   - Cancellation: its own goroutine has found ctx done, and calls cancel.
 //
 // Unless it is canceled, the goroutine that holds the mutex makes its lease (concludeLocked) and, after it has
-// released the mutex, sends to ready (wake). Then await returns the lease.
+// released the mutex, sends to Ready (wake). Then await returns the lease.
 type waiter = machine.Waiter[parked]
 
 type parked struct {
+	wait.Signal // its Ready has true once the wait has ended and lease is set
+
 	waitlist *waitlist
-	ready    chan struct{} // has an element once the wait has ended and lease is set
 	lease    Lease
-	received bool // await has received from ready
+	received bool // await has received true
+}
+
+func newParked(r *waitlist) parked {
+	return parked{waitlist: r, Signal: wait.Signal{Ready: make(chan bool, 2)}}
+}
+
+// receive waits for the lease, whatever the source does.
+func (p *parked) receive() {
+	for !<-p.Ready {
+	}
 }
 
 // waiter returns a new waiter for n permits.
@@ -260,7 +321,7 @@ func (r *waitlist) waiter(n int) *waiter {
 	}
 	w := r.spare
 	if w == nil {
-		w = &waiter{Value: parked{waitlist: r, ready: make(chan struct{}, 1)}}
+		w = &waiter{Value: newParked(r)}
 	} else {
 		r.spare = w.Next()
 	}
@@ -268,8 +329,12 @@ func (r *waitlist) waiter(n int) *waiter {
 	return w
 }
 
-// recycle keeps w, which is no longer referenced, for another Acquire.
+// recycle keeps w, which is no longer referenced, for another Acquire. If its source has ended, something may still
+// come to its channel.
 func recycle(w *waiter) {
+	if !w.Value.Leave() {
+		return
+	}
 	r := w.Value.waitlist
 	w.Value.lease, w.Value.received = Lease{}, false
 	for {
@@ -296,7 +361,7 @@ func wake(w *waiter) {
 		if w.Reserved {
 			w.SetNext(nil) // no goroutine waits for a reservation
 		} else {
-			w.Value.ready <- struct{}{}
+			w.Value.Ready <- true
 		}
 		w = next
 	}

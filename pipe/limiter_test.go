@@ -310,7 +310,11 @@ func TestCloseOfAContextThatPanics(t *testing.T) {
 				ended <- err
 			}()
 			synctest.Wait()
-			assert.Panics(t, func() { _ = r.Close() })
+			if l == core.Limiter(held) {
+				assert.NoError(t, r.Close()) // the wait in it needs no derived context
+			} else {
+				assert.Panics(t, func() { _ = r.Close() })
+			}
 			for range 2 {
 				assert.Contains(t, []error{nil, io.ErrClosedPipe}, <-ended)
 			}

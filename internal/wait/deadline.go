@@ -38,7 +38,7 @@ func (d *Deadline) Set(t time.Time) {
 }
 
 // set is Set without the end of the contexts of calls whose deadline has passed.
-func (d *Deadline) set(t time.Time) []*Call {
+func (d *Deadline) set(t time.Time) []ender {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -62,7 +62,7 @@ func (d *Deadline) set(t time.Time) []*Call {
 }
 
 // expire is called by a timer.
-func (d *Deadline) expire(own **time.Timer) []*Call {
+func (d *Deadline) expire(own **time.Timer) []ender {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != *own {
@@ -79,7 +79,7 @@ func (d *Deadline) Close(cause error) bool {
 	return ok
 }
 
-func (d *Deadline) close(cause error) ([]*Call, bool) {
+func (d *Deadline) close(cause error) ([]ender, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -97,7 +97,7 @@ func (d *Deadline) close(cause error) ([]*Call, bool) {
 }
 
 // expireLocked returns the calls to cancel without the mutex.
-func (d *Deadline) expireLocked() []*Call {
+func (d *Deadline) expireLocked() []ender {
 	d.notifyLocked(true)
 	calls, _ := d.Source().end(os.ErrDeadlineExceeded)
 	return calls

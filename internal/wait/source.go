@@ -21,7 +21,7 @@ type Source struct {
 	ended atomic.Bool // cause is set; never false again
 	mu    sync.Mutex  // guards the fields below; no other lock is taken under it
 	cause error
-	calls list.List[*Call]
+	calls list.List[ender]
 }
 
 // Call is a context for one call. It ends with the caller's context and with a [Source].
@@ -31,8 +31,13 @@ type Call struct {
 	parent context.Context
 	source *Source
 	cancel context.CancelCauseFunc
-	node   list.Node[*Call] // in the source's calls
+	node   list.Node[ender] // in the source's calls
 }
+
+// ender is what a source ends: a Call or a Signal.
+type ender interface{ end(cause error) }
+
+func (c *Call) end(cause error) { c.cancel(cause) }
 
 // Begin returns the context of a call whose caller's context is parent. [Call.End] must follow. If the
 // source has ended, the context is done.
@@ -141,7 +146,7 @@ func (s *Source) End(cause error) bool {
 }
 
 // end is End without the end of the contexts of calls, which the caller cancels without a mutex.
-func (s *Source) end(cause error) (calls []*Call, ok bool) {
+func (s *Source) end(cause error) (calls []ender, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended.Load() {
@@ -157,7 +162,7 @@ func (s *Source) end(cause error) (calls []*Call, ok bool) {
 
 // cancel ends the calls. The runtime runs the goroutine that was woken last first, so that is the one that has
 // waited longest. All calls end, even if the stop function of a caller's own context panics.
-func cancel(calls []*Call, cause error) {
+func cancel(calls []ender, cause error) {
 	defer func() {
 		if len(calls) > 0 {
 			cancel(calls, cause)
@@ -166,7 +171,7 @@ func cancel(calls []*Call, cause error) {
 	for len(calls) > 0 {
 		last := calls[len(calls)-1]
 		calls = calls[:len(calls)-1]
-		last.cancel(cause)
+		last.end(cause)
 	}
 }
 

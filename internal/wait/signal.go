@@ -1,0 +1,43 @@
+package wait
+
+import "github.com/sluice-go/sluice/internal/list"
+
+// Signal is a channel on which a call waits that a [Source] can end too. It costs less than the context of a
+// [Call]. Whoever serves the call sends true to Ready, once. A source that ends sends false.
+type Signal struct {
+	Ready chan bool // of capacity 2
+
+	source *Source // that the call has joined, or nil
+	node   list.Node[ender]
+}
+
+// Join makes s end the call. If s has ended already, it sends immediately. s may be nil.
+func (g *Signal) Join(s *Source) {
+	if s == nil {
+		return
+	}
+	g.source, g.node.Value = s, g
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		g.end(s.cause)
+		return
+	}
+	s.calls.Push(&g.node)
+}
+
+// Leave undoes Join. It returns false if the source has ended: then it has sent to Ready or will, and the Signal
+// cannot be used for another call.
+func (g *Signal) Leave() bool {
+	s := g.source
+	if s == nil {
+		return true
+	}
+	g.source = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.node.Remove()
+	return s.cause == nil
+}
+
+func (g *Signal) end(error) { g.Ready <- false }
