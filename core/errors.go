@@ -124,7 +124,9 @@ func twoDigits(d time.Duration) string {
 		for d >= 100*scale {
 			scale *= 10
 		}
-		return d.Round(scale).String()
+		if d = d.Round(scale); d < time.Minute {
+			return d.String()
+		}
 	}
 	x, unit := d.Minutes(), "m"
 	if d >= time.Hour {

@@ -45,7 +45,7 @@ func TestRejectedErrorSays(t *testing.T) {
 		require.EqualError(t, &e, want)
 	}
 	for want, d := range map[string]time.Duration{
-		"1ns": 1, "50ms": 49_999_329, "330ms": time.Second / 3, "59s": 59 * time.Second,
+		"1ns": 1, "50ms": 49_999_329, "330ms": time.Second / 3, "59s": 59 * time.Second, "1m": 59_700 * time.Millisecond,
 		"1.5m": 89 * time.Second, "47m": 47 * time.Minute, "24h": 24 * time.Hour, "1.5h": 90 * time.Minute, "730h": 730 * time.Hour,
 	} {
 		require.EqualError(t, &core.RejectedError{RetryAfter: d}, "core: rejected, retry after "+want)

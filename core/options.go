@@ -16,7 +16,7 @@ type Options interface {
 	apply(now Limiter) (Limiter, error)
 }
 
-var errNoOptions = errors.New("core: New without Options")
+var errNoOptions = errors.New("core: Options are nil, want those of a limiter")
 
 // New returns a limiter with the options o, as [NewConcurrencyLimiter], [NewTokenBucket],
 // [NewFixedWindow] or [NewSlidingWindow] would.

@@ -133,6 +133,7 @@ func (r *failing) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return acquireNow(ctx, r, permits)
 }
 
+func (r *failing) Reserve(n int) Lease    { return r.TryAcquire(n) }
 func (r *failing) Available() int         { return 0 }
 func (r *failing) Statistics() Statistics { return Statistics{} }
 func (r *failing) String() string         { return "no limiter" }
