@@ -173,3 +173,27 @@ func one(s *httptest.Server, random *rand.Rand) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 }
+
+// A handler may outlive an http.TimeoutHandler inside a wrapper, and settle its lease while the wrapper ends. No permit
+// is lost, whichever comes first.
+func TestStressSettleDuringTheEnd(t *testing.T) {
+	for _, settle := range []func(core.Lease){
+		func(l core.Lease) { l.Settle(2) }, core.Lease.Refund, core.Lease.Release,
+	} {
+		slots, done := atOnce(t, 5, 0), make(chan struct{}, 1)
+		h := limits(t, httplimit.Options{Global: &httplimit.Policy{
+			Limiter: all(slots), Cost: func(*http.Request) int { return 5 },
+		}}).Handler(http.TimeoutHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			defer func() { done <- struct{}{} }()
+			<-r.Context().Done()
+			if lease, ok := httplimit.LeaseFromContext(r.Context()); ok {
+				settle(lease)
+			}
+		}), time.Nanosecond, ""))
+		for range 100 {
+			require.NotEqual(t, http.StatusTooManyRequests, get(h, "/").Code)
+			<-done
+			free(t, slots)
+		}
+	}
+}
