@@ -83,12 +83,15 @@ func (s *Store) Limits() redislimit.Store { return s.store }
 
 // New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
 func (s *Store) New(l spec.Limit, name string, options redislimit.Options) (core.Limiter, error) {
-	made, err := l.New(name)
-	if err != nil || l.Kind == spec.Unlimited || l.Kind == spec.Blocked || l.Kind == spec.Paused {
-		return made, err
+	if l.Kind == spec.Unlimited || l.Kind == spec.Blocked || l.Kind == spec.Paused {
+		return l.New(name)
+	}
+	o, err := l.Options(name)
+	if err != nil {
+		return nil, err
 	}
 	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.timeout)
-	return redislimit.New(optionsOf(made), options)
+	return redislimit.New(o, options)
 }
 
 // warming is how long Warm may take, unless a decision may take longer.
@@ -127,24 +130,9 @@ func Update(l spec.Limit, name string, limiter core.Limiter) error {
 	if !ok {
 		return l.Update(limiter)
 	}
-	from, err := l.New(name)
+	o, err := l.Options(name)
 	if err != nil {
 		return err
 	}
-	return shared.Apply(optionsOf(from))
-}
-
-// optionsOf returns the options of a limiter of package core.
-func optionsOf(l core.Limiter) core.Options {
-	switch l := l.(type) {
-	case *core.TokenBucket:
-		return l.Options()
-	case *core.FixedWindow:
-		return l.Options()
-	case *core.SlidingWindow:
-		return l.Options()
-	case *core.ConcurrencyLimiter:
-		return l.Options()
-	}
-	return nil
+	return shared.Apply(o)
 }
