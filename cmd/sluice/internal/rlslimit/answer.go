@@ -27,15 +27,16 @@ func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
 func (d *decision) response() *ratelimit.RateLimitResponse {
 	response := &ratelimit.RateLimitResponse{
 		OverallCode: ratelimit.RateLimitResponse_OK,
-		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(d.visits)),
+		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, 0, len(d.visits)),
 	}
 	if d.over {
 		response.OverallCode = ratelimit.RateLimitResponse_OVER_LIMIT
 	}
 	statuses := make([]ratelimit.RateLimitResponse_DescriptorStatus, len(d.visits))
-	for i := range d.visits {
-		d.visits[i].fill(d, &statuses[i])
-		response.Statuses[i] = &statuses[i]
+	for visits := range d.descriptors() {
+		s := &statuses[len(response.Statuses)]
+		decider(visits).fill(d, s)
+		response.Statuses = append(response.Statuses, s)
 	}
 	if d.service.options.Headers {
 		response.ResponseHeadersToAdd = headers(response.Statuses)
@@ -95,15 +96,17 @@ func (d *decision) dynamicMetadata() *structpb.Struct {
 	fields := make(map[string]*structpb.Value)
 	var violations []*structpb.Value
 	passed := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
-	for i := range d.visits {
-		v := &d.visits[i]
+	at := -1
+	for visits := range d.descriptors() {
+		at++
+		v := decider(visits)
 		if v.rule == nil {
 			continue
 		}
 		if v.config.quota {
 			fields["quotaModeEnabled"] = structpb.NewBoolValue(true)
 			if v.outcome == rejected {
-				violations = append(violations, structpb.NewNumberValue(float64(i)))
+				violations = append(violations, structpb.NewNumberValue(float64(at)))
 			}
 		}
 		if v.outcome != rejected {

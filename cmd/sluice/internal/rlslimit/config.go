@@ -249,7 +249,7 @@ func (d *domainConfig) readRule(r *reader, n *node, path []entry, item yamlconf.
 	}
 	rule.describe(path)
 	n.rule = rule
-	d.rules = append(d.rules, rule)
+	d.rules = append(append(d.rules, rule), rule.others...)
 }
 
 // add adds a descriptor below n, where there is none of its key and value.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,12 +27,13 @@ import (
 type decision struct {
 	service *Service
 	domain  *domain // nil if no domain has the name
-	visits  []visit // one per descriptor
+	visits  []visit // one per descriptor, or as many as the descriptor has limits
 	over    bool    // the request is over the limit
 }
 
-// visit is a descriptor while it is decided.
+// visit is a descriptor while it is decided, or one of its limits.
 type visit struct {
+	isOther   bool  // it is of a further limit of the descriptor before
 	rule      *rule // nil if no rule applies
 	config    *ruleConfig
 	limit     *allowance
@@ -69,6 +72,7 @@ const (
 func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) error {
 	for _, descriptor := range req.GetDescriptors() {
 		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
+		var others []*ruleConfig
 		if l := descriptor.GetLimit(); l != nil {
 			limit, err := units{l.GetRequestsPerUnit(), timeUnit(l.GetUnit()), max(l.GetUnitMultiplier().GetValue(), 1)}.allowance()
 			if err != nil {
@@ -78,12 +82,17 @@ func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) er
 				v.overrideLimit(d.domain, descriptor, &limit)
 			}
 		} else if d.domain != nil {
-			v.match(d.domain, descriptor.GetEntries())
+			others = v.match(d.domain, descriptor.GetEntries())
 			if v.rule == nil {
 				d.service.passesUnmatched(d.domain, descriptor.GetEntries())
 			}
 		}
 		d.visits = append(d.visits, v)
+		for _, rc := range others {
+			v.isOther = true
+			v.follow(d.domain, rc)
+			d.visits = append(d.visits, v)
+		}
 		if err := ctx.Err(); err != nil {
 			return status.FromContextError(err).Err()
 		}
@@ -124,26 +133,75 @@ func (d *decision) replace(ctx context.Context) error {
 	return nil
 }
 
-// match finds the rule of the entries.
-func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
+// match finds the rule of the entries. It returns the further limits of the descriptor.
+func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) (others []*ruleConfig) {
 	n := &d.root
 	for _, e := range entries {
 		if n = n.find(e.GetKey(), e.GetValue()); n == nil {
-			return
+			return nil
 		}
 	}
 	if n.rule == nil {
-		return
+		return nil
 	}
-	v.rule = d.live[n.rule]
-	v.config = v.rule.config.Load()
-	v.limit = &v.config.limit
+	v.follow(d, n.rule)
 	values := make([]string, len(n.rule.valueParts))
 	for i, part := range n.rule.valueParts {
 		values[i] = entries[part].GetValue()
 	}
 	v.key = keyOf(values)
 	v.name = n.rule.nameFor(entries)
+	return n.rule.others
+}
+
+// follow sets the rule of the visit.
+func (v *visit) follow(d *domain, rc *ruleConfig) {
+	v.rule = d.live[rc]
+	v.config = v.rule.config.Load()
+	v.limit = &v.config.limit
+}
+
+// descriptors returns the visits of each descriptor.
+func (d *decision) descriptors() iter.Seq[[]visit] {
+	return func(yield func([]visit) bool) {
+		for from := 0; from < len(d.visits); {
+			to := from + 1
+			for to < len(d.visits) && d.visits[to].isOther {
+				to++
+			}
+			if !yield(d.visits[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+// decider returns the visit whose limit decides about a descriptor: one that rejects or, if none does, the one that has the least
+// left. Of several such limits it is the one that is reset last.
+func decider(visits []visit) *visit {
+	best := &visits[0]
+	for i := range visits {
+		v := &visits[i]
+		if c := cmp.Or(cmp.Compare(v.weight(), best.weight()), cmp.Compare(best.remains, v.remains), cmp.Compare(v.reset, best.reset)); c > 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// weight returns how much an outcome matters for the descriptor.
+func (v *visit) weight() int {
+	switch v.outcome {
+	case rejected:
+		return 3
+	case undecided:
+		return 2
+	case granted, returns, spared:
+		return 1
+	case free:
+	}
+	return 0
 }
 
 // overrideLimit sets a limit that comes with the request.
@@ -358,24 +416,32 @@ func (d *decision) spare() {
 
 func number(hits uint64) int { return int(min(hits, math.MaxInt)) }
 
-// finish counts how the descriptors were decided, and returns the hits that are not to be kept. left is the error of a client
-// that has disconnected.
+// finish counts how the descriptors were decided, and returns the hits that are not to be kept. A descriptor that one of its limits
+// rejects keeps none of the others, also if it passes in shadow mode. left is the error of a client that has disconnected.
 func (d *decision) finish(ctx context.Context, left error) {
 	var rest []func()
 	var why error
-	for i := len(d.visits) - 1; i >= 0; i-- {
-		v := &d.visits[i]
-		why = cmp.Or(v.err, why)
-		switch {
-		case v.rule == nil:
-		case left != nil:
-			rest = append(rest, v.giveUp)
-		default:
-			if do := v.finish(d); do != nil {
-				rest = append(rest, do)
+	for visits := range d.descriptors() {
+		by := decider(visits)
+		over := d.over || by.outcome == rejected // in shadow mode, the request may still pass
+		if by.rule != nil && left == nil {
+			by.count(d)
+		}
+		for i := range visits {
+			v := &visits[i]
+			why = cmp.Or(why, v.err)
+			switch {
+			case v.rule == nil:
+			case left != nil:
+				rest = append(rest, v.giveUp)
+			default:
+				if do := v.finish(d, over); do != nil {
+					rest = append(rest, do)
+				}
 			}
 		}
 	}
+	slices.Reverse(rest)
 	if why != nil && left == nil {
 		d.service.StoreFailed(why)
 	}
@@ -388,46 +454,62 @@ func (d *decision) finish(ctx context.Context, left error) {
 	}
 }
 
-// finish counts how the descriptor was decided, and returns what is left to do at its limiter, or nil.
-func (v *visit) finish(d *decision) (rest func()) {
+// count counts how the descriptor was decided, by the limit of the visit.
+func (v *visit) count(d *decision) {
 	c := &v.rule.counts
 	if v.name != "" {
 		c = v.rule.countsOf(v.name)
 	}
-	most := number(uint64(v.limit.requests))
 	switch v.outcome {
 	case free:
 		if v.config.unlimited {
 			c.granted.Add(v.hits)
 		}
-		return nil
 	case undecided:
 		c.undecided.Add(1)
+	case returns:
+		if !d.over {
+			c.returned.Add(v.hits)
+		}
+	case granted:
+		if !d.over {
+			c.granted.Add(v.hits)
+		}
+	case rejected:
+		if v.enforced() {
+			c.rejected.Add(v.hits)
+		} else {
+			c.shadowed.Add(v.hits)
+			d.service.logShadowed(v)
+		}
+	case spared:
+	}
+}
+
+// finish sets what the response says of the limit, and returns what is left to do at its limiter, or nil. over says that a limit of
+// the request, or of the descriptor, rejects it.
+func (v *visit) finish(d *decision, over bool) (rest func()) {
+	most := number(uint64(v.limit.requests))
+	switch v.outcome {
+	case free:
+		return nil
+	case undecided:
 		if !v.enforced() || d.domain.failOpen {
 			v.remains = most
 		}
 	case spared:
 	case returns:
 		if !d.over {
-			c.returned.Add(v.hits)
 			v.remains += min(number(v.hits), most-min(v.remains, most))
 			rest = v.giveBack
 		}
 	case granted:
-		if d.over {
+		if over {
 			v.remains += number(v.hits) // the number before the request
 			rest = v.giveUp
-		} else {
-			c.granted.Add(v.hits)
 		}
 	case rejected:
-		if v.enforced() {
-			c.rejected.Add(v.hits)
-			break
-		}
-		c.shadowed.Add(v.hits)
-		d.service.logShadowed(v)
-		if d.over { // another descriptor rejects the request
+		if !v.enforced() && d.over { // another descriptor rejects the request
 			v.remains = v.lease.Permits()
 			rest = v.giveUp
 		}

@@ -28,16 +28,20 @@
 //
 // # Decisions
 //
-// A request is decided all or nothing. A rule in shadow_mode or quota_mode takes part, but never rejects. Memory is bounded: a
-// rule has limiters for as many values as keys of its domain allows, and other values share the limiters of 1,024 groups.
+// A request is decided all or nothing. A descriptor may have several limits, separated by commas in limit, which all apply: a request
+// takes its hits from all of them, or from none. Its status describes the limit that decides: the one that rejects or, if none
+// does, the one with the fewest hits left; of several such limits, the one that is reset last.
+//
+// A rule in shadow_mode or quota_mode takes part, but never rejects. Memory is bounded: a limit has limiters for as many values as
+// keys of its domain allows, and other values share the limiters of 1,024 groups.
 //
 // With a store, processes share the limits. The descriptors of a request are asked about concurrently, within one Timeout. If the
 // store does not decide in time, fail-open of the domain does; the Logger reports that, and why.
 //
 // # Inside
 //
-// Load makes a tree of nodes, and a ruleConfig for each node with a limit. Update makes a state, which maps each ruleConfig to
+// Load makes a tree of nodes, and a ruleConfig for each limit of a node. Update makes a state, which maps each ruleConfig to
 // a rule and keeps the rules that the previous state had. A rule has two partition.Keyed: one with a limiter per key, and one
 // with a limiter per group. The limiters follow the current limit of the rule. ShouldRateLimit reads one state and makes a
-// decision, which has a visit per descriptor: it takes the hits of each, and gives them back if one is over its limit.
+// decision, which has a visit per limit of each descriptor: it takes the hits of each, and gives them back if one is over its limit.
 package rlslimit

@@ -123,6 +123,15 @@ func ofSpec(s spec.Limit) allowance {
 	return l
 }
 
+// period returns how long the limit counts a request, about.
+func (l allowance) period() time.Duration {
+	at := slices.IndexFunc(lengths, func(of length) bool { return of.unit == l.unit })
+	if l.Per > 0 || at < 0 {
+		return l.Per
+	}
+	return lengths[at].Duration
+}
+
 // prefetch returns how many permits one call of the store may take: up to a hundredth of a large limit, so that few requests
 // need a call. 0 leaves that to redislimit.
 func (l allowance) prefetch() int {
@@ -170,25 +179,27 @@ type limiter interface {
 	Close() error
 }
 
-// local makes a limiter of this process.
-func (l allowance) local(name string) (core.Limiter, error) {
+// options returns the options of the limit's limiters.
+func (l allowance) options(name string) (core.Options, error) {
 	if l.Kind != spec.FixedWindow {
-		return l.New(name)
+		return l.Options(name)
 	}
 	l.window.Name = name
-	return core.NewFixedWindow(l.window)
+	return l.window, nil
 }
 
 // make makes a limiter: one that processes share if there is a store.
 func (l allowance) make(name string, shared redislimit.Options) (limiter, error) {
-	made, err := l.local(name)
+	o, err := l.options(name)
 	if err != nil {
 		return nil, err
 	}
 	if shared.Store != nil {
-		if made, err = redislimit.New(optionsOf(made), shared); err != nil {
-			return nil, err
-		}
+		return redislimit.New(o, shared)
+	}
+	made, err := core.New(o)
+	if err != nil {
+		return nil, err
 	}
 	if m, ok := made.(limiter); ok {
 		return m, nil
@@ -198,18 +209,15 @@ func (l allowance) make(name string, shared redislimit.Options) (limiter, error)
 
 // update applies l to a limiter of make's, which is of the same kind.
 func (l allowance) update(to limiter, name string) error {
-	switch t := to.(type) {
-	case *redislimit.Limiter:
-		from, err := l.local(name)
-		if err != nil {
-			return err
-		}
-		return t.Apply(optionsOf(from))
-	case *core.FixedWindow:
-		l.window.Name = name
-		return t.Update(l.window)
+	o, err := l.options(name)
+	if err != nil {
+		return err
 	}
-	return l.Update(to)
+	if shared, ok := to.(*redislimit.Limiter); ok {
+		return shared.Apply(o)
+	}
+	_, err = core.Apply(to, o)
+	return err
 }
 
 // untilEnd returns the time until the current window ends, or 0 if the limit is no fixed window.
@@ -222,19 +230,4 @@ func (l allowance) untilEnd() time.Duration {
 		return 0
 	}
 	return l.window.Window - now.Sub(epoch)%l.window.Window
-}
-
-// optionsOf returns the options of a limiter of package core.
-func optionsOf(l core.Limiter) core.Options {
-	switch l := l.(type) {
-	case *core.TokenBucket:
-		return l.Options()
-	case *core.FixedWindow:
-		return l.Options()
-	case *core.SlidingWindow:
-		return l.Options()
-	case *core.ConcurrencyLimiter:
-		return l.Options()
-	}
-	return nil
 }

@@ -18,18 +18,22 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// rule is a rule in use. It has a limiter per key. It lives as long as each next Config has it, even with another limit.
+// rule is a limit of a descriptor in use. It has a limiter per key. It lives as long as each next Config has it, even with another limit.
 type rule struct {
 	domain  string
 	keys    int // keys that have limiters of their own
 	shared  redislimit.Options
 	storeAs string // the prefix of the names of its limiters on the store
-	counts  counts
+	*tally
 
 	config atomic.Pointer[ruleConfig]
 	own    *limiters
 	rest   *limiters // of groups of the other keys
+}
 
+// tally is what the rules of a descriptor have counted together. It stays when their limits change.
+type tally struct {
+	counts  counts
 	details details
 	logged  policy.Sometimes
 }
@@ -69,8 +73,8 @@ const (
 )
 
 // newRule returns a rule that has no limiters yet, or an error if its limit is not valid.
-func newRule(domain string, c *ruleConfig, keys int, shared redislimit.Options) (*rule, error) {
-	r := &rule{domain: domain, keys: keys, shared: shared}
+func newRule(domain string, c *ruleConfig, t *tally, keys int, shared redislimit.Options) (*rule, error) {
+	r := &rule{domain: domain, tally: t, keys: keys, shared: shared}
 	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.config.Store(c)
 	most := groups

@@ -1,6 +1,7 @@
 package rlslimit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,8 +18,11 @@ import (
 type ruleConfig struct {
 	path       []entry
 	name       string // key1_value1.subkey1, as envoyproxy/ratelimit has it
-	id         string // the same, but unique to the path, with the marks of entries whose values have limiters of their own
+	at         string // the same, but unique to the path, with the marks of entries whose values have limiters of their own
+	id         string // at, and what is unique to the limit among those of the descriptor
 	limit      allowance
+	others     []*ruleConfig                          // of the further limits of the same descriptor, which all apply
+	isOther    bool                                   // it is one of another's others
 	byLimit    bool                                   // an override's: the limit is in the key
 	current    *ratelimit.RateLimitResponse_RateLimit // the limit as responses have it; nil if it is unlimited or in the key
 	unlimited  bool
@@ -33,23 +37,44 @@ type ruleConfig struct {
 	valueParts []int // the entries whose values have limiters of their own
 }
 
-// readSpec reads a limit as package spec has it.
+// readSpec reads limits as package spec has them, separated by commas.
 func (rc *ruleConfig) readSpec(n yamlconf.Node) {
-	limit := text(n, "limit")
-	l, err := spec.Parse(limit)
-	switch {
-	case err != nil:
+	line := text(n, "limit")
+	limits, err := spec.ParseLimits(line)
+	if err != nil {
 		n.Fault("limit: %s", strings.TrimPrefix(err.Error(), "spec: "))
-	case l.Kind == spec.Concurrency:
-		n.Fault("limit: %q is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window", limit)
-	case l.Bytes:
-		n.Fault("limit: %q is an amount of bytes, but a limit counts hits: write %d", limit, l.Permits)
-	case l.Queue > 0:
-		n.Fault("limit: %q has a queue, in which no request waits", limit)
+		return
 	}
-	rc.limit, rc.unlimited = ofSpec(l), l.Kind == spec.Unlimited
-	if l.Kind == spec.Blocked || l.Kind == spec.Paused { // no request waits here
-		rc.limit, _ = units{0, second, 1}.allowance() // a ban, like requests_per_unit: 0
+	texts := strings.Split(line, ",") // a text per limit
+	rc.unlimited = true
+	for i, l := range limits {
+		checkSpec(n, strings.TrimSpace(texts[i]), l)
+		if l.Kind == spec.Unlimited {
+			continue
+		}
+		of := rc
+		if !rc.unlimited {
+			of = new(*rc)
+			of.others, of.isOther = nil, true
+			rc.others = append(rc.others, of)
+		}
+		rc.unlimited = false
+		of.limit = ofSpec(l)
+		if l.Kind == spec.Blocked || l.Kind == spec.Paused { // no request waits here
+			of.limit, _ = units{0, second, 1}.allowance() // a ban, like requests_per_unit: 0
+		}
+	}
+}
+
+// checkSpec reports a limit that the service cannot enforce.
+func checkSpec(n yamlconf.Node, text string, l spec.Limit) {
+	switch {
+	case l.Kind == spec.Concurrency:
+		n.Fault("limit: %q is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window", text)
+	case l.Bytes:
+		n.Fault("limit: %q is an amount of bytes, but a limit counts hits: write %d", text, l.Permits)
+	case l.Queue > 0:
+		n.Fault("limit: %q has a queue, in which no request waits", text)
 	}
 }
 
@@ -94,7 +119,7 @@ func (rc *ruleConfig) readReplaces(r *reader, n yamlconf.Node) {
 	}
 }
 
-// describe sets the fields that follow from the path and the limit.
+// describe sets the fields that follow from the path and the limits, also those of the others.
 func (rc *ruleConfig) describe(path []entry) {
 	rc.path, rc.name = path, nameOf(path)
 	var id strings.Builder
@@ -106,8 +131,28 @@ func (rc *ruleConfig) describe(path []entry) {
 		}
 		id.WriteByte('/')
 	}
-	rc.id = id.String() + rc.limit.Kind.String()
+	rc.at = id.String()
 	if !rc.unlimited {
 		rc.current = rc.limit.current(rc.limitName)
+	}
+	for _, o := range rc.others {
+		o.path, o.name, o.at, o.valueParts = rc.path, rc.name, rc.at, rc.valueParts
+		o.current = o.limit.current(o.limitName)
+	}
+	rc.identify()
+}
+
+// identify sets the ids of the limits. A limit keeps its id if the limits are in another order, or change their numbers. Of several
+// limits of one kind, the one of the longest time has the id that it would have alone: its counts are the ones that matter longest.
+func (rc *ruleConfig) identify() {
+	limits := append([]*ruleConfig{rc}, rc.others...)
+	slices.SortStableFunc(limits, func(a, b *ruleConfig) int { return cmp.Compare(b.limit.period(), a.limit.period()) })
+	of := make(map[spec.Kind]int)
+	for _, l := range limits {
+		l.id = l.at + l.limit.Kind.String()
+		if n := of[l.limit.Kind]; n > 0 {
+			l.id += strconv.Itoa(n + 1)
+		}
+		of[l.limit.Kind]++
 	}
 }

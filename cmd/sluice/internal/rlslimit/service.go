@@ -141,9 +141,10 @@ func (s *Service) Update(c Config) error {
 	if before == nil {
 		return errClosed
 	}
-	known := make(map[string]*rule)
+	known, tallies := make(map[string]*rule), make(map[string]*tally)
 	for _, r := range before.rules {
-		known[r.domain+"\x00"+r.config.Load().id] = r
+		rc := r.config.Load()
+		known[r.domain+"\x00"+rc.id], tallies[r.domain+"\x00"+rc.at] = r, r.tally
 	}
 	next := &state{domains: make(map[string]*domain, len(c.domains))}
 	for _, config := range c.domains {
@@ -159,8 +160,12 @@ func (s *Service) Update(c Config) error {
 			r := known[id]
 			delete(known, id)
 			if r == nil {
+				at := config.name + "\x00" + rc.at
+				if tallies[at] == nil {
+					tallies[at] = new(tally)
+				}
 				var err error
-				if r, err = newRule(config.name, rc, config.keys, s.shared()); err != nil {
+				if r, err = newRule(config.name, rc, tallies[at], config.keys, s.shared()); err != nil {
 					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
 				}
 			}
@@ -182,7 +187,7 @@ func (s *Service) Update(c Config) error {
 }
 
 // overrides stands for the limits that come with requests.
-var overrides = &ruleConfig{name: "override", id: "override", byLimit: true}
+var overrides = &ruleConfig{name: "override", at: "override", id: "override", byLimit: true}
 
 // Close ends the service. Later calls return the status Unavailable. Prefetched permits are returned to the store. Close returns
 // nil.

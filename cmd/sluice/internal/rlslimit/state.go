@@ -10,7 +10,7 @@ import (
 type Rule struct {
 	Domain string `json:"-"`
 	Name   string `json:"-"`                // the keys and values that lead to it, as key1_value1.key2; of the limits that requests bring: override
-	Limit  string `json:"limit,omitempty"`  // as 5/minute, or as package spec reads it; "" of the limits that requests bring
+	Limit  string `json:"limit,omitempty"`  // as 5/minute, or as package spec reads one or several; "" of the limits that requests bring
 	Shadow bool   `json:"shadow,omitempty"` // it is over its limit, and lets requests through: shadow_mode or quota_mode
 	Counts
 	Details map[string]Counts `json:"-"` // by names with values, if detailed_metric or value_to_metric wants them; Counts is of the others
@@ -48,9 +48,15 @@ func (s *Service) Rules() []Rule {
 	if st == nil {
 		return nil
 	}
-	rules := make([]Rule, len(st.rules))
-	for i, r := range st.rules {
-		rules[i] = r.report()
+	rules := make([]Rule, 0, len(st.rules))
+	for _, r := range st.rules {
+		if last := len(rules) - 1; last >= 0 && r.config.Load().isOther {
+			of := r.report()
+			rules[last].Limit += ", " + of.Limit
+			rules[last].Keys += of.Keys
+			continue
+		}
+		rules = append(rules, r.report())
 	}
 	return rules
 }
