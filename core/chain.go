@@ -250,7 +250,7 @@ func (c *ChainedLimiter) Available() int {
 }
 
 // Statistics returns the minimum of the limiters' Limit and Available, the sum of their Queued,
-// and the chain's own counts. Limit is 0 if no limiter is a [Reporter].
+// and the chain's own counts. Limit is 0 if no limiter is a [Reporter], or if one is [Blocked] or [Paused].
 func (c *ChainedLimiter) Statistics() Statistics {
 	s := Statistics{Available: c.Available(), Granted: c.granted.Load(), Rejected: c.rejected.Load()}
 	for _, l := range c.limiters {
@@ -260,6 +260,11 @@ func (c *ChainedLimiter) Statistics() Statistics {
 			if s.Limit == 0 || k.Limit > 0 && k.Limit < s.Limit {
 				s.Limit = k.Limit
 			}
+		}
+	}
+	for _, r := range c.roots {
+		if _, none := As[*shut](r.Limiter); none {
+			s.Limit = 0 // and it is known
 		}
 	}
 	return s

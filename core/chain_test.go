@@ -267,3 +267,10 @@ func TestAChainCountsNoContextAsRejected(t *testing.T) {
 		counts(t, l, 1, 0, 0, 0, 0)
 	})
 }
+
+// A chain with a limiter that grants nothing has no permits, whatever the limits of the others.
+func TestAChainOfPausedHasNoLimit(t *testing.T) {
+	for _, none := range []core.Limiter{core.Paused(), core.Blocked(), core.NewSwitch(core.Paused()), chain(t, core.Blocked())} {
+		counts(t, chain(t, concurrency(t, 5, 0), none, core.Unlimited()), 0, 0, 0, 0, 0)
+	}
+}

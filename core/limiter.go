@@ -65,9 +65,9 @@ type Idler interface {
 // package are QuietTriers.
 type QuietTrier interface {
 	// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason. If it
-	// returns false, it has taken nothing, and Err of the lease is a *RejectedError without a reason or another
-	// error of TryAcquire. It does not wait. Call it through
-	// the function [TryQuietly].
+	// returns false, it has taken nothing, and Err of the lease is a *RejectedError without a
+	// reason or another error of TryAcquire. It does not wait. Call it through the function
+	// [TryQuietly].
 	TryQuietly(permits int) (Lease, bool)
 }
 

@@ -265,6 +265,7 @@ func TestManyAreServedAtTheBoundary(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		counts(t, l, n, 0, 0, n+1, 0)
 		reset, _ := core.ResetAfter.From(leases[n-1])
 		require.Equal(t, time.Second, reset)

@@ -272,7 +272,7 @@ type waitlist struct {
 	spare    *waiter
 	returned atomic.Pointer[waiter]
 
-	// Beside the rest, because a wait in an idle limiter may allocate no more than 4 objects (TestAllocations).
+	// Beside the rest, because a wait in an idle limiter may allocate no more than 4 objects (TestAllocationsOfAWait).
 	first waiter
 	queue machine.Queue[parked]
 }
