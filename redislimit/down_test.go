@@ -346,8 +346,9 @@ func TestUnavailableDecidesWhileACallerWaits(t *testing.T) {
 					s.store.answer(gone)
 					time.Sleep(5 * time.Second) // the waiter asks, and the breaker opens
 					for i := range 20 {
-						lease, err := l.TryAcquire(1), error(nil)
+						lease := l.TryAcquire(1)
 						if i%2 == 1 {
+							var err error
 							lease, err = l.Acquire(t.Context(), 1)
 							require.Equal(t, lease.Err(), err)
 						}
@@ -403,10 +404,10 @@ func (c *counting) Client() any { return c }
 // A server that is far away serves all callers within Timeout: whoever comes while a call is in flight does not wait for its end.
 func TestAFarServerServesAllCallers(t *testing.T) {
 	for _, callers := range []int{1, 2, 16} {
-		for _, away := range []time.Duration{10, 30, 40} {
-			t.Run(fmt.Sprintf("%d callers, %d ms", callers, away), func(t *testing.T) {
+		for _, away := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%d callers, %v", callers, away), func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *server) {
-					s.store.answer(delayed(away * time.Millisecond))
+					s.store.answer(delayed(away))
 					l := bucket(t, s.shared("key"), core.PerSecond(100_000, 100_000))
 					const each = 100
 					var all sync.WaitGroup

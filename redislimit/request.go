@@ -131,7 +131,8 @@ func (r *request) ended(o *operation, c *call, got result) {
 	default:
 		g := e.grantedLocked(o, c, got)
 		if r.stage == asking && (r.permits == 0 || r.reserves || !e.waitersAheadLocked()) {
-			if g.give(r); got.wait > 0 {
+			g.give(r)
+			if got.wait > 0 {
 				e.reserveLocked(r, c.at)
 			}
 			return
@@ -160,7 +161,8 @@ func (w waiting) ended(o *operation, c *call, got result) {
 		e.serveZeroLocked(got)
 	default:
 		e.offerLocked(e.grantedLocked(o, c, got))
-		if e.served++; e.served == maxWaiters {
+		e.served++
+		if e.served == maxWaiters {
 			e.asks = true
 		}
 	}
@@ -374,11 +376,10 @@ func (e *Limiter) grantOf(req *request) core.Lease {
 	if req.reserves {
 		m = append(m, core.Delay.With(lasts(req.result.wait)))
 	}
-	if req.grant.from.IsZero() { // a reservation counts when its permits come
-		e.granted.Add(1)
-	} else {
+	if !req.grant.from.IsZero() { // a reservation counts when its permits come
 		return core.GrantFrom(&req.grant, req.permits, m...)
 	}
+	e.granted.Add(1)
 	switch {
 	case req.lease != nil:
 		m = append(m, FencingToken.With(uint64(req.lease.token)))
@@ -390,21 +391,21 @@ func (e *Limiter) grantOf(req *request) core.Lease {
 	return core.GrantFrom(&req.grant, req.permits, m...)
 }
 
-func (req *request) rejection() core.Lease {
-	why := req.err.(*core.RejectedError) //nolint:errorlint // it is not wrapped
+func (r *request) rejection() core.Lease {
+	why := r.err.(*core.RejectedError) //nolint:errorlint // it is not wrapped
 	room := [7]core.Metadata{core.ReasonPhrase.With(why.Reason)}
 	m := room[:1]
 	if why.RetryAfter > 0 {
 		m = append(m, core.RetryAfter.With(why.RetryAfter))
 	}
-	return core.Fail(why).With(req.appendMetadata(m)...)
+	return core.Fail(why).With(r.appendMetadata(m)...)
 }
 
 // appendMetadata appends the metadata that every lease has, and the permits that were left after the decision.
-func (req *request) appendMetadata(m []core.Metadata) []core.Metadata {
-	m = append(req.limits.appendMetadata(m, req.result.window), core.Remaining.With(min(req.result.left, req.limits.limit)))
-	if req.limits.rate() {
-		m = append(m, core.ResetAfter.With(lasts(req.result.reset)))
+func (r *request) appendMetadata(m []core.Metadata) []core.Metadata {
+	m = append(r.limits.appendMetadata(m, r.result.window), core.Remaining.With(min(r.result.left, r.limits.limit)))
+	if r.limits.rate() {
+		m = append(m, core.ResetAfter.With(lasts(r.result.reset)))
 	}
 	return m
 }

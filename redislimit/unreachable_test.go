@@ -198,7 +198,7 @@ func TestRenewalsStayBehindTheBreaker(t *testing.T) {
 		l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 20})
 		var ctx context.Context
 		for range 10 {
-			ctx = redislimit.Context(t.Context(), takes(t, l, 1))
+			ctx = redislimit.Context(t.Context(), takes(t, l, 1)) //nolint:fatcontext // it is not nested
 		}
 		s.store.answer(gone)
 		for range 3 {

@@ -60,7 +60,8 @@ func (e *Limiter) askForWaitersLocked(c *call) {
 	for permits := range e.queue.Waiters {
 		o := &operation{permits: permits, flags: flagWaited, asker: waiting{e}}
 		if permits > 0 {
-			if n++; n > maxWaiters {
+			n++
+			if n > maxWaiters {
 				continue
 			}
 			o.flags |= flagBlocks

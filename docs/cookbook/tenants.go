@@ -51,7 +51,7 @@ func (t *Tenants) Handler(next http.Handler) (http.Handler, error) {
 	return limits.Handler(next), nil
 }
 
-// Admin changes the limits of a tenant. Put it behind a login: mux.HandleFunc("PUT /tenants/{tenant}", tenants.Admin)
+// Admin changes the limits of a tenant. Put it behind a login, as mux.HandleFunc("PUT /tenants/{tenant}", tenants.Admin).
 func (t *Tenants) Admin(w http.ResponseWriter, r *http.Request) {
 	var limits spec.Limits
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1000))
@@ -63,5 +63,6 @@ func (t *Tenants) Admin(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
 }
