@@ -69,11 +69,13 @@ func TestWhatCloseCancelsDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)
 		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
-		runs := func(context.Context) error {
-			t.Error("a queued task ran")
-			return nil
+		canceled := func(name string) worker.Task {
+			return func(context.Context) error {
+				t.Errorf("the %s queued task ran", name)
+				return nil
+			}
 		}
-		submits(t, p, hears, runs, runs)
+		submits(t, p, hears, canceled("first"), canceled("second"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.EqualError(t, p.Close(ctx), "worker: closed with 1 running and 2 queued tasks canceled: context canceled")

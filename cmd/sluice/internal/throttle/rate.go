@@ -70,10 +70,9 @@ func (o *options) missingUnit() error {
 	if o.files[0] == "-" || strings.Trim(o.rate, "0123456789_") != "" {
 		return nil
 	}
-	if _, err := spec.Parse("1" + strings.TrimSuffix(o.files[0], "/s") + "/s"); err != nil {
-		return nil
-	}
-	if _, err := os.Stat(o.files[0]); err == nil {
+	_, notUnit := spec.Parse("1" + strings.TrimSuffix(o.files[0], "/s") + "/s")
+	_, noFile := os.Stat(o.files[0])
+	if notUnit != nil || noFile == nil {
 		return nil
 	}
 	return cli.Usage("--limit %s %s has a space in it; write %[1]s%[2]s", o.rate, o.files[0])

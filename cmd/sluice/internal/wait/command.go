@@ -211,7 +211,8 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return cli.Usage("--limit %q: %w", o.text, err)
 	}
-	defer redislimit.Watch(store.Limits(), w.state)()
+	stop := redislimit.Watch(store.Limits(), w.state)
+	defer stop()
 	lease, err := o.acquire(ctx, &line{store, l, w}, signals)
 	if err != nil {
 		return err

@@ -270,7 +270,8 @@ type part struct {
 func (s *Subject) part(k slot, l spec.Limit, nth int, now core.Limiter) (core.Limiter, error) {
 	for _, old := range partsOf(now) {
 		if p, ok := old.(*part); ok && p.limit.Kind == l.Kind && p.nth == nth {
-			return p, p.update(l, s.Name)
+			err := p.update(l, s.Name)
+			return p, err
 		}
 	}
 	p := &part{limit: l, nth: nth, name: s.onServer(k, l.Kind, nth)}

@@ -2,9 +2,9 @@ package server
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +39,7 @@ routes: {/k: keys, /c: logins, /a: bearer}
 		}
 		var got []string
 		for i := range 4 {
-			fields := strings.Replace(test.fields, "%d", fmt.Sprint(i), 1)
+			fields := strings.Replace(test.fields, "%d", strconv.Itoa(i), 1)
 			got = append(got, statusIn(p.raw("GET "+test.path+" HTTP/1.0\r\nHost: h\r\n"+fields+"\r\n", false)))
 		}
 		assert.Equal(t, []string{"200", "200", "429", "429"}, got, test.fields)

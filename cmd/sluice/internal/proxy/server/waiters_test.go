@@ -14,6 +14,7 @@ import (
 // limits, whether by the file or by PUT, with a key and without, and whether it waited for one of several limits. With a limit that
 // rejects everything it is rejected.
 func TestWaitersFollow(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"", "key: ip, "} {
 		for _, test := range []struct {
 			before, after string
