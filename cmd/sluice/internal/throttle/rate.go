@@ -70,12 +70,11 @@ func (o *options) missingUnit() error {
 	if o.files[0] == "-" || strings.Trim(o.rate, "0123456789_") != "" {
 		return nil
 	}
-	_, notUnit := spec.Parse("1" + strings.TrimSuffix(o.files[0], "/s") + "/s")
-	_, noFile := os.Stat(o.files[0])
-	if notUnit != nil || noFile == nil {
-		return nil
+	_, err := spec.Parse("1" + strings.TrimSuffix(o.files[0], "/s") + "/s")
+	if _, missing := os.Stat(o.files[0]); err == nil && missing != nil {
+		return cli.Usage("--limit %s %s has a space in it; write %[1]s%[2]s", o.rate, o.files[0])
 	}
-	return cli.Usage("--limit %s %s has a space in it; write %[1]s%[2]s", o.rate, o.files[0])
+	return nil
 }
 
 // parseSize reads a number of bytes, or of lines, which is the value of a flag; 0 stands for an unknown one. want is for an error.
