@@ -34,7 +34,7 @@ func TestWebSocketStacks(t *testing.T) {
 		for router, serve := range routers {
 			for option, set := range options {
 				t.Run(library+"/"+router+"/"+option, func(t *testing.T) {
-					one := atOnce(t, 1)
+					one := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}))
 					global := &httplimit.Policy{Limiter: all(one)}
 					o := httplimit.Options{Global: global}
 					set(&o)
@@ -194,7 +194,7 @@ var webSocketOptions = map[string]func(*httplimit.Options){
 	"permits":   func(o *httplimit.Options) { o.Global.Cost = func(*http.Request) int { return 1 } },
 	"max-wait":  func(o *httplimit.Options) { o.Global.MaxWait = time.Millisecond },
 	"fail-open": func(o *httplimit.Options) { o.Global.FailOpen = true },
-	"shadow":    func(o *httplimit.Options) { o.Global.Shadow = true },
+	"shadow":    func(o *httplimit.Options) { o.Global.Shadow, o.Observer = true, ignore{} },
 	"refund":    func(o *httplimit.Options) { o.Global.Refund = func(*http.Request, int) bool { return false } },
 	"settle":    func(o *httplimit.Options) { o.Global.Settle = func(*http.Request, int, http.Header) int { return 1 } },
 	"upload":    func(o *httplimit.Options) { o.Global.Upload = all(core.Unlimited()) },

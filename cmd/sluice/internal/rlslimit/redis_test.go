@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +46,7 @@ func startRedis(t *testing.T) *server {
 	s.process = exec.CommandContext(context.WithoutCancel(t.Context()), program, "--port", "0", "--unixsocket", s.socket, "--save", "", "--appendonly", "no")
 	require.NoError(t, s.process.Start())
 	t.Cleanup(func() {
-		_ = s.process.Process.Signal(syscall.SIGCONT)
+		_ = s.process.Process.Signal(sigCont)
 		_ = s.process.Process.Kill()
 		_ = s.process.Wait()
 	})
