@@ -291,7 +291,7 @@ func (o *options) acquire(ctx context.Context, l *line, signals <-chan os.Signal
 		if a.err == nil {
 			return a.lease, nil
 		}
-		if ctx.Err() == nil {
+		if !over(ctx) {
 			err = a.err
 		}
 		answers <- a
@@ -312,6 +312,13 @@ func (o *options) acquire(ctx context.Context, l *line, signals <-chan os.Signal
 	case <-time.After(leaveTime): //nolint:forbidigo // the process ends
 	}
 	return core.Lease{}, err
+}
+
+// over reports whether ctx has ended, or its deadline has passed. A connection has the same deadline, and it may notice that before
+// the timer of ctx does.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
 }
 
 // explain returns the error of the command when the server or the limiter has returned err. Without --try, the limiter rejects if a
