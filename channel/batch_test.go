@@ -76,7 +76,7 @@ func TestSendBatch(t *testing.T) {
 			holds(t, c, 1, 2, 3, 4, 5)
 		}
 	})
-	t.Run("each item costs its own", func(t *testing.T) {
+	bubble(t, "each item costs its own", func(t *testing.T) {
 		l := refusing(t, 9)
 		c := open(t, channel.Options[int]{Limiter: l, Cost: itself})
 		n, err := c.SendBatch(t.Context(), []int{1, 0, 2, 10, 3})
