@@ -117,7 +117,7 @@ examples:
 
 ## browser: try the playground in Chromium
 browser:
-	cd internal/compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
+	cd docs/compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
 
 ## go125: vet and test the library's modules with the oldest Go that they support
 go125:
@@ -139,7 +139,7 @@ envoy:
 
 ## playground-picture: make docs/playground.png by the browser test
 playground-picture:
-	cd internal/compat && go test -count=1 -run '^TestPlaygroundPicture$$' . -args -browser -picture ../../docs/playground.png
+	cd docs/compat && go test -count=1 -run '^TestPlaygroundPicture$$' . -args -browser -picture ../../docs/playground.png
 
 ## tidy: go mod tidy
 tidy:

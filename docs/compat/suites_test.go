@@ -31,7 +31,7 @@ func TestSuites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles and runs other test programs")
 	}
-	const ours = "github.com/sluice-go/sluice/internal/compat/"
+	const ours = "github.com/sluice-go/sluice/docs/compat/"
 	inBubble := regexp.MustCompile(`func Test(\w+)\(t \*testing\.T\) \{`)
 	for name, suite := range map[string]struct {
 		module, tests string            // the tests to copy; "": the whole module
@@ -53,7 +53,7 @@ func TestSuites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := newCopy(t)
+			dir := filepath.Join(newCopy(t), "compat")
 			edit := func(text string) string {
 				for _, i := range suite.imports {
 					text = strings.ReplaceAll(text, i, ours+regexp.MustCompile(`\w+$`).FindString(strings.TrimSuffix(i, "/v2")))
@@ -78,17 +78,18 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// newCopy returns a directory with a copy of this module's go.mod, for packages of others in
-// which a part is replaced.
+// newCopy returns a directory with a copy of this module's go.mod and an empty directory compat, for packages of others in which
+// a part is replaced.
 func newCopy(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	copyFile(t, "go.mod", filepath.Join(dir, "go.mod"), func(text string) string {
-		return strings.ReplaceAll(text, " => ../..", " => "+root)
+	copyFile(t, "../go.mod", filepath.Join(dir, "go.mod"), func(text string) string {
+		return strings.ReplaceAll(text, " => ..", " => "+root)
 	})
-	copyFile(t, "go.sum", filepath.Join(dir, "go.sum"), strings.Clone)
+	copyFile(t, "../go.sum", filepath.Join(dir, "go.sum"), strings.Clone)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "compat"), 0o755))
 	return dir
 }
 

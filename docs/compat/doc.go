@@ -9,6 +9,4 @@
 //   - Adapters have the interfaces of other programs, written down here: client-go's rate limiters of
 //     flowcontrol and workqueue, and a rate limit per zone and key of a web server.
 //   - The page of sluice playground runs in Chromium, in the nightly script.
-//
-// It is a module of its own, so that users of Sluice do not require what only its tests need.
 package compat
