@@ -7,6 +7,8 @@ SHELL       := bash
 FUZZTIME     ?= 2m
 STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
+BENCH        ?= .
+ROUNDS       ?= 10
 SYSTEMS      ?= windows/amd64 darwin/arm64 linux/386
 
 # As a tool of tools/go.mod, golangci-lint would add 230 modules to it, and they would decide the versions of the others.
@@ -30,7 +32,7 @@ pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release browser envoy playground-picture go125 vulncheck packages ci nightly
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench bench-commands numbers plots examples tidy tidy-check verify release-check release browser envoy playground-picture go125 vulncheck packages ci nightly
 
 all: build lint test
 
@@ -102,10 +104,21 @@ stress:
 fuzz:
 	@.ci/fuzz $(FUZZTIME)
 
-## bench: measure Sluice next to its rivals, ten times each; about half an hour on 2 cores
+## bench: measure Sluice next to its rivals and write the numbers of all pages; BENCH selects benchmarks, as go test -bench does; half an hour
 bench:
-	@cd bench && go test -run '^$$' -bench . -count 10 -timeout 2h | tee ../bench.out
-	@cd bench && go tool benchstat -col /impl ../bench.out
+	@cd bench && go test -c -o bench.test . && for round in $$(seq $(ROUNDS)); do ./bench.test -test.run '^$$' -test.bench '$(BENCH)' || exit 1; done | tee bench.out
+	@go -C bench run ./cmd/results bench.out
+	@$(MAKE) --no-print-directory numbers
+
+## bench-commands: the same for sluice throttle, run, proxy and serve; needs pv, GNU parallel, nginx and redis-server; 15 minutes
+bench-commands:
+	@cd bench && go run ./cmd/compare > commands.out && mv commands.out commands.txt
+	@cd bench && go run ./rls > rls.out && mv rls.out rls.txt
+	@$(MAKE) --no-print-directory numbers
+
+## numbers: write the numbers in bench/*.txt into the pages and the package comments
+numbers:
+	@go test ./internal/docs -run '^TestNumbers$$' -count=1 -args -update
 
 ## plots: write the table and the plot of docs/overload.md
 plots:

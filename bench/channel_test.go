@@ -35,6 +35,7 @@ func BenchmarkChannel(b *testing.B) {
 				carry(b, pairs, limited(b, ctx, core.Must(channel.Bounded[int](capacity))))
 			}},
 			impl{"native", func(b *testing.B) { carry(b, pairs, native()) }},
+			impl{"native-select", func(b *testing.B) { carry(b, pairs, selecting(ctx)) }},
 		)
 	})
 }
@@ -97,6 +98,36 @@ func native() route {
 				sum += v
 			}
 			return sum
+		},
+		close: func() { close(c) },
+	}
+}
+
+// selecting is a native channel whose users also watch a context, as those of a Bounded channel do.
+func selecting(ctx context.Context) route {
+	c := make(chan int, capacity)
+	return route{
+		send: func(first, n int) {
+			for i := range n {
+				select {
+				case c <- first + i:
+				case <-ctx.Done():
+					return
+				}
+			}
+		},
+		receive: func() (sum int) {
+			for {
+				select {
+				case v, ok := <-c:
+					if !ok {
+						return sum
+					}
+					sum += v
+				case <-ctx.Done():
+					return sum
+				}
+			}
 		},
 		close: func() { close(c) },
 	}

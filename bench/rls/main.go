@@ -31,6 +31,8 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sluice-go/sluice/internal/docs"
 )
 
 const rules = `domain: bench
@@ -104,6 +106,7 @@ func run() error {
 
 // compare asks the servers in turn.
 func compare(ctx context.Context, servers []*target) {
+	fmt.Print(docs.Measured(time.Now()))
 	fmt.Printf("%-14s %8s %12s %10s %10s %12s\n", "server", "callers", "responses/s", "p50", "p99", "of reference")
 	each := []int{1, 16, 64, 256}
 	if *only > 0 {

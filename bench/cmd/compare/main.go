@@ -17,6 +17,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/docs"
 )
 
 func main() {
@@ -114,6 +117,7 @@ func compare(ctx context.Context, built string, quick bool, only string) (err er
 	if err := os.WriteFile(filepath.Join(b.dir, ".parallel", "will-cite"), nil, 0o600); err != nil {
 		return err
 	}
+	say("%s", docs.Measured(time.Now()))
 	for _, part := range chosen {
 		if err := part.measure(b); err != nil {
 			return err
