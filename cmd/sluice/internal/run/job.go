@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
+	"github.com/sluice-go/sluice/core"
 )
 
 // job is one row of the input, its program and its result.
@@ -67,19 +68,18 @@ func (r *runner) live(j *job) {
 	}
 }
 
-// run runs a job once. If there is a limit per key, it waits until the job is the first in the line of its key. Then it
-// waits until the pool starts the job.
-//
-// It takes the permit of the key when the job starts. If it took the permit before the wait for the pool, the next permit
-// could be available at the end of that wait, and the next job of the key would follow immediately.
+// run runs a job once. If there is a limit per key, it waits until the job is the first in the line of its key, and takes a
+// permit of the key. Then it waits until the pool starts the job.
 func (r *runner) run(j *job) error {
+	var permit core.Lease // of the key
 	if r.keys != nil {
 		if j.try > 0 {
 			j.first, j.leave = r.keys.join(j.key)
 		}
 		defer j.leave()
 		<-j.first
-		if err := r.keys.wait(r.stopping, j.key); err != nil {
+		var err error
+		if permit, err = r.keys.take(r.stopping, j.key); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (r *runner) run(j *job) error {
 	err := r.pool.Submit(r.stopping, func(context.Context) error {
 		defer close(ended)
 		if r.keys != nil {
-			defer r.keys.take(r.stopping, j.key).Release()
+			defer r.keys.restart(j.key, permit).Release()
 		}
 		j.leave()
 		j.started()
@@ -95,6 +95,7 @@ func (r *runner) run(j *job) error {
 		return nil
 	})
 	if err != nil {
+		permit.Refund()
 		return err
 	}
 	if r.o.lineBuffer {

@@ -47,14 +47,15 @@ func (k *keys) join(key string) (first <-chan struct{}, leave func()) {
 	})
 }
 
-// wait waits until a permit of a key is available, without taking it.
-func (k *keys) wait(ctx context.Context, key string) error {
-	_, err := k.limits.Acquire(ctx, key, 0)
-	return err
+// take waits for a permit of a key and takes it.
+func (k *keys) take(ctx context.Context, key string) (core.Lease, error) {
+	return k.limits.Acquire(ctx, key, 1)
 }
 
-// take takes a permit of a key, which is usually available.
-func (k *keys) take(ctx context.Context, key string) core.Lease {
-	lease, _ := k.limits.Acquire(ctx, key, 1) // an error means that the run is stopping, and this job has started already
-	return lease
+// restart exchanges a permit, which the job held while it waited for the pool, for one that counts from now. Otherwise the next
+// permit could be available already, and the next job of the key would follow immediately. The exchange succeeds because the
+// other jobs of the key are behind this one in its line.
+func (k *keys) restart(key string, permit core.Lease) core.Lease {
+	permit.Refund()
+	return k.limits.TryAcquire(key, 1)
 }

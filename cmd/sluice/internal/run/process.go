@@ -37,7 +37,7 @@ func start(j *job, null *os.File) (_ *process, err error) {
 		}
 	}()
 	for i := range to {
-		if p.pipes[i], to[i], err = os.Pipe(); err != nil {
+		if p.pipes[i], to[i], err = pipe(); err != nil {
 			return nil, err
 		}
 	}
