@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -18,10 +19,22 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){
+	testscript.Main(leakless{m}, map[string]func(){
 		"sluice": main,
 		"job":    job,
 	})
+}
+
+// leakless fails tests that pass if they leave a goroutine behind.
+type leakless struct{ *testing.M }
+
+func (m leakless) Run() int {
+	status := m.M.Run()
+	if err := goleak.Find(); status == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return status
 }
 
 func TestScripts(t *testing.T) {

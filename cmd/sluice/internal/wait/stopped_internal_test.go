@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
@@ -28,6 +29,10 @@ func TestStoppedServer(t *testing.T) {
 	if err != nil {
 		t.Skip("NOT TESTED: redis-server is not installed")
 	}
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return goleak.Find(before) == nil }, time.Minute, time.Millisecond)
+	})
 	dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // the name of t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -48,15 +53,19 @@ func TestStoppedServer(t *testing.T) {
 	for i, maxWait := range []time.Duration{0, 0, 0, time.Second} { // the first one gets the permit
 		store, err := shared.Open("unix://"+socket+"?read_timeout=1h", time.Hour)
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
 		l, err := store.New(limit, "", redislimit.Options{Key: "k", Prefetch: 1})
 		require.NoError(t, err)
 		o := options{key: "k", text: limit.String(), maxWait: maxWait}
+		w := newWatch("k", false)
+		t.Cleanup(w.end)
 		wait := func() error {
-			_, err := o.acquire(t.Context(), &line{store, l, newWatch("k", false)}, signals)
+			_, err := o.acquire(t.Context(), &line{store, l, w}, signals)
 			return err
 		}
 		if i == 0 {
 			require.NoError(t, wait())
+			t.Cleanup(func() { end(l) })
 			continue
 		}
 		go func() { ended <- cli.Report(io.Discard, "wait", wait()) }()
