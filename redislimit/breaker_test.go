@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -210,5 +211,129 @@ func TestALostLeaseIsReleased(t *testing.T) {
 		lease.Release()
 		time.Sleep(100 * time.Millisecond)
 		takes(t, other, 1).Release()
+	})
+}
+
+// nodes is a store of several nodes. A key is on the node that its first letter names, unless it has moved.
+type nodes struct {
+	*counting
+
+	mu     sync.Mutex
+	moved  map[string]string // to another node
+	silent map[string]bool
+	runs   map[string]int
+}
+
+func (n *nodes) at(key string) string {
+	first := strings.TrimPrefix(key, "{")[:1]
+	if to := n.moved[first]; to != "" {
+		return to
+	}
+	return first
+}
+
+func (n *nodes) Node(key string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.at(key)
+}
+
+func (n *nodes) Client() any { return n }
+
+func (n *nodes) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	n.mu.Lock()
+	node := n.at(keys[0])
+	n.runs[node]++
+	silent := n.silent[node]
+	n.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return n.counting.Run(ctx, s, keys, args...)
+}
+
+func (n *nodes) set(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+// A node that is silent shuts the limits on it, and no others. When its keys move to another node, as in a failover, they are served
+// there without a probe. Watch is told when the first node is silent, and when the last one is back.
+func TestABreakerPerNode(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		store := &nodes{counting: s.store, moved: map[string]string{}, silent: map[string]bool{}, runs: map[string]int{}}
+		var changes []bool
+		stop := redislimit.Watch(store, func(up bool, _ error) { changes = append(changes, up) })
+		defer stop()
+		limit := func(key string) *redislimit.Limiter {
+			return bucket(t, redislimit.Options{Store: store, Key: key, Prefetch: 1}, core.PerSecond(1000, 1000))
+		}
+		a, a2, b, b2, c := limit("a"), limit("a2"), limit("b"), limit("b2"), limit("c")
+		fails := func(after time.Duration, l *redislimit.Limiter) {
+			t.Helper()
+			start := time.Now()
+			require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+			require.Equal(t, after, time.Since(start))
+		}
+		store.set(func() { store.silent["a"], store.silent["b"] = true, true })
+		for _, node := range [][2]*redislimit.Limiter{{a, a2}, {b, b2}} {
+			for range 3 {
+				fails(50*time.Millisecond, node[0])
+				takes(t, c, 1)
+			}
+			fails(0, node[0])
+			fails(0, node[1]) // which has never asked
+		}
+		for range 1000 {
+			takes(t, c, 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		require.Equal(t, []bool{false}, changes)
+
+		store.set(func() { store.moved["a"] = "c" })
+		takes(t, a, 1)
+		takes(t, a2, 1)
+		takes(t, c, 1)
+		synctest.Wait()
+		require.Equal(t, []bool{false}, changes, "b is still silent")
+		store.set(func() {
+			require.Equal(t, 3, store.runs["a"])
+			store.silent["b"] = false
+		})
+		time.Sleep(5 * time.Second)
+		takes(t, b, 1)
+		synctest.Wait()
+		require.Equal(t, []bool{false, true}, changes)
+	})
+}
+
+// A waiter of a silent node waits on, with few calls, while the others' are served.
+func TestAWaiterOfASilentNode(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		store := &nodes{counting: s.store, silent: map[string]bool{}, runs: map[string]int{}}
+		waiters := map[string]*asking{}
+		o := perSecond
+		o.QueueLimit = 1
+		for _, key := range []string{"a", "b"} {
+			l := bucket(t, redislimit.Options{Store: store, Key: key, Prefetch: 1}, o)
+			takes(t, l, 5)
+			waiters[key] = ask(t.Context(), l, 1)
+		}
+		store.set(func() { store.silent["a"] = true })
+		start := time.Now()
+		require.NoError(t, <-waiters["b"].over)
+		require.Less(t, time.Since(start), 2*time.Second)
+		time.Sleep(time.Minute)
+		require.Empty(t, waiters["a"].over)
+		store.set(func() {
+			require.Less(t, store.runs["a"], 60)
+			store.silent["a"] = false
+		})
+		start = time.Now()
+		require.NoError(t, <-waiters["a"].over)
+		require.LessOrEqual(t, time.Since(start), 5100*time.Millisecond)
 	})
 }

@@ -17,9 +17,10 @@ type client struct {
 	host    host
 	store   Store
 	timeout time.Duration
-	breaker *breaker
-	ready   func() bool     // reports whether the store returns by its context's deadline
-	ending  context.Context // ends late calls
+	nodeOf  func(key string) string // nil if the store does not tell
+	breaker *breaker                // of the node that had the key at the latest call
+	ready   func() bool             // reports whether the store returns by its context's deadline
+	ending  context.Context         // ends late calls
 
 	kind   kind
 	key    string
@@ -80,6 +81,7 @@ type call struct {
 	deadline time.Time // the earliest end of a Timeout among its operations
 	ops      []*operation
 	args     []int64
+	breaker  *breaker
 	probe    bool // the breaker's probe
 
 	// When it is over:
@@ -99,6 +101,28 @@ var errNoReturn = errors.New("the store's Run has not returned")
 
 // addLocked has the next call perform an operation.
 func (c *client) addLocked(o *operation) { c.pending = append(c.pending, o) }
+
+// blockedLocked returns the error with which the breaker refuses a call, or nil if the store may be called.
+func (c *client) blockedLocked(now time.Time) error {
+	err := c.breaker.blocked(now)
+	if err != nil && c.locateLocked() {
+		err = c.breaker.blocked(now)
+	}
+	return err
+}
+
+// locateLocked makes the breaker that of the key's node, and reports whether that is another one.
+func (c *client) locateLocked() bool {
+	if c.nodeOf == nil {
+		return false
+	}
+	node := c.nodeOf(c.keys[0])
+	if node == "" || node == c.breaker.node {
+		return false
+	}
+	c.breaker = c.breaker.moved(node)
+	return true
+}
 
 // spacing returns how long a call may take before what was added meanwhile is sent in another one.
 func (c *client) spacing() time.Duration { return c.timeout / 8 }
@@ -173,13 +197,14 @@ func (c *client) next() *call {
 	defer c.host.unlock()
 	for {
 		now := time.Now()
-		call := &call{sent: now, deadline: now.Add(c.timeout)}
+		c.locateLocked()
+		call := &call{sent: now, deadline: now.Add(c.timeout), breaker: c.breaker}
 		c.fillLocked(call)
 		if len(call.ops) == 0 {
 			c.calling--
 			return nil
 		}
-		probe, err := c.breaker.enter(now, call.deadline)
+		probe, err := call.breaker.enter(now, call.deadline)
 		if err == nil {
 			call.probe, c.latest = probe, now
 			call.encode(c.holder)
@@ -201,7 +226,7 @@ func (c *client) fillLocked(call *call) {
 		switch {
 		case o.asker != nil && !o.asker.wanted(o, call.sent):
 		case call.expired(o.expires):
-			call.end(o, result{}, &storeError{c.breaker.timeout(c.timeout)})
+			call.end(o, result{}, &storeError{call.breaker.timeout(c.timeout)})
 		case o.first:
 			call.ops = slices.Insert(call.ops, 0, o)
 		default:
@@ -286,7 +311,7 @@ func (c *client) runHere(call *call) ([]int64, error) {
 	defer cancel()
 	reply, err := c.runScript(ctx, call)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		err = c.breaker.timeout(c.timeout)
+		err = call.breaker.timeout(c.timeout)
 	}
 	return reply, err
 }
@@ -307,7 +332,7 @@ func (c *client) runApart(call *call) ([]int64, error) {
 			if claimed.CompareAndSwap(false, true) {
 				close(done)
 			} else if ctx.Err() == nil {
-				c.breaker.setLate(err)
+				call.breaker.setLate(err)
 			}
 		}()
 		reply, err = c.runScript(ctx, call)
@@ -324,7 +349,7 @@ func (c *client) runApart(call *call) ([]int64, error) {
 		}
 		stop := context.AfterFunc(c.ending, cancel)
 		context.AfterFunc(ctx, func() { stop() })
-		return nil, c.breaker.timeout(c.timeout)
+		return nil, call.breaker.timeout(c.timeout)
 	}
 }
 
@@ -339,9 +364,9 @@ func (c *client) finish(call *call, reply []int64, err error) {
 		err = &storeError{err}
 	}
 	if replied {
-		c.breaker.leave(call.probe, nil)
+		call.breaker.leave(call.probe, nil)
 	} else {
-		c.breaker.leave(call.probe, err)
+		call.breaker.leave(call.probe, err)
 	}
 	if err == nil && call.reply.conflict != 0 {
 		err = fmt.Errorf("redislimit: the key %q holds %v, want %v", c.key, call.reply.conflict, c.kind)

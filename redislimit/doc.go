@@ -35,7 +35,7 @@
 // A limiter has three layers under one mutex:
 //
 //   - The client (client.go, wire.go, breaker.go) collects operations for the next call of the store, makes calls, and distributes the
-//     results. It has the Timeout and the breaker, which all limiters on a store share, and does not know that callers wait.
+//     results. It has the Timeout and the breaker, which all limiters on a node of the store share, and does not know that callers wait.
 //   - The cache (cache.go, forecast.go) is a value: it remembers the replies, decides a request here, rejects it, or says that the store
 //     has to be asked.
 //   - The limiter (engine.go, request.go, waiters.go, reserve.go) asks the cache, then the client. An Acquire that the store refused waits

@@ -62,11 +62,14 @@ func (e *Limiter) start(o Options, l *limits) {
 	e.end = end
 	limit := "{" + o.Key + "}:limit"
 	e.client = client{
-		host: e, store: o.Store, timeout: o.Timeout, breaker: breakerOf(o.Store), ending: ending,
+		host: e, store: o.Store, timeout: o.Timeout, breaker: breakersOf(o.Store).at(""), ending: ending,
 		kind: l.kind, key: o.Key, keys: []string{limit}, holder: rand.Int64N(maxNumber), ready: func() bool { return false },
 	}
 	if r, ok := o.Store.(interface{ Ready() bool }); ok {
 		e.client.ready = r.Ready
+	}
+	if n, ok := o.Store.(interface{ Node(key string) string }); ok {
+		e.client.nodeOf = n.Node
 	}
 	if l.window() {
 		e.client.keys = append(e.client.keys, "{"+o.Key+"}:segments")

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -267,6 +269,90 @@ func TestAClustersFailover(t *testing.T) {
 				primary.Kill()
 				require.Eventually(t, func() bool { return asks() == nil }, 30*time.Second, 20*time.Millisecond)
 			})
+		}
+	}
+}
+
+// A master of a cluster that has no replica is killed, or stops replying. Limits whose slots it has are decided by Unavailable, and those
+// of other masters by Redis. When it is back, all are decided by Redis.
+func TestASilentNodeOfACluster(t *testing.T) {
+	t.Parallel()
+	type fault struct{ start, end func(*realserver.Server) }
+	for name, f := range map[string]fault{
+		"killed": {(*realserver.Server).Kill, (*realserver.Server).Restart},
+		"silent": {
+			func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
+			func(s *realserver.Server) { s.Signal(syscall.SIGCONT) },
+		},
+	} {
+		for _, program := range realserver.Programs(t) {
+			for _, adapter := range []string{"go-redis", "rueidis"} {
+				t.Run(name+"/"+filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+					t.Parallel()
+					nodes := realserver.Cluster(t, program, "--cluster-require-full-coverage", "no")
+					addrs := make([]string, len(nodes))
+					for i, n := range nodes {
+						addrs[i] = n.Addr
+					}
+					store := stores(t, addrs...)[adapter]
+					const limit, keysEach = 10_000, 3
+					of := make([][]*redislimit.Limiter, len(nodes)) // the limiters of each node
+					for i := 0; len(of[0]) < keysEach || len(of[1]) < keysEach || len(of[2]) < keysEach; i++ {
+						key := "key " + strconv.Itoa(i)
+						node := realserver.Master(t, nodes, "{"+key+"}:limit")
+						if len(of[node]) == keysEach {
+							continue
+						}
+						o := redislimit.Options{Store: store, Key: key, Timeout: patient, Prefetch: 1}
+						if node == 0 {
+							o.Timeout = 200 * time.Millisecond
+						}
+						of[node] = append(of[node], bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}))
+					}
+					served := func(l *redislimit.Limiter) {
+						t.Helper()
+						require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() }, 12*patient, 20*time.Millisecond)
+					}
+					for _, limiters := range of {
+						for _, l := range limiters {
+							served(l)
+						}
+					}
+					var up atomic.Bool
+					up.Store(true)
+					stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
+					defer stop()
+					taken := make(map[*redislimit.Limiter]int)
+					for _, l := range append(of[1], of[2]...) {
+						taken[l] = limit - l.Available()
+					}
+
+					f.start(nodes[0])
+					for up.Load() {
+						_ = of[0][0].TryAcquire(1)
+					}
+					for range 100 {
+						for _, l := range of[0] {
+							require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+						}
+						for l := range taken {
+							takes(t, l, 1)
+							taken[l]++
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
+					require.False(t, up.Load())
+					for l, n := range taken {
+						require.Equal(t, limit-n, l.Available())
+					}
+
+					f.end(nodes[0])
+					for _, l := range of[0] {
+						served(l)
+					}
+					require.Eventually(t, up.Load, 12*patient, 20*time.Millisecond)
+				})
+			}
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (e *Limiter) admitLocked(req *request, now time.Time) (asks bool) {
 		e.failLocked(req, &core.ExceedsLimitError{Limiter: e.limits.name, Permits: n, Limit: e.limits.limit})
 		return false
 	}
-	if err := e.client.breaker.blocked(now); err != nil {
+	if err := e.client.blockedLocked(now); err != nil {
 		e.unreachableLocked(req, err)
 		return false
 	}

@@ -11,9 +11,14 @@ import (
 // Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis make a Store from your
 // client; write your own for another client. A Store is safe for concurrent use.
 //
-// All limiters on one Store share a circuit breaker. After three calls in a row have failed, the store
-// counts as unreachable, and one call at a time probes whether it is back. If a store has a method
+// All limiters on one Store share a circuit breaker. After three calls in a row have got no reply, the
+// store counts as unreachable, and one call at a time probes whether it is back. If a store has a method
 // Client() any, stores with equal clients share a breaker, too.
+//
+// A store of several nodes may have a method Node(key string) string, which names the node that has a
+// key, or returns "" if the store does not know it yet. Each node then has a breaker of its own, so one
+// that is silent does not affect limits on the others. Node is called often, with a lock held: it does
+// not wait for the network, and uses no limiter.
 //
 // A store may have a method Ready() bool. If Ready returns true, a Run that starts now returns by its
 // context's deadline, whatever the network does, for example because the latest Run got a reply. Then

@@ -76,7 +76,7 @@ func (e *Limiter) addLocked(t *task, now time.Time) {
 	if t.frees {
 		e.cache.refusal = refusal{}
 	}
-	if err := e.client.breaker.blocked(now); err != nil {
+	if err := e.client.blockedLocked(now); err != nil {
 		t.finishLocked(now, result{}, err)
 		return
 	}

@@ -30,7 +30,7 @@ func (e *Limiter) fillLocked(c *call) {
 	c.limits, c.ahead = e.limits, e.cache.ahead
 	if e.asks {
 		e.asks, e.asked, e.served = false, c.sent, 0
-		if e.client.breaker.blocked(c.sent) == nil {
+		if e.client.blockedLocked(c.sent) == nil {
 			e.askForWaitersLocked(c)
 		}
 	}

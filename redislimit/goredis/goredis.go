@@ -21,7 +21,8 @@ import (
 // ring. The client remains the caller's, who closes it after the limiters. A store is safe for concurrent use.
 //
 // A script is never sent again after its bytes were sent, whatever the client's MaxRetries. Redirections of a cluster are
-// followed. When a node of a cluster does not reply, the client reloads the cluster's slots.
+// followed. When a node of a cluster does not reply, the client reloads the cluster's slots. Each node of a cluster or a ring has a
+// circuit breaker of its own, so one that is silent does not affect limits on the others.
 //
 // A connection is not bound to the decision that needs it: it is completed even if that decision has timed out, and kept. The
 // script may then be sent late, and permits that it takes count as taken.
@@ -40,6 +41,9 @@ func New(c redis.UniversalClient) redislimit.Store {
 		p := &pipelines{client: prompt(c)}
 		s.process, s.prompt = p.process, true
 	case *redis.ClusterClient:
+		s.nodeOf = func(key string) (*redis.Client, error) {
+			return c.MasterForKey(context.Background(), key) //nolint:forbidigo // it does not wait, as the slots are loaded
+		}
 		s.process = func(ctx context.Context, cmd redis.Cmder) error {
 			err := c.Process(ctx, cmd)
 			if !answered(err) {
@@ -48,6 +52,8 @@ func New(c redis.UniversalClient) redislimit.Store {
 			}
 			return err
 		}
+	case *redis.Ring:
+		s.nodeOf = c.GetShardClientForKey
 	}
 	return s
 }
@@ -55,7 +61,9 @@ func New(c redis.UniversalClient) redislimit.Store {
 type store struct {
 	client  redis.UniversalClient
 	process func(context.Context, redis.Cmder) error
-	prompt  bool         // process ends with its context
+	prompt  bool // process ends with its context
+	nodeOf  func(key string) (*redis.Client, error)
+	known   atomic.Bool  // a script has run, so the client has loaded the nodes
 	replies atomic.Int32 // in a row, up to certain
 }
 
@@ -111,6 +119,9 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 	if err != nil {
 		return nil, redislimit.Refused(err)
 	}
+	if !s.known.Load() {
+		s.known.Store(true)
+	}
 	return cmd.Val(), nil
 }
 
@@ -121,6 +132,18 @@ func answered(err error) bool {
 	}
 	var reply redis.Error
 	return errors.As(err, &reply)
+}
+
+// Node implements an option of [redislimit.Store].
+func (s *store) Node(key string) string {
+	if s.nodeOf == nil || !s.known.Load() {
+		return ""
+	}
+	c, err := s.nodeOf(key)
+	if err != nil { // no node has the slot
+		return ""
+	}
+	return c.Options().Addr
 }
 
 // Client implements an option of [redislimit.Store].

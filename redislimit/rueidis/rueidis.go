@@ -23,6 +23,9 @@ import (
 // rueidis does not send a script again. A connection is not bound to the decision that needs it: it is completed even if that
 // decision has timed out, and kept. The script may then be sent late, and permits that it takes count as taken.
 //
+// Each node of a cluster has a circuit breaker of its own, so one that is silent does not affect limits on the others. As rueidis does
+// not tell which node has a key, the store asks the cluster, after the first call and after a call without a reply.
+//
 // If other code uses the client, too, a decision may have to wait for a connection that this code is making, for as long as the
 // client's Dialer.Timeout, 5 s by default.
 //
@@ -32,6 +35,7 @@ func New(c rueidis.Client) redislimit.Store { return &store{client: c} }
 
 type store struct {
 	client  rueidis.Client
+	slots   slots
 	replies atomic.Int32 // in a row, up to certain
 }
 
@@ -58,7 +62,11 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 		reply, err = s.client.Do(ctx, c).AsIntSlice()
 	}
 	_, refused := rueidis.IsRedisErr(err)
-	if err != nil && !refused {
+	failed := err != nil && !refused
+	if s.client.Mode() == rueidis.ClientModeCluster {
+		s.slots.refresh(s.client, failed)
+	}
+	if failed {
 		s.replies.Store(0)
 		return nil, err
 	}

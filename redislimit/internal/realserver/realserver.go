@@ -186,13 +186,15 @@ func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
 }
 
-// Cluster starts a cluster of three masters.
-func Cluster(tb testing.TB, program string) []*Server {
+// A cluster has three masters.
+const masters, slots = 3, 16384
+
+// Cluster starts a cluster.
+func Cluster(tb testing.TB, program string, args ...string) []*Server {
 	tb.Helper()
-	const masters, slots = 3, 16384
 	nodes := make([]*Server, masters)
 	for i := range nodes {
-		nodes[i] = Start(tb, program, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		nodes[i] = Start(tb, program, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)...)
 	}
 	for i, n := range nodes {
 		c := n.Client()
@@ -213,6 +215,22 @@ func Cluster(tb testing.TB, program string) []*Server {
 		})
 	}
 	return nodes
+}
+
+// Master returns the number of the master that a cluster has given the key.
+func Master(tb testing.TB, nodes []*Server, key string) int {
+	tb.Helper()
+	c := nodes[0].Client()
+	defer func() { _ = c.Close() }() // it was only to ask
+	slot, err := c.ClusterKeySlot(tb.Context(), key).Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	i := 0
+	for (i+1)*slots/masters <= int(slot) {
+		i++
+	}
+	return i
 }
 
 // ClusterReplica starts a replica of the master that has the key's slot, and waits until the replica is synchronized and known to
