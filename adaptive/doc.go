@@ -32,7 +32,7 @@
 // A trial lasts for some hundreds of samples. There is one after each unexpected change, and otherwise
 // after 1, 2, 4 and at most 32 measurements of the latency. During a trial, Limit and the metadata
 // report the lower limit. Trials cost a saturated server about 1% of its throughput once the limit is
-// found. While it is being found they cost more: 6 to 12% over the two minutes of docs/overload.md.
+// found. While it is being found they cost more: docs/overload.md shows how much.
 //
 // # Drops
 //

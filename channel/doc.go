@@ -34,7 +34,7 @@
 // limiter a queue.
 //
 // A queued item takes its own size, and about 50 bytes more for its lease unless all items hold one permit of
-// a concurrency limiter; the lease of a chain of two takes about 420 bytes. Count these bytes too if the
+// a concurrency limiter; the lease of a chain of two takes more than 400 bytes. Count these bytes too if the
 // permits are bytes and the items small.
 //
 // # Which method do I want?

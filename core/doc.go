@@ -24,16 +24,17 @@
 //
 // # Does Acquire wait?
 //
-// Acquire waits only if the limiter's queue has room. QueueLimit is the number of permits that may
-// wait. It is 0 unless you set it, and Acquire then rejects immediately. [PerSecond], [Every],
-// [Rate] and ioreader.PerSecond set an unbounded queue.
+// If the permits are not available, Acquire waits in the limiter's queue. QueueLimit is the most
+// permits that may wait there. The default, 0, means that Acquire rejects such a request instead.
+// [PerSecond], [Every], [Rate] and ioreader.PerSecond set an unbounded queue.
 //
 //	call                                               waits for permits
 //	TryAcquire, TrySend, TrySubmit                     never
 //	Acquire                                            if the queue has room
 //	partition, resilience, clients of HTTP and gRPC    as Acquire: if the queue has room
 //	servers of HTTP and gRPC                           if the policy has a MaxWait and the queue has room
-//	channel, pipe, ioreader, worker, Semaphore         always, even if QueueLimit is 0
+//	channel (without a drop mode), pipe, ioreader,     yes, even if QueueLimit is 0
+//	worker, Semaphore
 //
 // A limiter of your own waits only if its queue has room, even in a
 // channel or a pool.

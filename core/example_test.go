@@ -561,7 +561,7 @@ func ExampleRate() {
 	fmt.Println(err)
 	// Output:
 	// 1.5
-	// core: Rate = 0, want a finite number of permits per second above 0
+	// core: Rate = 0, want a finite rate of at least one permit in 292 years
 }
 
 // A request is let through at its estimate; when its cost is known, it is settled. What it has

@@ -14,8 +14,9 @@ import (
 //     available.
 //  3. After Close, a request fails with [ErrClosed].
 //  4. A request for more permits than the limit fails immediately with [ErrPermitsExceedLimit].
-//  5. If the permits are available, the request is granted. Otherwise Acquire waits if the queue
-//     has room, and all other requests are rejected with a *[RejectedError].
+//  5. If the permits are available and, unless the order is [NewestFirst], no other request waits,
+//     the request is granted. Otherwise Acquire waits if the queue has room. All other requests are
+//     rejected with a *[RejectedError].
 //
 // The [Statistics] count grants and rejections, and none of the earlier failures.
 //

@@ -25,7 +25,7 @@ func PerSecond(permits, burst int) TokenBucketOptions {
 	return withRate(rates.Smooth(permits, burst), burst)
 }
 
-const wantRate = ", want a finite number of permits per second above 0"
+const wantRate = ", want a finite rate of at least one permit in 292 years"
 
 // withRate returns the options of a bucket with an unbounded queue.
 func withRate(r rates.Rate, burst int) TokenBucketOptions {

@@ -145,20 +145,20 @@ func TestRateOfNothing(t *testing.T) {
 	} {
 		o := core.Rate(rate, 5)
 		_, err := core.NewTokenBucket(o)
-		want := "core: Rate = " + text + ", want a finite number of permits per second above 0"
+		want := "core: Rate = " + text + ", want a finite rate of at least one permit in 292 years"
 		require.EqualError(t, err, want)
 		require.EqualError(t, l.Update(o), want)
 		require.True(t, math.IsNaN(o.Rate()))
 	}
 	_, err := core.NewTokenBucket(core.Rate(math.NaN(), 0))
 	require.EqualError(t, err, "core: TokenBucketOptions.TokenLimit = 0, want at least 1\n"+
-		"core: Rate = NaN, want a finite number of permits per second above 0")
+		"core: Rate = NaN, want a finite rate of at least one permit in 292 years")
 	require.InDelta(t, 1, l.Options().Rate(), 0)
 }
 
 // Each way to write a rate says that it is the rate that is wrong.
 func TestNoRate(t *testing.T) {
-	const want = ", want a finite number of permits per second above 0"
+	const want = ", want a finite rate of at least one permit in 292 years"
 	for text, o := range map[string]core.TokenBucketOptions{
 		"core: Rate = 0" + want:  core.PerSecond(0, 5),
 		"core: Rate = -3" + want: core.PerSecond(-3, 5),

@@ -169,8 +169,8 @@ func (u *unlimited) String() string { return "unlimited: " + u.Statistics().Stri
 //
 //	var mail = core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1000, Window: 24 * time.Hour}))
 //
-// It works with every constructor of this module, including those of channels, pools and pipes. If the
-// options come from a flag, a file or a user, handle the error instead.
+// It works with every constructor that returns one value and an error; pipe.New and pipe.Conns return two
+// values. If the options come from a flag, a file or a user, handle the error instead.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

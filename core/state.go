@@ -10,7 +10,7 @@ import (
 // instant during the call.
 type Statistics struct {
 	Limit     int    // current limit, in permits
-	Available int    // permits that could be taken now
+	Available int    // permits that are not taken
 	Queued    int    // permits (not requests) waiting
 	Granted   uint64 // leases granted, including those of zero permits
 	Rejected  uint64 // requests rejected: failed tries, full queue, evictions, deadlines too soon

@@ -44,11 +44,11 @@ type FixedWindowOptions struct {
 	Name                string        // in metadata and errors; may be empty
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0; 0 with a Calendar
-	Anchor              time.Time     // windows start at Anchor + k·Window; zero means the limiter's creation
+	Anchor              time.Time     // windows start at Anchor + k·Window; zero means the limiter's creation; zero with a Calendar
 	Calendar            Calendar      // instead of Window: days, weeks, months or years by the wall clock
 	QueueLimit          int           // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
-	ManualReplenishment bool          // permits come back only in TryReplenish
+	ManualReplenishment bool          // only TryReplenish starts a new window; false with a Calendar
 }
 
 func (o FixedWindowOptions) validate() error {

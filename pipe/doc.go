@@ -38,7 +38,7 @@
 // Buffer is set, its limit is added to the size. The memory grows as the buffer fills.
 //
 // The bytes of a Write hold one lease if the limiter is a chain, a view or a Switch of a concurrency limiter, or is
-// from another package. The lease of a chain of two takes about 430 bytes of memory until the Write's bytes have been
+// from another package. The lease of a chain of two takes more than 400 bytes of memory until the Write's bytes have been
 // read, so the memory of many small Writes is far more than the limit of such a chain. Write through
 // a bufio.Writer, or use a concurrency limiter alone, which takes no memory for a Write.
 //

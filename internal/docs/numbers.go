@@ -84,7 +84,10 @@ func (f Figures) fillSentence(text, sentence string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", hole, err)
 		}
-		text = text[:found[0][2*i+2]] + value + text[found[0][2*i+3]:]
+		start, end := found[0][2*i+2], found[0][2*i+3]
+		if !slices.Equal(strings.Fields(text[start:end]), strings.Fields(value)) { // else a line may be broken in it
+			text = text[:start] + value + text[end:]
+		}
 	}
 	return text, nil
 }

@@ -42,7 +42,7 @@ URL, and opens it in the browser if stdout is a terminal. Ctrl-C ends it.
 
 Requests are synthetic, or those of an access log: LOG, or one that you drop on the page
 or paste into it, in any format of sluice simulate. The server plays them with the engine
-of simulate, and makes the same decisions. The address of the page contains what you
+of simulate, and makes the same decisions. The URL of the page contains what you
 entered, except files and long pasted logs, so that you can share it with others who run a
 playground.
 
