@@ -76,5 +76,3 @@ replace github.com/sluice-go/sluice => ..
 replace github.com/sluice-go/sluice/redislimit => ../redislimit
 
 replace github.com/sluice-go/sluice/redislimit/goredis => ../redislimit/goredis
-
-replace github.com/sluice-go/sluice/redislimit/rueidis => ../redislimit/rueidis

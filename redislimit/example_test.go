@@ -12,18 +12,16 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-// start returns a client of a Redis in memory, as the examples use it; yours is at an
-// address.
-func start() (client *redis.Client, stop func()) {
+// start returns a store on a Redis in memory. In your program, goredis.New or rueidis.New makes the store of your client.
+func start() (store redislimit.Store, stop func()) {
 	m := miniredis.NewMiniRedis()
 	if err := m.Start(); err != nil {
 		panic(err)
 	}
-	client = redis.NewClient(&redis.Options{Addr: m.Addr(), DialerRetries: 1})
-	return client, func() {
+	client := redis.NewClient(&redis.Options{Addr: m.Addr(), DialerRetries: 1})
+	return scripts{client}, func() {
 		client.Close()
 		m.Close()
 	}
@@ -31,10 +29,10 @@ func start() (client *redis.Client, stop func()) {
 
 // Two limiters with one Key share the limit, as those of two processes do.
 func ExampleNew() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
 	limit := core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}
-	options := redislimit.Options{Store: goredis.New(client), Key: "orders", Timeout: time.Second}
+	options := redislimit.Options{Store: store, Key: "orders", Timeout: time.Second}
 	here := core.Must(redislimit.New(limit, options))
 	defer here.Close()
 	there := core.Must(redislimit.New(limit, options))
@@ -52,9 +50,9 @@ func ExampleNew() {
 // Work under a lease should end when the lease is lost, as others are then granted its
 // permits.
 func ExampleContext() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1}, redislimit.Options{Store: goredis.New(client), Key: "backup", Timeout: time.Second}))
+	limiter := core.Must(redislimit.New(core.ConcurrencyLimiterOptions{PermitLimit: 1}, redislimit.Options{Store: store, Key: "backup", Timeout: time.Second}))
 	defer limiter.Close()
 
 	lease := limiter.TryAcquire(1)
@@ -75,9 +73,9 @@ func ExampleContext() {
 
 // The cost of work may be known only when it is done. Settle corrects it, for all processes.
 func Example_settle() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "tokens", Timeout: time.Second}))
+	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: store, Key: "tokens", Timeout: time.Second}))
 	defer limiter.Close()
 
 	estimate := limiter.TryAcquire(300)
@@ -97,8 +95,8 @@ func Example_settle() {
 
 // An operator resets a limit, and sees whether it worked.
 func ExampleLimiter_TryReset() {
-	client, stop := start()
-	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 3, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "orders", Timeout: time.Second}))
+	store, stop := start()
+	limiter := core.Must(redislimit.New(core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 3, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: store, Key: "orders", Timeout: time.Second}))
 	defer limiter.Close()
 
 	limiter.TryAcquire(3)
@@ -112,7 +110,7 @@ func ExampleLimiter_TryReset() {
 
 // While the store is unreachable, UseLocal has a limiter of this process decide.
 func ExampleUnavailable() {
-	client, stop := start()
+	store, stop := start()
 	stop() // it is unreachable
 	local := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
 	defer local.Close()
@@ -121,7 +119,7 @@ func ExampleUnavailable() {
 		{Unavailable: redislimit.FailOpen},
 		{Unavailable: redislimit.UseLocal, Local: local}, // its share, for the time being
 	} {
-		shared.Store, shared.Key = goredis.New(client), "orders"
+		shared.Store, shared.Key = store, "orders"
 		limiter := core.Must(redislimit.New(core.PerSecond(100, 100), shared))
 		unwatch := redislimit.Watch(shared.Store, func(up bool, err error) { log.Print("Redis is reachable: ", up, ", ", err) })
 		first, second := limiter.TryAcquire(1), limiter.TryAcquire(1)
@@ -137,9 +135,9 @@ func ExampleUnavailable() {
 
 // An hourly quota for all processes together. It starts again with each hour of the server's clock.
 func ExampleNew_fixedWindow() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.New(core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "partner", Timeout: time.Second}))
+	limiter := core.Must(redislimit.New(core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour}, redislimit.Options{Store: store, Key: "partner", Timeout: time.Second}))
 	defer limiter.Close()
 	fmt.Println(limiter.TryAcquire(1000).Acquired(), limiter.TryAcquire(1).Acquired())
 	// Output: true false
@@ -147,9 +145,9 @@ func ExampleNew_fixedWindow() {
 
 // No minute sees more than the limit, whatever process asks.
 func ExampleNew_slidingWindow() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
-	limiter := core.Must(redislimit.New(core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6}, redislimit.Options{Store: goredis.New(client), Key: "codes", Timeout: time.Second}))
+	limiter := core.Must(redislimit.New(core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6}, redislimit.Options{Store: store, Key: "codes", Timeout: time.Second}))
 	defer limiter.Close()
 	for range 3 {
 		fmt.Println(limiter.TryAcquire(1).Acquired())
@@ -162,9 +160,9 @@ func ExampleNew_slidingWindow() {
 
 // GiveBack is for work that has cost less than was taken for it, where the lease has been forgotten.
 func ExampleLimiter_GiveBack() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
-	l := core.Must(redislimit.New(core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour}, redislimit.Options{Store: goredis.New(client), Key: "tokens", Timeout: time.Second}))
+	l := core.Must(redislimit.New(core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour}, redislimit.Options{Store: store, Key: "tokens", Timeout: time.Second}))
 	defer l.Close()
 	l.TryAcquire(8)
 	l.GiveBack(5)

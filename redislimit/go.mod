@@ -4,22 +4,14 @@ go 1.25.0
 
 replace github.com/sluice-go/sluice => ..
 
-// The adapters are modules of their own, so that no program builds with, or downloads, the client that it does not use.
-// The tests of this module run on both adapters, and an adapter requires this module. Such a cycle of modules is allowed,
-// and Go's pruning of the module graph ends it: go get, go build and go mod download of a program with one adapter read
-// the other adapter's version here, and fetch neither that adapter nor its client. Only go mod tidy fetches them, as it
-// looks at the tests of each package that a program imports.
-replace github.com/sluice-go/sluice/redislimit/goredis => ./goredis
-
-replace github.com/sluice-go/sluice/redislimit/rueidis => ./rueidis
+// The adapters are modules of their own, so that no program builds with, or downloads, the client that it does not use. They require
+// this module, and this module requires neither: its own tests have a store of a few lines, and the tests on real servers (package
+// internal/adaptertest) are run by each adapter.
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/redis/go-redis/v9 v9.22.0
-	github.com/redis/rueidis v1.0.79
 	github.com/sluice-go/sluice v0.0.0
-	github.com/sluice-go/sluice/redislimit/goredis v0.0.0
-	github.com/sluice-go/sluice/redislimit/rueidis v0.0.0
 	github.com/stretchr/testify v1.8.0
 	go.uber.org/goleak v1.3.0
 )

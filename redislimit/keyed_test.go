@@ -13,15 +13,14 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
 // A limit per customer, which depends on the customer's plan.
 func ExampleKeyed() {
-	client, stop := start()
+	store, stop := start()
 	defer stop()
 	customers := core.Must(redislimit.NewKeyed(redislimit.KeyedOptions{
-		Options: redislimit.Options{Store: goredis.New(client), Key: "customers", Timeout: time.Second},
+		Options: redislimit.Options{Store: store, Key: "customers", Timeout: time.Second},
 	}))
 	defer customers.Close()
 

@@ -17,17 +17,10 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
-	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
 func TestMain(m *testing.M) {
-	// rueidis has goroutines that sleep for seconds after it looked at a cluster, also when
-	// the client is closed meanwhile.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
-		// go-redis looks once a second whether a server that was unreachable is back.
-		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(m)
 }
 
 // server is a Redis in memory, with connections in memory, that lives in a bubble.
@@ -46,10 +39,11 @@ func newServer() *server {
 		Addr:                     "192.0.2.1:6379", // NewClient would look a name up
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
 		DisableIdentity:          true,
+		MaxRetries:               -1,
 		Protocol:                 2,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	s.plain = goredis.New(s.client)
+	s.plain = scripts{s.client}
 	s.store = &counting{Store: s.plain}
 	return s
 }
@@ -57,6 +51,50 @@ func newServer() *server {
 func (s *server) close() {
 	_ = s.client.Close()
 	s.redis.Close()
+}
+
+// scripts is a store without what the adapters add for real servers. They are modules of their own, and test that there.
+type scripts struct{ client *redis.Client }
+
+func (s scripts) Client() any { return s.client }
+
+func (s scripts) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	all := make([]any, len(args))
+	for i, n := range args {
+		all[i] = n
+	}
+	reply, err := s.client.EvalSha(ctx, script.SHA1(), keys, all...).Int64Slice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = s.client.Eval(ctx, script.Source(), keys, all...).Int64Slice()
+	}
+	var refusal redis.Error
+	if errors.As(err, &refusal) {
+		return nil, redislimit.Refused(err)
+	}
+	return reply, err
+}
+
+func (s scripts) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
+	sub := s.client.Subscribe(context.WithoutCancel(ctx), channel)
+	if _, err := sub.Receive(ctx); err != nil {
+		_ = sub.Close() // the error is known
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer redislimit.SubscriptionEnded(ctx)
+		for {
+			if _, err := sub.ReceiveMessage(context.WithoutCancel(ctx)); err != nil {
+				return
+			}
+			f()
+		}
+	}()
+	return func() {
+		_ = sub.Close() // ends the goroutine
+		<-ended
+	}, nil
 }
 
 // serve returns a server for the test.

@@ -8,9 +8,6 @@ replace github.com/sluice-go/sluice/redislimit => ../../redislimit
 
 replace github.com/sluice-go/sluice/redislimit/goredis => ../../redislimit/goredis
 
-// The tests of redislimit, which go mod tidy looks at, use it.
-replace github.com/sluice-go/sluice/redislimit/rueidis => ../../redislimit/rueidis
-
 replace github.com/sluice-go/sluice/telemetry => ../../telemetry
 
 require (

@@ -6,9 +6,6 @@ replace github.com/sluice-go/sluice => ../..
 
 replace github.com/sluice-go/sluice/redislimit => ..
 
-// The tests of redislimit, which go mod tidy looks at, use the other adapter.
-replace github.com/sluice-go/sluice/redislimit/rueidis => ../rueidis
-
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/redis/go-redis/v9 v9.22.0

@@ -6,9 +6,6 @@ replace github.com/sluice-go/sluice => ../..
 
 replace github.com/sluice-go/sluice/redislimit => ..
 
-// The tests of redislimit, which go mod tidy looks at, use the other adapter.
-replace github.com/sluice-go/sluice/redislimit/goredis => ../goredis
-
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/redis/rueidis v1.0.79
@@ -19,9 +16,12 @@ require (
 )
 
 require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/redis/go-redis/v9 v9.22.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

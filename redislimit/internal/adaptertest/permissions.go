@@ -1,10 +1,9 @@
 //go:build unix
 
-package redislimit_test
+package adaptertest
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,29 +20,28 @@ const permissions = "~{key}:* +evalsha +eval +time +type +exists +del +pexpire +
 	"+zadd +zcard +zrange +zrangebyscore +zrem +zscore +ping +client +hello"
 
 // A Redis user needs few permissions. Without those for the channel, releases work, and waiters ask once a second.
-func TestPermissions(t *testing.T) {
+func testPermissions(t *testing.T, connect Connect) {
 	t.Parallel()
 	for name, channel := range map[string]string{
 		"with a channel":    " resetchannels &{key}:limit:released +publish +subscribe",
 		"without a channel": " resetchannels +publish +subscribe",
 		"without publish":   " resetchannels",
 	} {
-		for _, program := range realserver.Programs(t) {
-			for _, adapter := range []string{"go-redis", "rueidis"} {
-				t.Run(name+"/"+filepath.Base(program)+"/"+adapter, func(t *testing.T) {
-					t.Parallel()
-					s := realserver.Start(t, program)
-					admin := s.Client()
-					defer admin.Close()
-					user := []any{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}
-					for rule := range strings.FieldsSeq(permissions + channel) {
-						user = append(user, rule)
-					}
-					require.NoError(t, admin.Do(t.Context(), user...).Err())
-					permitted(t, storesOf(t, "limiter", "secret", s.Addr)[adapter], name == "with a channel")
-				})
-			}
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onPrograms(t, func(t *testing.T, program string) {
+				t.Helper()
+				s := realserver.Start(t, program)
+				admin := s.Client()
+				defer admin.Close()
+				user := []any{"ACL", "SETUSER", "limiter", "reset", "on", ">secret"}
+				for rule := range strings.FieldsSeq(permissions + channel) {
+					user = append(user, rule)
+				}
+				require.NoError(t, admin.Do(t.Context(), user...).Err())
+				permitted(t, connect(t, Servers{Addrs: []string{s.Addr}, User: "limiter", Password: "secret"}), name == "with a channel")
+			})
+		})
 	}
 }
 
@@ -63,31 +61,38 @@ func (s subscribing) Subscribe(ctx context.Context, channel string, f func()) (f
 	return stop, err
 }
 
+// reporting is a store that reports the errors of scripts.
+type reporting struct {
+	redislimit.Store
+
+	failures chan error
+}
+
+func (r reporting) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	reply, err := r.Store.Run(ctx, s, keys, args...)
+	if err != nil {
+		r.failures <- err
+	}
+	return reply, err
+}
+
 // permitted uses each kind of limiter. A release succeeds even if the user must not publish it.
 func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	t.Helper()
 	o := redislimit.Options{Store: store, Key: "key", Timeout: patient, Prefetch: 1}
-	b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	b := limiter(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	takes(t, b, 2).Refund()
-	w := sliding(t, o, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: 10})
+	w := limiter(t, o, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: 10})
 	lease := takes(t, w, 1)
 	require.ErrorContains(t, b.TryAcquire(1).Err(), "holds a sliding window")
 	lease.Refund()
 	options := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1}
 	failures := make(chan error, 100)
-	watched := &counting{Store: store}
-	watched.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-		reply, err := next()
-		if err != nil {
-			failures <- err
-		}
-		return reply, err
-	})
-	o.Store = watched
-	here := concurrency(t, o, options)
+	o.Store = reporting{store, failures}
+	here := limiter(t, o, options)
 	results := make(chan error, 1)
 	o.Store = subscribing{store, results}
-	there := concurrency(t, o, options)
+	there := limiter(t, o, options)
 	held := takes(t, here, 1)
 	waiter := make(chan core.Lease)
 	go func() {

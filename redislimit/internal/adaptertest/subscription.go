@@ -1,25 +1,22 @@
 //go:build unix
 
-package redislimit_test
+package adaptertest
 
 import (
 	"bytes"
 	"context"
 	"io"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	rueidisclient "github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
-	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
 // proxy forwards connections to a server. When it is told to, the connections that are subscribed hang.
@@ -100,7 +97,7 @@ func (p *proxy) carry(to, from net.Conn, subscribed *atomic.Bool) {
 
 // A process whose subscription ends, or whose subscribed connection hangs, subscribes again, and is not starved by another one
 // that always has waiters.
-func TestALostSubscription(t *testing.T) {
+func testALostSubscription(t *testing.T, connect Connect) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, s *realserver.Server, p *proxy){
 		"killed": func(t *testing.T, s *realserver.Server, _ *proxy) {
@@ -111,53 +108,39 @@ func TestALostSubscription(t *testing.T) {
 		"restarted": func(_ *testing.T, s *realserver.Server, _ *proxy) { s.Restart() },
 		"hanging":   func(_ *testing.T, _ *realserver.Server, p *proxy) { close(p.silent) },
 	} {
-		for _, program := range realserver.Programs(t) {
-			for _, adapter := range []string{"go-redis", "rueidis"} {
-				t.Run(name+"/"+filepath.Base(program)+"/"+adapter, func(t *testing.T) {
-					t.Parallel()
-					s := realserver.Start(t, program)
-					p := startProxy(t, s.Addr)
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					near := hammer(ctx, t, noticing(t, startProxy(t, s.Addr).addr, adapter))
-					far := hammer(ctx, t, noticing(t, p.addr, adapter))
-					eventually := func(what string, is func() bool) {
-						t.Helper()
-						require.Eventually(t, is, time.Minute, 10*time.Millisecond, what)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onPrograms(t, func(t *testing.T, program string) {
+				t.Helper()
+				s := realserver.Start(t, program)
+				p := startProxy(t, s.Addr)
+				hanging := func(p *proxy) redislimit.Store { return connect(t, Servers{Addrs: []string{p.addr}, Hanging: true}) }
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				near := hammer(ctx, t, hanging(startProxy(t, s.Addr)))
+				far := hammer(ctx, t, hanging(p))
+				eventually := func(what string, is func() bool) {
+					t.Helper()
+					require.Eventually(t, is, time.Minute, 10*time.Millisecond, what)
+				}
+				eventually("both are served", func() bool { return near.Load() > 10 && far.Load() > 10 && p.subscriptions.Load() > 0 })
+				before := p.subscriptions.Load()
+				lose(t, s, p)
+				eventually("it subscribes again", func() bool { return p.subscriptions.Load() > before })
+				const grants = 100
+				start := [2]int64{near.Load(), far.Load()}
+				eventually("it is served as well as the other", func() bool { // without a subscription it asks once a second
+					now := [2]int64{near.Load(), far.Load()}
+					if now[0]-start[0] < grants {
+						return false
 					}
-					eventually("both are served", func() bool { return near.Load() > 10 && far.Load() > 10 && p.subscriptions.Load() > 0 })
-					before := p.subscriptions.Load()
-					lose(t, s, p)
-					eventually("it subscribes again", func() bool { return p.subscriptions.Load() > before })
-					const grants = 100
-					start := [2]int64{near.Load(), far.Load()}
-					eventually("it is served as well as the other", func() bool { // without a subscription it asks once a second
-						now := [2]int64{near.Load(), far.Load()}
-						if now[0]-start[0] < grants {
-							return false
-						}
-						served := now[1]-start[1] > grants/10
-						start = now
-						return served
-					})
+					served := now[1]-start[1] > grants/10
+					start = now
+					return served
 				})
-			}
-		}
+			})
+		})
 	}
-}
-
-// noticing returns a store whose client does not notice by itself that a connection hangs.
-func noticing(t *testing.T, addr, adapter string) redislimit.Store {
-	t.Helper()
-	if adapter == "go-redis" {
-		return stores(t, addr)[adapter]
-	}
-	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{
-		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 10 * time.Minute,
-	})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return rueidis.New(c)
 }
 
 // hammer starts callers that always want one of the two permits, and counts their grants. There are so many that the queue is never
@@ -165,7 +148,7 @@ func noticing(t *testing.T, addr, adapter string) redislimit.Store {
 func hammer(ctx context.Context, t *testing.T, store redislimit.Store) *atomic.Int64 {
 	t.Helper()
 	o := redislimit.Options{Store: store, Key: "key", Timeout: time.Second}
-	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 20})
+	l := limiter(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 20})
 	var grants atomic.Int64
 	var callers sync.WaitGroup
 	t.Cleanup(callers.Wait)
