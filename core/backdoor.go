@@ -37,6 +37,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		e := engineOf(limiter)
 		return e != nil && e.retire(idle)
 	},
+	Closed: func(limiter any) bool { return isClosed(limiter.(Limiter)) },
 	AcquireWaiting: func(ctx context.Context, limiter any, permits int) (Lease, error) {
 		return acquireWaiting(ctx, limiter.(Limiter), permits)
 	},

@@ -55,6 +55,28 @@ func engineOf(limiter any) *engine {
 	return nil
 }
 
+// isClosed reports whether a limiter of this package is closed. Zero values are; a view is not, because it has no Close.
+func isClosed(l Limiter) bool {
+	switch l := l.(type) {
+	case *unlimited:
+		return l.closed.Load()
+	case *shut:
+		return l.closing.Cause() != nil
+	case *ChainedLimiter:
+		return l.limiters == nil || l.source.Cause() != nil
+	case *Switch:
+		st := l.now.Load()
+		return st == nil || st.closed
+	}
+	e := engineOf(l)
+	if e == nil {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed || e.settings.Load() == nil
+}
+
 // checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and
 // a lease that has it. If both are rejections, the lease keeps its metadata. An acquired lease that
 // comes with an error is refunded.

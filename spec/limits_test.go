@@ -269,3 +269,25 @@ func FuzzParseLimits(f *testing.F) {
 		require.Same(t, l, same)
 	})
 }
+
+// Apply, Update and Set look whether a limiter is closed. That is no request, so nothing is counted.
+func TestApplyCountsNothing(t *testing.T) {
+	for _, text := range []string{"10/s", "fixed 10/s", "sliding 10/s", "concurrency 5", "unlimited", "blocked", "paused", "10/s, blocked"} {
+		l := newLimiter(t, text)
+		s := core.NewSwitch(l)
+		before := l.(core.Reporter).Statistics()
+		for range 3 {
+			_, err := limits(t, text).Apply(l, "")
+			require.NoError(t, err)
+			require.NoError(t, limits(t, text).Set(s, ""))
+			if ls := limits(t, text); len(ls) == 1 {
+				require.NoError(t, ls[0].Update(l))
+			}
+		}
+		require.Equal(t, before, l.(core.Reporter).Statistics(), text)
+		require.Equal(t, before, s.Statistics(), text)
+		_, err := limits(t, "concurrency 7").Apply(l, "")
+		require.NoError(t, err)
+		require.Equal(t, text != "concurrency 5", before == l.(core.Reporter).Statistics(), text)
+	}
+}

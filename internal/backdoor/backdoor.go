@@ -232,6 +232,10 @@ type Ways[L any] struct {
 	// not types that embed them; for anything else it returns false.
 	Retire func(limiter any, idle time.Duration) bool
 
+	// Closed reports whether a limiter is closed, without a request that it would count. Of a limiter that is none of
+	// core's own it returns false.
+	Closed func(limiter any) bool
+
 	// AcquireWaiting is the Acquire of limiter, a core.Limiter, that waits whatever QueueLimit is: see the
 	// package comment.
 	AcquireWaiting func(ctx context.Context, limiter any, permits int) (L, error)
