@@ -135,12 +135,17 @@ func (b *keyLimiter[R, K]) Available() int { return b.current().Available() }
 
 func (b *keyLimiter[R, K]) Statistics() core.Statistics { return statistics(b.current()) }
 
-// Asks returns the live limiter, if there is one: see [backdoor.Asker].
+// Asks returns the live limiter of the key or, if its partition is not live, that of its group, if that is live: see
+// [backdoor.Asker].
 func (b *keyLimiter[R, K]) Asks() []core.Limiter {
-	if live, ok := b.k.Get(b.key); ok {
-		return []core.Limiter{live}
+	e := b.k.partitions.find(b.key)
+	if e == nil && b.k.o.Group != nil {
+		e = b.k.groups.find(b.k.o.Group(b.key))
 	}
-	return nil
+	if e == nil {
+		return nil
+	}
+	return []core.Limiter{e.limiter}
 }
 
 // String makes no partition, and does not show the key, which may be a secret.

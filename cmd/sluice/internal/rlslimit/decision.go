@@ -49,7 +49,6 @@ type visit struct {
 // verdict is how a descriptor was decided.
 type verdict struct {
 	outcome outcome
-	at      key        // of the limiter that decided
 	lease   core.Lease // the hits, or what a rejected descriptor has taken instead
 	remains int
 	reset   time.Duration
@@ -231,11 +230,7 @@ func keyOf(values []string) key {
 
 // nameFor returns the name of a rule with the values that its metrics want, or "".
 func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string {
-	wanted := rc.detailed
-	for _, e := range rc.path {
-		wanted = wanted || e.inMetric && e.separates()
-	}
-	if !wanted {
+	if !rc.wantsDetails() {
 		return ""
 	}
 	var b strings.Builder
@@ -354,7 +349,7 @@ func (d *decision) ask(ctx context.Context, which func(*visit) bool) {
 		if v := &d.visits[i]; v.asks() && which(v) && ctx.Err() == nil {
 			reply := v.ask(ctx)
 			if !verdicts[i].CompareAndSwap(nil, &reply) { // it is late
-				v.rule.refund(reply.at, reply.lease)
+				v.rule.refund(v.key, reply.lease)
 			}
 		}
 	})
@@ -368,8 +363,8 @@ func (d *decision) ask(ctx context.Context, which func(*visit) bool) {
 // ask asks the limiter.
 func (v *visit) ask(ctx context.Context) verdict {
 	n := v.permits()
-	l, k := v.rule.acquire(ctx, v.key, n)
-	reply := verdict{outcome: granted, at: k, lease: l}
+	l := v.rule.acquire(ctx, v.key, n)
+	reply := verdict{outcome: granted, lease: l}
 	switch err := l.Err(); {
 	case err == nil:
 	case errors.Is(err, redislimit.ErrStore):
@@ -387,7 +382,7 @@ func (v *visit) ask(ctx context.Context) verdict {
 	reply.remains, _ = core.Remaining.From(l)
 	reply.reset, _ = core.ResetAfter.From(l)
 	if n > 1 && reply.outcome == rejected {
-		reply.lease, reply.remains = v.rule.drain(ctx, k, l), 0
+		reply.lease, reply.remains = v.rule.drain(ctx, v.key, l), 0
 		if reset, _ := core.ResetAfter.From(reply.lease); reset > 0 {
 			reply.reset = reset
 		}
@@ -405,7 +400,7 @@ func (d *decision) spare() {
 		}
 		v.outcome = spared
 		if !d.service.stored() {
-			l, _ := v.rule.tryAcquire(v.key, 0)
+			l := v.rule.limiters.TryAcquire(v.key, 0)
 			v.remains, _ = core.Remaining.From(l)
 			v.reset, _ = core.ResetAfter.From(l)
 			continue
@@ -521,14 +516,13 @@ func (v *visit) finish(d *decision, over bool) (rest func()) {
 }
 
 // giveUp returns what the request has taken.
-func (v *visit) giveUp() { v.rule.refund(v.at, v.lease) }
+func (v *visit) giveUp() { v.rule.refund(v.key, v.lease) }
 
 // giveBack returns the hits to the limiter, which has been asked. So it exists, also in a process that has taken nothing.
 func (v *visit) giveBack() {
-	l, _ := v.rule.of(v.at).Get(v.at)
-	if f, ok := l.(*follower); ok {
-		f.GiveBack(number(v.hits))
-		v.rule.returned(v.at, 0) // it is not known whether there was room for all
+	if l := v.rule.limiterOf(v.key); l != nil {
+		l.GiveBack(number(v.hits))
+		v.rule.returned(v.key, 0) // it is not known whether there was room for all
 	}
 }
 

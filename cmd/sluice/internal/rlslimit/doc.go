@@ -41,7 +41,8 @@
 // # Inside
 //
 // Load makes a tree of nodes, and a ruleConfig for each limit of a node. Update makes a state, which maps each ruleConfig to
-// a rule and keeps the rules that the previous state had. A rule has two partition.Keyed: one with a limiter per key, and one
-// with a limiter per group. The limiters follow the current limit of the rule. ShouldRateLimit reads one state and makes a
-// decision, which has a visit per limit of each descriptor: it takes the hits of each, and gives them back if one is over its limit.
+// a rule and keeps the rules that the previous state had. A rule has a partition.Keyed with a limiter per key, whose groups
+// have the limiters of the keys for which there is no room. If the limit of a rule changes, Update refreshes the Keyed.
+// ShouldRateLimit reads one state and makes a decision, which has a visit per limit of each descriptor: it takes the hits of each,
+// and gives them back if one is over its limit.
 package rlslimit

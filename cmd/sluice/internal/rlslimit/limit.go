@@ -169,8 +169,8 @@ func (l allowance) current(name string) *ratelimit.RateLimitResponse_RateLimit {
 
 func saturated(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
-// limiter is what all rate limiters of core and redislimit are.
-type limiter interface {
+// rateLimiter is what all rate limiters of core and redislimit are.
+type rateLimiter interface {
 	core.Limiter
 	core.Reporter
 	core.Idler
@@ -189,7 +189,7 @@ func (l allowance) options(name string) (core.Options, error) {
 }
 
 // make makes a limiter: one that processes share if there is a store.
-func (l allowance) make(name string, shared redislimit.Options) (limiter, error) {
+func (l allowance) make(name string, shared redislimit.Options) (rateLimiter, error) {
 	o, err := l.options(name)
 	if err != nil {
 		return nil, err
@@ -201,23 +201,10 @@ func (l allowance) make(name string, shared redislimit.Options) (limiter, error)
 	if err != nil {
 		return nil, err
 	}
-	if m, ok := made.(limiter); ok {
+	if m, ok := made.(rateLimiter); ok {
 		return m, nil
 	}
 	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is not a rate limiter", l.Kind)
-}
-
-// update applies l to a limiter of make's, which is of the same kind.
-func (l allowance) update(to limiter, name string) error {
-	o, err := l.options(name)
-	if err != nil {
-		return err
-	}
-	if shared, ok := to.(*redislimit.Limiter); ok {
-		return shared.Apply(o)
-	}
-	_, err = core.Apply(to, o)
-	return err
 }
 
 // untilEnd returns the time until the current window ends, or 0 if the limit is no fixed window.

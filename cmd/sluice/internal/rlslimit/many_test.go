@@ -153,5 +153,10 @@ func TestDetailsAreBounded(t *testing.T) {
 		assert.EqualValues(t, 3, rule().Details["user_a"].Granted)
 		assert.EqualValues(t, 1, rule().Details["user_c"].Granted)
 		assert.EqualValues(t, 3, rule().Granted, "with those of the names that went")
+
+		// They go although there is room, and although no requests come.
+		time.Sleep(time.Hour)
+		assert.Empty(t, rule().Details)
+		assert.EqualValues(t, 7, rule().Granted)
 	})
 }

@@ -408,6 +408,22 @@ func TestUnknownDomainIsLogged(t *testing.T) {
 	assert.Less(t, log.Len(), 1000)
 }
 
+// A limit that the store cannot keep is found before anything changes, also if the rule stays.
+func TestUpdateIsChecked(t *testing.T) {
+	t.Parallel()
+	config := func(limit string) rlslimit.Config {
+		return parse(t, "domain: d\ndescriptors:\n- {key: a, limit: "+limit+"}\n- {key: b, limit: 5/s}\n")
+	}
+	s, err := rlslimit.New(rlslimit.Options{Config: config("fixed 5/1000day"), Store: startRedis(t).client(t), Timeout: 10 * time.Second})
+	require.NoError(t, err)
+	defer func() { _ = s.Close() }()
+	assert.Contains(t, ask(t, s, entries("a=x")), "OK: OK 4/5 left")
+	require.ErrorContains(t, s.Update(config("fixed 5_000_000_000_000_000/1000day")), "f:3:1: redislimit: ")
+	assert.Contains(t, ask(t, s, entries("a=x")), "OK: OK 3/5 left")
+	require.NoError(t, s.Update(config("fixed 6/1000day")))
+	assert.Contains(t, ask(t, s, entries("a=x")), "OK: OK 3/6 left")
+}
+
 // A reset that the store has not confirmed is an error, and a key that no process has asked about is not counted.
 func TestResetOnAStore(t *testing.T) {
 	t.Parallel()

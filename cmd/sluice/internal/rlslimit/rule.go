@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/url"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/keyed"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
@@ -26,33 +24,30 @@ type rule struct {
 	storeAs string // the prefix of the names of its limiters on the store
 	*tally
 
-	config atomic.Pointer[ruleConfig]
-	own    *limiters
-	rest   *limiters // of groups of the other keys
+	config   atomic.Pointer[ruleConfig]
+	limiters *partition.Keyed[key, key] // each is a *limiter with the limit of config
 }
 
 // tally is what the rules of a descriptor have counted together. It stays when their limits change.
 type tally struct {
 	counts  counts
-	details details
+	details atomic.Pointer[details] // nil if none were wanted yet
 	logged  policy.Sometimes
 }
-
-type limiters = partition.Keyed[key, key]
 
 // key identifies a limiter of a rule: requests with the same key share it. The key of a rule without values is the zero key.
 type key struct {
 	values   string // of the entries that have limiters of their own; a long text is replaced by its hash
 	override units  // the limit that came with the request, if there is one
-	group    bool   // values is the number of a group
+	group    int    // from 1 on, in place of values
 }
 
 // storeAs returns the name of the key on the store. No value is escaped to a text with a slash or an exclamation mark, so no
 // client can choose the name of a group or of an override.
 func (k key) storeAs() string {
 	name := url.QueryEscape(k.values)
-	if k.group {
-		name = "!" + name
+	if k.group > 0 {
+		name = fmt.Sprintf("!%d", k.group)
 	}
 	if o := k.override; o != (units{}) {
 		return fmt.Sprintf("%d/%d/%d/%s", o.requests, o.multiplier, o.unit, name)
@@ -68,37 +63,38 @@ type counts struct {
 	undecided         atomic.Uint64 // requests that the store did not decide
 }
 
-const (
-	groups = 1024 // of the keys for which there is no room: enough that a crowd of keys does not lock out all others
-)
-
 // newRule returns a rule that has no limiters yet, or an error if its limit is not valid.
 func newRule(domain string, c *ruleConfig, t *tally, keys int, shared redislimit.Options) (*rule, error) {
 	r := &rule{domain: domain, tally: t, keys: keys, shared: shared}
 	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.config.Store(c)
-	most := groups
-	if c.byLimit {
-		most = max(groups, min(keys, 16*groups)) // of each limit
-	}
-	r.own, r.rest = r.limiters(keys), r.limiters(most)
-	if c.unlimited || c.byLimit || c.limit.bans() {
-		return r, nil
-	}
-	f, err := r.follow(key{})
-	if err != nil {
-		return nil, err
-	}
-	return r, f.Close()
+	r.limiters = core.Must(partition.New(partition.Options[key, key]{
+		Name:          domain,
+		Key:           func(k key) key { return k },
+		Update:        r.update,
+		Group:         groupOf,
+		MaxPartitions: keys,
+	}))
+	return r, r.check(c)
 }
 
-func (r *rule) limiters(most int) *limiters {
-	return core.Must(partition.New(partition.Options[key, key]{
-		Name:          r.domain,
-		Key:           func(k key) key { return k },
-		New:           func(k key) (core.Limiter, error) { return r.follow(k) },
-		MaxPartitions: most,
-	}))
+// check returns an error if no limiter can have the limit of c.
+func (r *rule) check(c *ruleConfig) error {
+	if c.unlimited || c.byLimit || c.limit.bans() {
+		return nil
+	}
+	l, err := r.newLimiter(c, key{})
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// follow applies another configuration of the rule, whose limit is of the same kind and was checked.
+func (r *rule) follow(c *ruleConfig) {
+	if was := r.config.Swap(c); was.limit != c.limit {
+		_ = r.limiters.Refresh() // no error, because of the check
+	}
 }
 
 // limitOf returns the limit of a key.
@@ -111,16 +107,27 @@ func (rc *ruleConfig) limitOf(k key) allowance {
 }
 
 // groupOf returns the key of the group that a key is in.
-func groupOf(k key) key {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(k.values))
-	return key{values: strconv.Itoa(int(h.Sum32() % groups)), override: k.override, group: true}
+func groupOf(k key) key { return key{override: k.override, group: keyed.Group(k.values)} }
+
+// update returns the limiter of a key under the current limit. now is the limiter that the key has, if any.
+func (r *rule) update(k key, now core.Limiter) (core.Limiter, error) {
+	c := r.config.Load()
+	l, ok := now.(*limiter)
+	if !ok {
+		return r.newLimiter(c, k)
+	}
+	o, err := c.limitOf(k).options(r.domain)
+	if err != nil {
+		return nil, err
+	}
+	err = keyed.Apply(l.rateLimiter, o)
+	l.memory.Store(nil)
+	return l, err
 }
 
-// follow makes a limiter for a key.
-func (r *rule) follow(k key) (*follower, error) {
-	config := r.config.Load()
-	limit := config.limitOf(k)
+// newLimiter returns a limiter for a key under a configuration of the rule.
+func (r *rule) newLimiter(c *ruleConfig, k key) (*limiter, error) {
+	limit := c.limitOf(k)
 	shared := r.shared
 	if shared.Store != nil {
 		shared.Key = r.storeAs + k.storeAs()
@@ -128,73 +135,45 @@ func (r *rule) follow(k key) (*follower, error) {
 			shared.Prefetch = limit.prefetch()
 		}
 	}
-	l, err := limit.make(r.domain, shared)
+	made, err := limit.make(r.domain, shared)
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{limiter: l, rule: r, key: k}
-	f.config.Store(config)
-	return f, nil
+	return &limiter{rateLimiter: made, stored: shared.Store != nil}, nil
 }
 
-// of returns the limiters that have that of a key.
-func (r *rule) of(k key) *limiters {
-	if k.group {
-		return r.rest
-	}
-	return r.own
-}
-
-// tryAcquire takes permits for a key. It returns the key of the limiter, which is that of a group if there is no room for another
-// key.
-func (r *rule) tryAcquire(k key, n int) (core.Lease, key) {
-	if l := r.own.TryAcquire(k, n); !errors.Is(l.Err(), partition.ErrFull) {
-		return l, k
-	}
-	k = groupOf(k)
-	return r.rest.TryAcquire(k, n), k
-}
-
-// acquire takes permits for a key as tryAcquire does, but a call of the store ends with ctx. To look takes nothing, and may end later.
-func (r *rule) acquire(ctx context.Context, k key, n int) (core.Lease, key) {
+// acquire takes permits for a key. A call of the store ends with ctx. To look takes nothing, and may end later.
+func (r *rule) acquire(ctx context.Context, k key, n int) core.Lease {
 	if r.shared.Store == nil || n == 0 {
-		return r.tryAcquire(k, n)
+		return r.limiters.TryAcquire(k, n)
 	}
-	l, err := r.own.Acquire(ctx, k, n)
-	if errors.Is(err, partition.ErrFull) {
-		k = groupOf(k)
-		l, _ = r.rest.Acquire(ctx, k, n)
-	}
-	return l, k
+	l, _ := r.limiters.Acquire(ctx, k, n)
+	return l
 }
 
-// limiterOf returns the limiter of a key, or nil if it has none yet.
-func (r *rule) limiterOf(k key) *follower {
-	l, ok := r.own.Get(k)
-	if !ok {
-		l, _ = r.rest.Get(groupOf(k))
-	}
-	f, _ := l.(*follower)
-	return f
+// limiterOf returns the limiter of a key or of its group, or nil if there is none yet.
+func (r *rule) limiterOf(k key) *limiter {
+	l, _ := keyed.Live(r.limiters, k).(*limiter)
+	return l
 }
 
 // isUsedUp reports whether this process knows that a key has fewer permits left.
 func (r *rule) isUsedUp(k key, permits int) bool {
-	f := r.limiterOf(k)
-	if f == nil {
+	l := r.limiterOf(k)
+	if l == nil {
 		return false
 	}
-	m := f.memory.Load()
+	m := l.memory.Load()
 	return m != nil && m.rejected > 0 && permits >= m.rejected && time.Now().Before(m.until)
 }
 
 // known returns what this process knows a key to have left of a limit, and when it is reset.
 func (r *rule) known(k key, most int) (left int, reset time.Duration) {
-	f := r.limiterOf(k)
-	if f == nil {
+	l := r.limiterOf(k)
+	if l == nil {
 		return most, 0
 	}
-	m := f.memory.Load()
+	m := l.memory.Load()
 	if m == nil || !time.Now().Before(m.fullAt) {
 		return most, 0
 	}
@@ -211,10 +190,9 @@ func (r *rule) refund(k key, l core.Lease) {
 
 // returned remembers that permits went back to the limiter of a key.
 func (r *rule) returned(k key, n int) {
-	l, _ := r.of(k).Get(k)
-	if f, ok := l.(*follower); ok {
-		if m := f.memory.Load(); m != nil {
-			f.memory.Store(&memory{left: m.left + n, fullAt: m.fullAt})
+	if l := r.limiterOf(k); l != nil {
+		if m := l.memory.Load(); m != nil {
+			l.memory.Store(&memory{left: m.left + n, fullAt: m.fullAt})
 		}
 	}
 }
@@ -227,11 +205,7 @@ func (r *rule) drain(ctx context.Context, k key, l core.Lease) core.Lease {
 		if known && left <= 0 {
 			break
 		}
-		if left == 0 || r.shared.Store == nil {
-			l = r.of(k).TryAcquire(k, left) // 0 looks
-		} else {
-			l, _ = r.of(k).Acquire(ctx, k, left)
-		}
+		l = r.acquire(ctx, k, left) // 0 looks
 		if l.Acquired() && left > 0 || errors.Is(l.Err(), redislimit.ErrStore) {
 			break
 		}
@@ -241,25 +215,19 @@ func (r *rule) drain(ctx context.Context, k key, l core.Lease) core.Lease {
 
 // countsOf returns the counts of a name with values, or those of the rule if it has too many names.
 func (r *rule) countsOf(name string) *counts {
-	if c := r.details.of(name, r.keys, &r.counts); c != nil {
-		return c
+	if all := r.details.Load(); all != nil && all.TryAcquire(name, 0).Acquired() {
+		if l, ok := all.Get(name); ok {
+			return &l.(*detail).counts
+		}
 	}
 	return &r.counts
 }
 
-func (r *rule) close() {
-	_ = r.own.Close()
-	_ = r.rest.Close()
-}
+// limiter is a limiter of a rule that remembers what its last replies said.
+type limiter struct {
+	rateLimiter
 
-// follower is a limiter that follows the configuration of its rule, also if that changes while it is made.
-type follower struct {
-	limiter
-
-	rule   *rule
-	key    key
-	mu     sync.Mutex // one update at a time
-	config atomic.Pointer[ruleConfig]
+	stored bool                   // processes share it
 	memory atomic.Pointer[memory] // nil: nothing that a request would want to know
 }
 
@@ -275,52 +243,41 @@ type memory struct {
 const rememberFor = time.Minute
 
 // note remembers what a lease says.
-func (f *follower) note(permits int, l core.Lease) core.Lease {
-	if l.Acquired() && f.rule.shared.Store == nil {
-		if f.memory.Load() != nil {
-			f.memory.Store(nil)
+func (l *limiter) note(permits int, lease core.Lease) core.Lease {
+	if lease.Acquired() && !l.stored {
+		if l.memory.Load() != nil {
+			l.memory.Store(nil)
 		}
-		return l // what it has left need not be remembered
+		return lease // what it has left need not be remembered
 	}
 	now, m := time.Now(), new(memory)
-	left, known := core.Remaining.From(l)
+	left, known := core.Remaining.From(lease)
 	if !known {
-		return l // it did not decide
+		return lease // it did not decide
 	}
-	reset, _ := core.ResetAfter.From(l)
+	reset, _ := core.ResetAfter.From(lease)
 	m.left, m.fullAt = left, now.Add(reset)
-	if retry, ok := core.RetryAfter.From(l); ok && !l.Acquired() {
+	if retry, ok := core.RetryAfter.From(lease); ok && !lease.Acquired() {
 		m.rejected, m.until = max(permits, 1), now.Add(min(retry, rememberFor))
 	}
-	f.memory.Store(m)
-	return l
+	l.memory.Store(m)
+	return lease
 }
 
-// TryAcquire takes permits by the current limit.
-func (f *follower) TryAcquire(permits int) core.Lease {
-	if f.config.Load() != f.rule.config.Load() {
-		f.catchUp()
-	}
-	return f.note(permits, f.limiter.TryAcquire(permits))
+// TryAcquire takes permits.
+func (l *limiter) TryAcquire(permits int) core.Lease {
+	return l.note(permits, l.rateLimiter.TryAcquire(permits))
 }
 
 // Acquire is TryAcquire: no limiter has a queue. It ends with ctx.
-func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if f.config.Load() != f.rule.config.Load() {
-		f.catchUp()
-	}
-	l, err := f.limiter.Acquire(ctx, permits)
-	return f.note(permits, l), err
+func (l *limiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	lease, err := l.rateLimiter.Acquire(ctx, permits)
+	return l.note(permits, lease), err
 }
 
-func (f *follower) catchUp() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	was, is := f.config.Load(), f.rule.config.Load()
-	if l := is.limitOf(f.key); l != was.limitOf(f.key) {
-		// The kind is the same and the limit is valid, so the only error left is that the limiter is closed.
-		_ = l.update(f.limiter, f.rule.domain)
-	}
-	f.config.Store(is)
-	f.memory.Store(nil)
+// reset resets the limiter. It returns an error if the store has not confirmed that.
+func (l *limiter) reset() error {
+	l.memory.Store(nil)
+	_, err := keyed.Reset(l.rateLimiter)
+	return err
 }

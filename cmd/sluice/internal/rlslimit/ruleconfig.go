@@ -37,6 +37,11 @@ type ruleConfig struct {
 	valueParts []int // the entries whose values have limiters of their own
 }
 
+// wantsDetails reports whether there are counts by names with values.
+func (rc *ruleConfig) wantsDetails() bool {
+	return rc.detailed || slices.ContainsFunc(rc.path, func(e entry) bool { return e.inMetric && e.separates() })
+}
+
 // readSpec reads limits as package spec has them, separated by commas.
 func (rc *ruleConfig) readSpec(n yamlconf.Node) {
 	line := text(n, "limit")

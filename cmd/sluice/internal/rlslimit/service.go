@@ -159,16 +159,20 @@ func (s *Service) Update(c Config) error {
 			id := config.name + "\x00" + rc.id
 			r := known[id]
 			delete(known, id)
+			var err error
 			if r == nil {
 				at := config.name + "\x00" + rc.at
 				if tallies[at] == nil {
 					tallies[at] = new(tally)
 				}
-				var err error
-				if r, err = newRule(config.name, rc, tallies[at], config.keys, s.shared()); err != nil {
-					return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
-				}
+				r, err = newRule(config.name, rc, tallies[at], config.keys, s.shared())
+			} else if r.config.Load().limit != rc.limit {
+				err = r.check(rc)
 			}
+			if err != nil {
+				return yamlconf.NewFault(rc.file, yamlconf.Place{Line: rc.line, Column: 1}, "%v", err)
+			}
+			r.want(rc, config.keys)
 			next.rules, d.live[rc] = append(next.rules, r), r
 		}
 		next.domains[config.name] = d
@@ -177,11 +181,11 @@ func (s *Service) Update(c Config) error {
 	s.state.Store(next)
 	for _, d := range next.domains {
 		for rc, r := range d.live {
-			r.config.Store(rc)
+			r.follow(rc)
 		}
 	}
 	for _, r := range known { // those that the Config does not have
-		r.close()
+		_ = r.limiters.Close()
 	}
 	return nil
 }
@@ -199,7 +203,7 @@ func (s *Service) Close() error {
 		return nil
 	}
 	for _, r := range before.rules {
-		r.close()
+		_ = r.limiters.Close()
 	}
 	if s.unwatch != nil {
 		s.unwatch()

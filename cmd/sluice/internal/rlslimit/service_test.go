@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -598,6 +600,81 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
+// When Update returns, the new limit decides for all values, also for those that share the limiter of a group and those that are known to
+// be over their limit. A limit that no limiter can have changes nothing.
+func TestUpdateFollows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		config := func(limit string) rlslimit.Config {
+			return parse(t, "domain: d\nkeys: 2\ndescriptors:\n- {key: k, limit: "+limit+"}\n")
+		}
+		s, err := rlslimit.New(rlslimit.Options{Config: config("fixed 2/h")})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, s.Close()) }()
+		values := []string{"k=a", "k=b", "k=c", "k=d"}
+		all := func(want string) {
+			t.Helper()
+			for _, v := range values {
+				assert.Equal(t, want, ask(t, s, entries(v)), v)
+			}
+		}
+		all("OK: OK 1/2 left, 1h0m0s")
+		all("OK: OK 0/2 left, 1h0m0s")
+		all("OVER_LIMIT: OVER_LIMIT 0/2 left, 1h0m0s")
+		require.NoError(t, s.Update(config("fixed 4/h")))
+		all("OK: OK 1/4 left, 1h0m0s")
+		require.NoError(t, s.Update(config("fixed 3/h")))
+		all("OVER_LIMIT: OVER_LIMIT 0/3 left, 1h0m0s")
+		require.NoError(t, s.Update(config("fixed 9/h")))
+		all("OK: OK 5/9 left, 1h0m0s")
+		assert.Equal(t, 4, s.Rules()[0].Keys)
+	})
+}
+
+// Requests come while the limit changes: none is lost, and all hits together are those of the largest limit at most.
+func TestStressUpdate(t *testing.T) {
+	t.Parallel()
+	config := func(limit string) rlslimit.Config {
+		return parse(t, "domain: d\nkeys: 2\ndescriptors:\n- {key: k, rate_limit: {unit: year, unit_multiplier: 99, requests_per_unit: "+limit+"}}\n")
+	}
+	s, err := rlslimit.New(rlslimit.Options{Config: config("10")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	var granted [4]atomic.Int64
+	var workers, updates sync.WaitGroup
+	stop := make(chan struct{})
+	updates.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				assert.NoError(t, s.Update(config([]string{"20", "30", "10"}[i%3])))
+			}
+		}
+	})
+	for range 4 {
+		workers.Go(func() {
+			for i := range 3000 {
+				k := i % len(granted)
+				r, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+					Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries(fmt.Sprintf("k=%d", k))},
+				})
+				if assert.NoError(t, err) && r.GetOverallCode() == ratelimit.RateLimitResponse_OK {
+					granted[k].Add(1)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	close(stop)
+	updates.Wait()
+	for k := range granted {
+		n := granted[k].Load()
+		assert.LessOrEqual(t, n, int64(30))
+		assert.GreaterOrEqual(t, n, int64(10))
+	}
+}
+
 func TestReset(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, basic)
@@ -686,6 +763,6 @@ func TestKeys(t *testing.T) {
 				overridden++
 			}
 		}
-		assert.Equal(t, 10+1024, overridden, "there is room for so many limits, too")
+		assert.Equal(t, 3000, overridden, "there is room for 65,536 limits, too")
 	})
 }

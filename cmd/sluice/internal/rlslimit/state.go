@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Rule is a rule of a [Service] as it is now.
@@ -62,16 +63,24 @@ func (s *Service) Rules() []Rule {
 }
 
 func (r *rule) report() Rule {
-	c := r.config.Load()
-	own, rest := r.own.Counts(), r.rest.Counts()
+	c, all := r.config.Load(), r.details.Load()
+	if all != nil {
+		all.Sweep() // names that nobody uses are dropped also if no requests come
+	}
+	live := r.limiters.Counts()
 	report := Rule{
 		Domain: r.domain, Name: c.name, Shadow: c.shadow || c.quota, Counts: r.counts.load(),
-		Keys: own.Live + rest.Live, Overflowed: own.Overflowed,
+		Keys: live.Live + live.Groups, Overflowed: live.Overflowed,
 	}
 	if !c.byLimit {
 		report.Limit = c.limit.String()
 	}
-	report.Details = r.details.load()
+	if all != nil {
+		report.Details = make(map[string]Counts)
+		for name, l := range all.All() {
+			report.Details[name] = l.(*detail).load()
+		}
+	}
 	return report
 }
 
@@ -108,26 +117,32 @@ func (s *Service) Reset(ctx context.Context, name string, values ...string) (int
 	return n, err
 }
 
-// reset resets the limiters of a rule.
+// reset resets the limiters of a rule: all that are live, or those of a key and of its group.
 func (r *rule) reset(values []string) (n int, err error) {
-	if len(values) == 0 {
-		for _, ls := range []*limiters{r.own, r.rest} {
-			for _, l := range ls.All() {
-				f, ok := l.(*follower)
-				if !ok {
-					continue
-				}
-				if err := f.reset(); err != nil {
-					return n, err
-				}
-				n++
-			}
+	var keys []key // still to be reset
+	if len(values) > 0 {
+		own := keyOf(values)
+		keys = []key{own, groupOf(own)}
+	}
+	for k, live := range r.limiters.All() {
+		l, ok := live.(*limiter)
+		at := slices.Index(keys, k)
+		if !ok || len(values) > 0 && at < 0 {
+			continue
 		}
+		if err := l.reset(); err != nil {
+			return n, err
+		}
+		n++
+		if at >= 0 {
+			keys = slices.Delete(keys, at, at+1)
+		}
+	}
+	if r.shared.Store == nil {
 		return n, nil
 	}
-	own := keyOf(values)
-	for _, k := range []key{own, groupOf(own)} {
-		had, err := r.resetKey(k)
+	for _, k := range keys {
+		had, err := r.resetStored(k)
 		if err != nil {
 			return n, err
 		}
@@ -138,30 +153,13 @@ func (r *rule) reset(values []string) (n int, err error) {
 	return n, nil
 }
 
-// resetKey resets the limiter of a key. It reports whether there was one, in this process or, with a store, in any.
-func (r *rule) resetKey(k key) (had bool, err error) {
-	l, _ := r.of(k).Get(k)
-	f, had := l.(*follower)
-	if !had && r.shared.Store != nil {
-		if f, err = r.follow(k); err != nil {
-			return false, err
-		}
-		defer func() { _ = f.Close() }()
-		was := f.Statistics()
-		had = was.Available < was.Limit
+// resetStored resets the limiter of a key that only other processes may have. It reports whether permits of it were taken.
+func (r *rule) resetStored(k key) (had bool, err error) {
+	l, err := r.newLimiter(r.config.Load(), k)
+	if err != nil {
+		return false, err
 	}
-	if f == nil {
-		return false, nil
-	}
-	return had, f.reset()
-}
-
-// reset resets the limiter. It returns an error if the store has not confirmed that.
-func (f *follower) reset() error {
-	f.memory.Store(nil)
-	if shared, ok := f.limiter.(interface{ TryReset() error }); ok {
-		return shared.TryReset()
-	}
-	f.Reset()
-	return nil
+	defer func() { _ = l.Close() }()
+	was := l.Statistics()
+	return was.Available < was.Limit, l.reset()
 }

@@ -123,16 +123,3 @@ func (s *Store) look(l spec.Limit, key string) error {
 	}
 	return nil
 }
-
-// Update applies l to a limiter of New's, with that name, or to any other limiter.
-func Update(l spec.Limit, name string, limiter core.Limiter) error {
-	shared, ok := limiter.(*redislimit.Limiter)
-	if !ok {
-		return l.Update(limiter)
-	}
-	o, err := l.Options(name)
-	if err != nil {
-		return err
-	}
-	return shared.Apply(o)
-}

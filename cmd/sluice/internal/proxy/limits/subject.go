@@ -3,7 +3,6 @@ package limits
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/keyed"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
@@ -183,22 +183,8 @@ func (s *Subject) slot(t *terms, values []string, joined string) (k slot) {
 
 // of returns the live limiter of a key, or the one of its group, or nil if there is neither.
 func (s *Subject) of(values []string) core.Limiter {
-	k := s.slot(s.terms.Load(), values, config.JoinKey(values))
-	l, ok := s.limiters.Get(k)
-	if !ok {
-		group := s.groupOf(k)
-		for other, in := range s.limiters.All() {
-			if other == group {
-				return in
-			}
-		}
-	}
-	return l
+	return keyed.Live(s.limiters, s.slot(s.terms.Load(), values, config.JoinKey(values)))
 }
-
-// groups is how many limiters the keys of a Subject share for which there is no room: enough that a crowd of them does not
-// lock out the others, and few enough to cost next to nothing.
-const groups = 1024
 
 // groupOf returns the slot of the group of a key. Addresses of one network are in one group, so that a client with many addresses
 // is not in many.
@@ -213,9 +199,7 @@ func (s *Subject) groupOf(k slot) slot {
 			text = netip.PrefixFrom(n.Addr(), bits).Masked().String()
 		}
 	}
-	h := fnv.New32a()
-	_, _ = io.WriteString(h, text)
-	k.key, k.group = "", 1+int(h.Sum32()%groups)
+	k.key, k.group = "", keyed.Group(text)
 	return k
 }
 
@@ -341,16 +325,8 @@ func closeParts(l core.Limiter) {
 
 // reset resets a part. It reports false for a concurrency limiter, whose permits stay held.
 func reset(p core.Limiter) (bool, error) {
-	switch r := p.(type) {
-	case *part:
-		if r.limit.Kind == spec.Concurrency {
-			return false, nil
-		}
-		err := r.TryReset()
-		return err == nil, err
-	case core.Resetter:
-		r.Reset()
-		return true, nil
+	if on, ok := p.(*part); ok && on.limit.Kind == spec.Concurrency {
+		return false, nil
 	}
-	return false, nil
+	return keyed.Reset(p)
 }
