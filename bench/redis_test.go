@@ -78,6 +78,13 @@ var contenders = []contender{
 	{"sluice-ahead", func(b *testing.B, addr string, limit int) func(int) bool {
 		return buckets(b, rueidis.New(rueidisClient(b, addr)), 0, limit)
 	}},
+	{"sluice-take", func(b *testing.B, addr string, limit int) func(int) bool {
+		s, o := goredis.New(goRedis(b, addr)), core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour}
+		return func(key int) bool {
+			l, err := redislimit.Take(b.Context(), s, keyName(key), o, 1)
+			return err == nil && l.Acquired()
+		}
+	}},
 	{"redis_rate", func(b *testing.B, addr string, limit int) func(int) bool {
 		l := redis_rate.NewLimiter(goRedis(b, addr))
 		return func(key int) bool {
