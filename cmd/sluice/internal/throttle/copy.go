@@ -31,6 +31,7 @@ func (o *options) open() (*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.pause = pause
 	j := &job{options: o, pace: p, sink: &sink{f: os.Stdout}}
 	if o.out == "-" {
 		err = cli.CheckStdout("use -o /dev/null to discard the data")
@@ -210,7 +211,7 @@ func (j *job) payLine(ctx context.Context, out *bufio.Writer) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	_, err := j.pace.Acquire(ctx, 1)
+	_, err := j.pace.take(ctx, 1)
 	return err
 }
 

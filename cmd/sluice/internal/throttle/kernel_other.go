@@ -3,8 +3,10 @@
 package throttle
 
 import (
+	"context"
 	"io"
 	"os"
+	"time"
 )
 
 // move moves nothing; a copy moves the bytes.
@@ -15,3 +17,6 @@ func source(f *os.File) io.Reader { return f }
 
 // enlarge does nothing.
 func enlarge(*os.File) {}
+
+// pause sleeps for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) { sleep(ctx, d) }

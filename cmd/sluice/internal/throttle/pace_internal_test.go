@@ -90,8 +90,8 @@ func TestPaceIsExactAndEven(t *testing.T) {
 				turn := max(permitsIn(limit, turnTime), burst(limit)/2, 1)
 				second := limit.Per // or an hour
 				assert.InDelta(t, 5*limit.Permits, c.in(5*second), float64(2*turn))
-				for range 50 {
-					assert.InDelta(t, permitsIn(limit, second/25), c.in(second/25), float64(turn))
+				for range 100 {
+					assert.InDelta(t, permitsIn(limit, second/50), c.in(second/50), float64(turn))
 				}
 			})
 		})
