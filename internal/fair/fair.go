@@ -22,6 +22,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/sluice-go/sluice/internal/heap"
 )
 
 // Flow is on whose behalf a request waits. Requests of equal Key and Priority are one flow; each
@@ -75,10 +77,10 @@ type level[V any] struct {
 	priority  int
 	virtual   tag
 	flows     map[string]*flow[V]
-	waiting   heap[V] // flows with waiters, the one to be served first
-	evictable tag     // the permits of all requests that may be evicted, in 1
-	loads     heap[V] // flows with requests that may be evicted, the one with the most such permits per weight first
-	idle      heap[V] // flows without waiters whose tag the virtual time has not reached
+	waiting   heap.Heap[*flow[V]] // flows with waiters, the one to be served first
+	evictable tag                 // the permits of all requests that may be evicted, in 1
+	loads     heap.Heap[*flow[V]] // flows with requests that may be evicted, the one with the most such permits per weight first
+	idle      heap.Heap[*flow[V]] // flows without waiters whose tag the virtual time has not reached
 }
 
 // flow is the state of a flow that has waiters, or whose tag is above its level's virtual time.
@@ -87,13 +89,14 @@ type flow[V any] struct {
 	key         string
 	start       tag
 	first, last *Item[V]
-	newest      *Item[V]   // that may be evicted; in Evictions, of those that are left
-	permits     tag        // of its waiters, in 1
-	evictable   tag        // of those that may be evicted
-	largest     int        // no request of it is for more permits
-	weight      int        // nor of a larger weight
-	load        tag        // the sum of permits/weight of the waiters that may be evicted; in Evictions, of those that are left
-	at          [slots]int // the places in the heaps
+	newest      *Item[V] // that may be evicted; in Evictions, of those that are left
+	permits     tag      // of its waiters, in 1
+	evictable   tag      // of those that may be evicted
+	largest     int      // no request of it is for more permits
+	weight      int      // nor of a larger weight
+	load        tag      // the sum of permits/weight of the waiters that may be evicted; in Evictions, of those that are left
+	inOrder     int      // its place in waiting or idle: an idle flow does not wait
+	inLoads     int      // its place in loads
 }
 
 // Empty reports whether no request waits.
@@ -115,7 +118,7 @@ func (q *Queue[V]) Push(it *Item[V], f Flow) {
 	fl.largest, fl.weight = max(fl.largest, it.N), max(fl.weight, f.Weight, 1)
 	if it.prev == nil {
 		fl.first = it
-		fl.level.waiting.push(fl)
+		fl.level.waiting.Push(fl)
 	} else {
 		it.prev.next = it
 	}
@@ -132,11 +135,11 @@ func (fl *flow[V]) add(it *Item[V]) {
 	it.older, it.newer = fl.newest, nil
 	fl.newest = it
 	if it.older == nil {
-		fl.level.loads.push(fl)
+		fl.level.loads.Push(fl)
 		return
 	}
 	it.older.newer = it
-	fl.level.loads.fix(fl)
+	fl.level.loads.Fix(fl.inLoads)
 }
 
 // drop takes out a request that may be evicted.
@@ -154,9 +157,9 @@ func (fl *flow[V]) drop(it *Item[V]) {
 	}
 	it.older, it.newer = nil, nil
 	if fl.newest == nil {
-		fl.level.loads.remove(fl)
+		fl.level.loads.Remove(fl.inLoads)
 	} else {
-		fl.level.loads.fix(fl)
+		fl.level.loads.Fix(fl.inLoads)
 	}
 }
 
@@ -165,7 +168,7 @@ func (q *Queue[V]) Next() *Item[V] {
 	if q.Empty() {
 		return nil
 	}
-	return q.levels[0].waiting.first().first
+	return q.levels[0].waiting.First().first
 }
 
 // Take takes out the request that is served now, which Next returned, and charges its flow.
@@ -174,8 +177,8 @@ func (q *Queue[V]) Take(it *Item[V]) {
 	l.virtual = it.flow.start
 	it.flow.start = l.virtual.plus(it.cost)
 	q.Remove(it)
-	for l.idle.len() > 0 && !l.virtual.less(l.idle.first().start) {
-		l.forget(l.idle.first())
+	for l.idle.Len() > 0 && !l.virtual.less(l.idle.First().start) {
+		l.forget(l.idle.First())
 	}
 }
 
@@ -205,19 +208,19 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 	if fl.first == nil {
 		q.leave(l, fl)
 	} else if wasFirst {
-		l.waiting.fix(fl)
+		l.waiting.Fix(fl.inOrder)
 	}
 }
 
 // leave takes out a flow whose last waiter has left.
 func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
-	l.waiting.remove(fl)
+	l.waiting.Remove(fl.inOrder)
 	switch {
-	case l.waiting.len() == 0: // its tags are forgotten
+	case l.waiting.Len() == 0: // its tags are forgotten
 		i, _ := q.find(l.priority)
 		q.levels = slices.Delete(q.levels, i, i+1)
 	case l.virtual.less(fl.start):
-		l.idle.push(fl)
+		l.idle.Push(fl)
 	default:
 		delete(l.flows, fl.key)
 	}
@@ -252,15 +255,15 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 	}
 	for i := len(q.levels) - 1; i >= 0 && excess > 0 && q.levels[i].priority <= f.Priority; i-- {
 		l := q.levels[i]
-		for excess > 0 && l.loads.len() > 0 {
-			fl := l.loads.first()
+		for excess > 0 && l.loads.Len() > 0 {
+			fl := l.loads.First()
 			if l.priority == f.Priority && !mine.less(fl.load) || fl.newest == nil {
 				break // no request is left, or it is the newcomer's own flow's turn
 			}
 			it := fl.newest
 			fl.newest = it.older
 			fl.load = fl.load.minus(it.cost)
-			l.loads.fix(fl)
+			l.loads.Fix(fl.inLoads)
 			excess -= it.N
 			q.evicted = append(q.evicted, it)
 		}
@@ -268,7 +271,7 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 	for _, it := range slices.Backward(q.evicted) {
 		it.flow.newest = it
 		it.flow.load = it.flow.load.plus(it.cost)
-		it.flow.level.loads.fix(it.flow)
+		it.flow.level.loads.Fix(it.flow.inLoads)
 	}
 	return q.evicted, excess <= 0
 }
@@ -282,7 +285,7 @@ func (q *Queue[V]) mayEvict(priority int, mine tag, excess int) bool {
 		case l.priority < priority:
 			sum = sum.plus(l.evictable)
 		case l.priority == priority:
-			sum = l.loads.above(0, mine, sum, want)
+			sum = above(&l.loads, 0, mine, sum, want)
 		}
 	}
 	return !sum.less(want)
@@ -290,11 +293,11 @@ func (q *Queue[V]) mayEvict(priority int, mine tag, excess int) bool {
 
 // above adds to sum the permits that the flows from the i-th on have above a load, at least, until the sum is
 // enough.
-func (h *heap[V]) above(i int, load, sum, enough tag) tag {
-	if i >= len(h.flows) || !load.less(h.flows[i].load) || !sum.less(enough) {
+func above[V any](h *heap.Heap[*flow[V]], i int, load, sum, enough tag) tag {
+	if i >= h.Len() || !load.less(h.At(i).load) || !sum.less(enough) {
 		return sum
 	}
-	fl := h.flows[i]
+	fl := h.At(i)
 	permits := fl.evictable
 	// A flow gives up requests until its load is no more than that, and the last one may be large.
 	if d := fl.load.minus(load); d.hi < unit {
@@ -304,8 +307,8 @@ func (h *heap[V]) above(i int, load, sum, enough tag) tag {
 			permits = most
 		}
 	}
-	sum = h.above(2*i+1, load, sum.plus(permits), enough)
-	return h.above(2*i+2, load, sum, enough)
+	sum = above(h, 2*i+1, load, sum.plus(permits), enough)
+	return above(h, 2*i+2, load, sum, enough)
 }
 
 // find returns where the level of a priority is, or should be.
@@ -331,16 +334,17 @@ func (q *Queue[V]) level(priority int) *level[V] {
 }
 
 func newLevel[V any](priority int) *level[V] {
+	inOrder := func(fl *flow[V], i int) { fl.inOrder = i }
 	return &level[V]{
 		priority: priority,
 		flows:    map[string]*flow[V]{},
-		waiting: heap[V]{slot: inOrder, before: func(a, b *flow[V]) bool {
+		waiting: heap.Heap[*flow[V]]{Placed: inOrder, Before: func(a, b *flow[V]) bool {
 			return a.start.less(b.start) || a.start == b.start && a.first.arrival < b.first.arrival
 		}},
-		loads: heap[V]{slot: inLoads, before: func(a, b *flow[V]) bool {
+		loads: heap.Heap[*flow[V]]{Placed: func(fl *flow[V], i int) { fl.inLoads = i }, Before: func(a, b *flow[V]) bool {
 			return b.load.less(a.load) || a.load == b.load && b.newest.before(a.newest)
 		}},
-		idle: heap[V]{slot: inOrder, before: func(a, b *flow[V]) bool { return a.start.less(b.start) }},
+		idle: heap.Heap[*flow[V]]{Placed: inOrder, Before: func(a, b *flow[V]) bool { return a.start.less(b.start) }},
 	}
 }
 
@@ -352,7 +356,7 @@ func (l *level[V]) flow(key string) *flow[V] {
 		fl = &flow[V]{level: l, key: key, start: l.virtual}
 		l.flows[key] = fl
 	case fl.first == nil:
-		l.idle.remove(fl)
+		l.idle.Remove(fl.inOrder)
 	}
 	return fl
 }
@@ -365,6 +369,6 @@ func (it *Item[V]) before(other *Item[V]) bool {
 
 // forget drops an idle flow.
 func (l *level[V]) forget(fl *flow[V]) {
-	l.idle.remove(fl)
+	l.idle.Remove(fl.inOrder)
 	delete(l.flows, fl.key)
 }

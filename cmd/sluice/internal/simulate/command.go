@@ -226,7 +226,7 @@ func (f *flags) playLogs(r *result, names []string, stdin io.Reader) error {
 		logs[i] = &log{Log: lines, name: name}
 		all[i] = logs[i].requests(stdin, r.plan)
 	}
-	requests := merge(all, func() bool { return failure(logs) != nil })
+	requests := engine.Merge(all, func() bool { return failure(logs) != nil })
 	if !f.exact {
 		requests = engine.Spread(requests, &r.spread)
 	}

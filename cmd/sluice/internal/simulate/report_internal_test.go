@@ -23,7 +23,7 @@ func TestMergeOfALogThatFails(t *testing.T) {
 		}
 	}
 	var got []int64
-	for q := range merge([]iter.Seq[engine.Request]{logOf(false, 1, 3, 5), logOf(true, 2, 4)}, func() bool { return failed }) {
+	for q := range engine.Merge([]iter.Seq[engine.Request]{logOf(false, 1, 3, 5), logOf(true, 2, 4)}, func() bool { return failed }) {
 		got = append(got, q.At)
 	}
 	assert.Equal(t, []int64{1, 2, 3, 4}, got)

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/heap"
 )
 
 // maxHeld is how many requests InOrder holds.
@@ -20,7 +22,7 @@ func InOrder(requests iter.Seq[Request], times *Times) iter.Seq[Request] {
 		nth int
 	}
 	return func(yield func(Request) bool) {
-		held := NewHeap(func(a, b numbered) bool { return cmp.Or(cmp.Compare(a.At, b.At), a.nth-b.nth) < 0 })
+		held := heap.Heap[numbered]{Before: func(a, b numbered) bool { return cmp.Or(cmp.Compare(a.At, b.At), a.nth-b.nth) < 0 }}
 		count, room, newest := 0, 0, int64(0)
 		next := func() bool {
 			q := held.Pop().Request
@@ -41,6 +43,44 @@ func InOrder(requests iter.Seq[Request], times *Times) iter.Seq[Request] {
 		for held.Len() > 0 && next() {
 		}
 	}
+}
+
+// Merge yields the requests of several logs in the order of their times, until all logs have ended, or one has failed.
+func Merge(logs []iter.Seq[Request], failed func() bool) iter.Seq[Request] {
+	if len(logs) == 1 {
+		return logs[0]
+	}
+	return func(yield func(Request) bool) {
+		heads := heap.Heap[*head]{Before: func(a, b *head) bool {
+			return cmp.Or(cmp.Compare(a.first.At, b.first.At), a.index-b.index) < 0
+		}}
+		for i, requests := range logs {
+			next, stop := iter.Pull(requests)
+			defer stop() //nolint:gocritic,revive // when all are merged
+			if first, ok := next(); ok {
+				heads.Push(&head{i, first, next})
+			}
+		}
+		for heads.Len() > 0 && !failed() {
+			h := heads.First()
+			if !yield(h.first) {
+				return
+			}
+			var ok bool
+			if h.first, ok = h.next(); ok {
+				heads.Fix(0)
+			} else {
+				heads.Pop()
+			}
+		}
+	}
+}
+
+// head is a log with its first request that is not yet merged.
+type head struct {
+	index int
+	first Request
+	next  func() (Request, bool)
 }
 
 // Times counts the times of a log that could not be taken as they are.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/heap"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -61,7 +62,7 @@ type grant struct {
 type Player struct {
 	now       int64
 	limiters  []*limiter // by id
-	events    *Heap[event]
+	events    heap.Heap[event]
 	scheduled int // events, ever
 	stats     *Stats
 	limit     func(spec.Limit) spec.Limit // which limit is in place of a rule's
@@ -80,7 +81,7 @@ type Player struct {
 func NewPlayer(stats *Stats, limit func(spec.Limit) spec.Limit) *Player {
 	return &Player{
 		stats: stats, limit: limit, terms: make(map[*Rule]*machine.Terms),
-		events: NewHeap(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
+		events: heap.Heap[event]{Before: func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }},
 	}
 }
 
