@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 )
@@ -160,4 +161,12 @@ func (x *exchange) grpcStatus() string {
 		return s
 	}
 	return h.Get(http.TrailerPrefix + "Grpc-Status")
+}
+
+// entry returns the exchange for the access log.
+func (x *exchange) entry(client string) accesslog.Entry {
+	return accesslog.Entry{
+		Request: x.request, Client: client, Start: x.start, Status: x.status, Bytes: x.bytes,
+		Policy: x.policy, Backend: x.backend, GRPC: x.grpcStatus(),
+	}
 }

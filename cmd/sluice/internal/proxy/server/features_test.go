@@ -160,26 +160,14 @@ func TestAccessLog(t *testing.T) {
 		assert.Regexp(t, "^"+want+"$", lines[i])
 	}
 	require.NoError(t, os.Rename(file, file+".1"))
-	p.access.reopen()
+	p.access.Reopen()
 	p.raw("GET / HTTP/1.0\r\nHost: h\r\n\r\n", false)
 	assert.Len(t, logged(t, file, 1), 1)
 	assert.Len(t, logged(t, file+".1", 5), 5)
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.Mkdir(file, 0o700))
-	p.access.reopen()
+	p.access.Reopen()
 	require.Eventually(t, func() bool {
 		return strings.Contains(p.said.String(), "cannot reopen the access log, still writing to the old file")
 	}, time.Minute, time.Millisecond)
-}
-
-// TestLostLines: lines that cannot be written are counted and reported with the reason.
-func TestLostLines(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("NOT TESTED: there is no /dev/full")
-	}
-	p := serves(t, hello, "access-log: /dev/full\nglobal: {limit: 100/s}\n")
-	_, _ = p.asks("GET", "/")
-	require.NoError(t, p.drain(time.Minute, nil))
-	p.access.close()
-	assert.Contains(t, p.said.String(), "access log /dev/full: lost 1 lines: no space left on device; 0 lines are waiting to be written\n")
 }

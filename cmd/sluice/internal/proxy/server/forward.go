@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/accesslog"
 )
 
 // newForwarder returns what sends requests to the backends.
@@ -117,7 +118,7 @@ func (p *Proxy) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if status > http.StatusInternalServerError {
 		backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
-		p.failures.say("%d for %s of %s: %s: %s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err))
+		p.failures.Say("%d for %s of %s: %s: %s", status, accesslog.Escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err))
 	}
 	answer(w, r, status)
 }

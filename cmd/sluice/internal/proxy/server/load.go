@@ -20,7 +20,7 @@ import (
 // reload reads the file again. If anything is wrong, it prints what, and nothing changes. asked is true on SIGHUP.
 func (p *Proxy) reload(asked bool) {
 	if asked && p.access != nil {
-		p.access.reopen()
+		p.access.Reopen()
 	}
 	if err := p.load(); err != nil {
 		cli.SayAll(p.say, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/redislimit"
 )
@@ -73,6 +74,6 @@ func (h policyLog) Handle(_ context.Context, r slog.Record) error {
 		what = redisReason(err) + "; the request gets 503, or passes if fail-open is true"
 	}
 	others, _ := attrs["others"].(int64)
-	h.p.say("policy %s: %s%s", attrs["policy"], what, suppressed(others))
+	h.p.say("policy %s: %s%s", attrs["policy"], what, service.Suppressed(others))
 	return nil
 }

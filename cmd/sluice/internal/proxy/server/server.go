@@ -5,7 +5,7 @@
 //
 //  1. conn.go: the connection takes permits or is closed. It is closed too if the client stops reading the response.
 //  2. web.go: the request is counted, for graceful shutdown, and wrapped in an exchange (exchange.go), which records the
-//     response for metrics and the access log (metrics.go, accesslog.go). The response may be sent before the body has arrived.
+//     response for metrics (metrics.go) and the access log (package accesslog). The response may be sent before the body has arrived.
 //  3. routes.go: the request gets the current configuration (load.go) and its route. If it has no route, or if a backend might
 //     route it or read its key differently, the proxy responds itself, under the global policy.
 //  4. Package httplimit applies the policies of the route; grpc.go writes rejections of gRPC calls. The exchange holds the cost
@@ -20,7 +20,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log"
 	"log/slog"
 	"net"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
@@ -51,13 +51,13 @@ type Proxy struct {
 	forward   http.Handler // to the backends
 	store     *shared.Store
 	redisDown atomic.Bool    // Redis does not decide
-	access    *accessLog     // nil: none
+	access    *accesslog.Log // nil: none
 	active    sync.WaitGroup // requests in flight, with upgraded connections
 	server    *http.Server   // nil: it does not listen yet
 	draining  atomic.Bool
-	others    *limitedLog // messages of net/http
-	refusals  *limitedLog // of connections
-	failures  *limitedLog // of backends
+	others    *service.Seldom // messages of net/http
+	refusals  *service.Seldom // of connections
+	failures  *service.Seldom // of backends
 
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
@@ -76,8 +76,8 @@ type state struct {
 func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 	p := &Proxy{file: file, id: rand.Text(), say: say, metrics: newMetrics()}
 	p.log = newPolicyLog(p)
-	p.others, p.refusals = newLimitedLog(say, core.Every(time.Second, 1)), newLimitedLog(say, core.Every(time.Second, 1))
-	p.failures = newLimitedLog(say, core.PerSecond(100, 100))
+	p.others, p.refusals = service.NewSeldom(say, core.Every(time.Second, 1)), service.NewSeldom(say, core.Every(time.Second, 1))
+	p.failures = service.NewSeldom(say, core.PerSecond(100, 100))
 	p.backends = upstream.NewBackends(say, sentTo)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{limits: new(limits.Set)})
@@ -96,7 +96,7 @@ func (p *Proxy) Close() {
 		_ = p.store.Close()
 	}
 	if p.access != nil {
-		p.access.close()
+		p.access.Close()
 	}
 }
 
@@ -104,7 +104,7 @@ func (p *Proxy) Close() {
 func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	defer p.Close()
 	log.SetFlags(0)
-	log.SetOutput(logWriter(func(m string) { p.others.say("%s", m) })) // such as a response of a backend that was not asked for
+	log.SetOutput(logWriter(func(m string) { p.others.Say("%s", m) })) // such as a response of a backend that was not asked for
 	s := service.Service{Say: p.say, Files: []string{p.file}, Start: p.start, Reload: p.reload}
 	s.Drain = func(signals <-chan os.Signal) error { return p.drain(grace, signals) }
 	return s.Run(ctx)
@@ -122,7 +122,7 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (stop func(), er
 	p.say("listening on %s", l.Addr())
 	admin, err := service.ListenAdmin(ctx, "admin", c.Admin, p.admin(), p.say, failed)
 	if err == nil && c.AccessLog != "" {
-		p.access, err = openLog(c.AccessLog, c.LogFormat, p.say)
+		p.access, err = accesslog.Open(c.AccessLog, c.LogFormat, p.say)
 	}
 	if err != nil {
 		_ = l.Close()
@@ -172,32 +172,4 @@ func (p *Proxy) drain(grace time.Duration, signals <-chan os.Signal) error {
 		p.say("all in-flight requests were served")
 	}
 	return nil
-}
-
-// limitedLog prints messages about something that may happen at each request: those for which it has a permit, with how many were
-// suppressed before.
-type limitedLog struct {
-	out        func(format string, args ...any)
-	permits    *core.TokenBucket
-	suppressed atomic.Int64
-}
-
-func newLimitedLog(say func(format string, args ...any), o core.TokenBucketOptions) *limitedLog {
-	return &limitedLog{out: say, permits: core.Must(core.NewTokenBucket(o))}
-}
-
-func (s *limitedLog) say(format string, args ...any) {
-	if !s.permits.TryAcquire(1).Acquired() {
-		s.suppressed.Add(1)
-		return
-	}
-	s.out("%s%s", fmt.Sprintf(format, args...), suppressed(s.suppressed.Swap(0)))
-}
-
-// suppressed says how many messages were suppressed, if there were some.
-func suppressed(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d similar messages suppressed)", n)
 }

@@ -64,7 +64,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		p.metrics.answered(x)
 		if p.access != nil {
-			p.access.write(p.keys.Address(r), x)
+			p.access.Write(x.entry(p.keys.Address(r)))
 		}
 	}()
 	if r.Body != nil && r.Body != http.NoBody {
@@ -128,6 +128,6 @@ func (p *Proxy) logServer(message string) {
 	case strings.HasPrefix(message, "http: panic "), strings.HasPrefix(message, "http2: panic "):
 		p.say("%s", message)
 	case strings.HasPrefix(message, "http: Accept error"):
-		p.others.say("%s", message)
+		p.others.Say("%s", message)
 	}
 }

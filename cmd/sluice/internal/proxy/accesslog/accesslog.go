@@ -1,4 +1,6 @@
-package server
+// Package accesslog writes the access log of a proxy: a line for each request, in a goroutine of its own. Requests never wait for it.
+// If the file or its reader does not keep up, lines are lost, which is reported.
+package accesslog
 
 import (
 	"bytes"
@@ -6,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -20,34 +23,46 @@ import (
 )
 
 const (
-	logQueue     = 4 << 20 // bytes of lines that wait to be written
-	logReport    = 10 * time.Second
-	logCloseTime = time.Second // for writing what is queued on shutdown
+	queueSize   = 4 << 20          // bytes of lines that wait to be written
+	reportEvery = 10 * time.Second // at most one report of lost lines
+	closeTime   = time.Second      // for writing what is queued on shutdown
 )
 
-// accessLog writes a line for each request when it ends. Requests never wait for it: a goroutine of its own writes, and if
-// that does not keep up, lines are lost, which is reported.
-type accessLog struct {
+// Log is the access log of a proxy. Use [Open] to create one, and close it.
+type Log struct {
 	name    string // "-" is stdout
 	format  config.LogFormat
-	logf    func(format string, args ...any)
+	say     func(format string, args ...any)
 	lines   *channel.LimitedChannel[[]byte]
 	waiting atomic.Int64  // lines that are queued or being written
 	done    chan struct{} // closed when nothing is written anymore
 	to      *os.File      // of run; nil while it is not open
 	reopens atomic.Bool   // the file is to be opened again
 
-	mu       sync.Mutex
-	lost     int       // lines since the last report
-	reason   string    // for which they were lost
-	reported time.Time // when lines were reported last
+	mu      sync.Mutex
+	lost    int    // lines since the last report
+	reason  string // for which they were lost
+	reports *core.TokenBucket
 }
 
-// openLog opens the log of that name for appending lines of a format.
-func openLog(name string, format config.LogFormat, logf func(format string, args ...any)) (*accessLog, error) {
-	l := &accessLog{name: name, format: format, logf: logf, done: make(chan struct{})}
+// Entry is a request that has ended, and its response.
+type Entry struct {
+	Request *http.Request
+	Client  string    // its address, or "-"
+	Start   time.Time // when the request came
+	Status  int
+	Bytes   int64  // of the response's body
+	Policy  string // that rejected the request; "": none
+	Backend string // that had the request last; "": none
+	GRPC    string // the status of a gRPC call; "": none
+}
+
+// Open opens the log of that name, or stdout if the name is "-", for appending lines of a format. say prints a message for the user.
+func Open(name string, format config.LogFormat, say func(format string, args ...any)) (*Log, error) {
+	l := &Log{name: name, format: format, say: say, done: make(chan struct{})}
+	l.reports = core.Must(core.NewTokenBucket(core.Every(reportEvery, 1)))
 	l.lines = core.Must(channel.New(channel.Options[[]byte]{
-		Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: logQueue})),
+		Limiter: core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: queueSize})),
 		Cost:    func(line []byte) int { return len(line) },
 	}))
 	if i, err := os.Stat(name); err != nil || i.Mode()&os.ModeNamedPipe == 0 { // opening a pipe waits for its reader
@@ -59,20 +74,20 @@ func openLog(name string, format config.LogFormat, logf func(format string, args
 	return l, nil
 }
 
-func (l *accessLog) open() (*os.File, error) {
+func (l *Log) open() (*os.File, error) {
 	if l.name == "-" {
 		return os.Stdout, nil
 	}
 	return os.OpenFile(l.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
 }
 
-// write queues the line of a request that has ended.
-func (l *accessLog) write(client string, x *exchange) {
+// Write queues the line of a request.
+func (l *Log) Write(e Entry) {
 	var line []byte
 	if now := time.Now(); l.format == config.JSONLog {
-		line = jsonLine(client, x, now)
+		line = jsonLine(e, now)
 	} else {
-		line = textLine(client, x, now, l.format == config.TimedLog)
+		line = textLine(e, now, l.format == config.TimedLog)
 	}
 	l.waiting.Add(1)
 	if l.lines.TrySend(line) != nil {
@@ -81,7 +96,7 @@ func (l *accessLog) write(client string, x *exchange) {
 }
 
 // run writes lines until the log is closed.
-func (l *accessLog) run() {
+func (l *Log) run() {
 	defer close(l.done)
 	stop := cli.Every(time.Second, l.report)
 	defer stop()
@@ -101,7 +116,7 @@ func (l *accessLog) run() {
 }
 
 // writeAll writes lines. If the reader of a pipe ends, the next reader gets what is left of them.
-func (l *accessLog) writeAll(lines []byte) {
+func (l *Log) writeAll(lines []byte) {
 	for len(lines) > 0 {
 		n, err := 0, l.ensureOpen()
 		if err == nil {
@@ -120,7 +135,7 @@ func (l *accessLog) writeAll(lines []byte) {
 }
 
 // ensureOpen opens the log if it is not open. For a pipe it waits for a reader.
-func (l *accessLog) ensureOpen() (err error) {
+func (l *Log) ensureOpen() (err error) {
 	if l.to == nil {
 		l.to, err = l.open()
 	}
@@ -135,26 +150,26 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func (l *accessLog) shut() {
+func (l *Log) shut() {
 	if l.to != nil && l.name != "-" {
 		_ = l.to.Close()
 		l.to = nil
 	}
 }
 
-// reopen has the file opened again, after logrotate has renamed it.
-func (l *accessLog) reopen() {
+// Reopen has the file opened again, after logrotate has renamed it.
+func (l *Log) Reopen() {
 	l.reopens.Store(true)
 	_ = l.lines.TrySend(nil) // run may be waiting for a line
 }
 
-func (l *accessLog) openAgain() {
+func (l *Log) openAgain() {
 	if l.name == "-" || l.to == nil {
 		return
 	}
 	f, err := l.open()
 	if err != nil {
-		l.logf("cannot reopen the access log, still writing to the old file: %v", err)
+		l.say("cannot reopen the access log, still writing to the old file: %v", err)
 		return
 	}
 	l.shut()
@@ -162,7 +177,7 @@ func (l *accessLog) openAgain() {
 }
 
 // lose counts waiting lines that are lost.
-func (l *accessLog) lose(lines int, reason string) {
+func (l *Log) lose(lines int, reason string) {
 	l.waiting.Add(-int64(lines))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,49 +186,47 @@ func (l *accessLog) lose(lines int, reason string) {
 }
 
 // report reports lines that are lost, not too often.
-func (l *accessLog) report() {
+func (l *Log) report() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost == 0 || time.Since(l.reported) < logReport {
+	if l.lost == 0 || !l.reports.TryAcquire(1).Acquired() {
 		return
 	}
-	l.logf("access log %s: lost %d lines: %s; %d lines are waiting to be written", l.name, l.lost, l.reason, l.waiting.Load())
-	l.lost, l.reported = 0, time.Now()
+	l.say("access log %s: lost %d lines: %s; %d lines are waiting to be written", l.name, l.lost, l.reason, l.waiting.Load())
+	l.lost = 0
 }
 
-// close writes the lines that are queued, unless that takes long.
-func (l *accessLog) close() {
+// Close writes the lines that are queued, unless that takes long.
+func (l *Log) Close() {
 	_ = l.lines.Close()
 	select {
 	case <-l.done:
-	case <-time.After(logCloseTime): //nolint:forbidigo // the process ends
+	case <-time.After(closeTime): //nolint:forbidigo // the process ends
 		l.lose(int(l.waiting.Load()), "its reader has stalled")
 	}
-	l.mu.Lock()
-	l.reported = time.Time{}
-	l.mu.Unlock()
+	l.reports.Reset()
 	l.report()
 }
 
 // textLine returns a line in the combined format of Apache and nginx. The time is that of the request, not of the response. A
 // timed line has more behind it: when the request came, in Unix seconds, how many it took, which policy rejected it, which
 // backend had it, and its status of gRPC.
-func textLine(client string, x *exchange, now time.Time, timed bool) []byte {
-	r := x.request
+func textLine(e Entry, now time.Time, timed bool) []byte {
+	r := e.Request
 	user, _, _ := r.BasicAuth()
-	b := fmt.Appendf(nil, "%s - %s [", client, escaped(user, ' ', '['))
-	b = x.start.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
-	b = fmt.Appendf(b, `] "%s %s %s" `, escaped(r.Method), escaped(r.RequestURI), r.Proto)
-	b = strconv.AppendInt(b, int64(x.status), 10)
+	b := fmt.Appendf(nil, "%s - %s [", e.Client, Escaped(user, ' ', '['))
+	b = e.Start.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
+	b = fmt.Appendf(b, `] "%s %s %s" `, Escaped(r.Method), Escaped(r.RequestURI), r.Proto)
+	b = strconv.AppendInt(b, int64(e.Status), 10)
 	b = append(b, ' ')
-	b = strconv.AppendInt(b, x.bytes, 10)
-	b = fmt.Appendf(b, ` "%s" "%s"`, escaped(r.Referer()), escaped(r.UserAgent()))
+	b = strconv.AppendInt(b, e.Bytes, 10)
+	b = fmt.Appendf(b, ` "%s" "%s"`, Escaped(r.Referer()), Escaped(r.UserAgent()))
 	if timed {
-		at := x.start.UnixMicro()
-		b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(x.start).Seconds())
-		for _, f := range []struct{ name, value string }{{"policy", x.policy}, {"backend", x.backend}, {"grpc", x.grpcStatus()}} {
+		at := e.Start.UnixMicro()
+		b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(e.Start).Seconds())
+		for _, f := range []struct{ name, value string }{{"policy", e.Policy}, {"backend", e.Backend}, {"grpc", e.GRPC}} {
 			if f.value != "" {
-				b = fmt.Appendf(b, " %s=%s", f.name, escaped(f.value, ' '))
+				b = fmt.Appendf(b, " %s=%s", f.name, Escaped(f.value, ' '))
 			}
 		}
 	}
@@ -240,23 +253,23 @@ type logLine struct {
 }
 
 // jsonLine returns an object.
-func jsonLine(client string, x *exchange, now time.Time) []byte {
-	r := x.request
+func jsonLine(e Entry, now time.Time) []byte {
+	r := e.Request
 	user, _, _ := r.BasicAuth()
 	to := new(bytes.Buffer)
-	e := json.NewEncoder(to)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(logLine{
-		Time: x.start.UTC().Format("2006-01-02T15:04:05.000000Z"), Duration: json.Number(fmt.Sprintf("%.6f", now.Sub(x.start).Seconds())),
-		Client: client, User: user, Method: r.Method, Host: r.Host, Path: r.RequestURI, Protocol: r.Proto,
-		Status: x.status, Bytes: x.bytes, Referer: r.Referer(), Agent: r.UserAgent(),
-		Policy: x.policy, Backend: x.backend, GRPC: x.grpcStatus(),
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(logLine{
+		Time: e.Start.UTC().Format("2006-01-02T15:04:05.000000Z"), Duration: json.Number(fmt.Sprintf("%.6f", now.Sub(e.Start).Seconds())),
+		Client: e.Client, User: user, Method: r.Method, Host: r.Host, Path: r.RequestURI, Protocol: r.Proto,
+		Status: e.Status, Bytes: e.Bytes, Referer: r.Referer(), Agent: r.UserAgent(),
+		Policy: e.Policy, Backend: e.Backend, GRPC: e.GRPC,
 	})
 	return to.Bytes()
 }
 
-// escaped returns a text of a client's so that it cannot end its field: as nginx escapes it, and - for "".
-func escaped(text string, also ...byte) string {
+// Escaped returns a text of a client's so that it cannot end its field: as nginx escapes it, and - for "".
+func Escaped(text string, also ...byte) string {
 	if text == "" {
 		return "-"
 	}
