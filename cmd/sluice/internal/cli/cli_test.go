@@ -42,3 +42,11 @@ func TestLogger(t *testing.T) {
 		assert.Equal(t, []string{want}, said)
 	}
 }
+
+// TestShort: long values are replaced by a hash of a fixed length, each by its own.
+func TestShort(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	assert.Equal(t, long, cli.Short(long))
+	assert.Len(t, cli.Short(long+"y"), 71)
+	assert.NotEqual(t, cli.Short(long+"y"), cli.Short(long+"z"))
+}

@@ -6,42 +6,56 @@ import (
 	"strings"
 )
 
-// hopByHop are the fields that concern one connection (RFC 9110, section 7.6.1), as those that Connection names do.
-var hopByHop = []string{
-	"Connection", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
-	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+// reason is why the proxy withholds a field from the backend.
+type reason uint8
+
+const (
+	connection reason = iota + 1 // it concerns one connection (RFC 9110, section 7.6.1): it never passes
+	client                       // proxies tell servers in it about the request of their client: it passes from trusted proxies alone
+	leading                      // it frames, routes or authenticates a message: it passes in a header, and not as a trailer
+)
+
+// withheld are the fields that a client may not send, or not as a trailer: see reasonOf, which also knows their families. Some servers
+// take a field for the client, for the URL, or for a proxy of their own.
+var withheld = map[string]reason{
+	"Connection": connection, "Http2-Settings": connection, "Keep-Alive": connection, "Proxy-Authenticate": connection,
+	"Proxy-Authentication-Info": connection, "Proxy-Authorization": connection, "Proxy-Connection": connection, "Te": connection,
+	"Trailer": connection, "Transfer-Encoding": connection, "Upgrade": connection,
+
+	"Cf-Connecting-Ip": client, "Cf-Connecting-Ipv6": client, "Cf-Pseudo-Ipv4": client, "Cf-Visitor": client, "Client-Ip": client,
+	"Cloudfront-Viewer-Address": client, "Fastly-Client-Ip": client, "Fly-Client-Ip": client, "Forwarded": client,
+	"Forwarded-For": client, "Front-End-Https": client, "Proxy": client, "Proxy-Client-Ip": client, "True-Client-Ip": client,
+	"Wl-Proxy-Client-Ip": client, "X-Appengine-User-Ip": client, "X-Arr-Ssl": client, "X-Azure-Clientip": client,
+	"X-Azure-Socketip": client, "X-Client-Ip": client, "X-Cluster-Client-Ip": client, "X-Envoy-External-Address": client,
+	"X-Envoy-Original-Path": client, "X-Forwarded": client, "X-Host": client, "X-Http-Host-Override": client, "X-Https": client,
+	"X-Nf-Client-Connection-Ip": client, "X-Proxyuser-Ip": client, "X-Real-Ip": client, "X-Remote-Addr": client,
+	"X-Remote-Ip": client, "X-Rewrite-Url": client, "X-Scheme": client, "X-Url-Scheme": client, "X-Vercel-Forwarded-For": client,
+
+	"Authorization": leading, "Cache-Control": leading, "Content-Encoding": leading, "Content-Length": leading,
+	"Content-Range": leading, "Content-Type": leading, "Cookie": leading, "Expect": leading, "Host": leading, "Location": leading,
+	"Max-Forwards": leading, "Range": leading, "Set-Cookie": leading, "X-Http-Method": leading, "X-Http-Method-Override": leading,
+	"X-Method-Override": leading,
 }
 
-// spoken are the fields by which proxies tell servers about the request of their client, besides all that start with X-Forwarded-
-// or X-Original-. Some servers take such a field for the client, for the URL, or for a proxy of their own.
-var spoken = []string{
-	"Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Cf-Visitor", "Client-Ip", "Cloudfront-Viewer-Address",
-	"Fastly-Client-Ip", "Fly-Client-Ip", "Forwarded", "Forwarded-For", "Front-End-Https", "Proxy", "Proxy-Client-Ip",
-	"True-Client-Ip", "Wl-Proxy-Client-Ip", "X-Appengine-User-Ip", "X-Arr-Ssl", "X-Azure-Clientip", "X-Azure-Socketip", "X-Client-Ip",
-	"X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Envoy-Original-Path", "X-Forwarded", "X-Host", "X-Http-Host-Override",
-	"X-Https", "X-Nf-Client-Connection-Ip", "X-Proxyuser-Ip", "X-Real-Ip", "X-Remote-Addr", "X-Remote-Ip", "X-Rewrite-Url", "X-Scheme",
-	"X-Url-Scheme", "X-Vercel-Forwarded-For",
-}
-
-// leading are the fields that have a meaning in a header alone, because they frame, route or authenticate a message.
-var leading = []string{
-	"Authorization", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Cookie", "Expect", "Host",
-	"Location", "Max-Forwards", "Range", "Set-Cookie", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
+// reasonOf returns why a field is withheld, or 0.
+func reasonOf(name string) reason {
+	switch {
+	case strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "X-Original-"):
+		return client
+	case strings.HasPrefix(name, "If-"):
+		return leading
+	}
+	return withheld[name]
 }
 
 // ConcernsConnection reports whether a field concerns one connection whatever Connection names: the proxy never forwards it.
-func ConcernsConnection(name string) bool { return slices.Contains(hopByHop, name) }
+func ConcernsConnection(name string) bool { return reasonOf(name) == connection }
 
 // SpeaksForClient reports whether a field tells about the request of another client, which only trusted proxies may do.
-func SpeaksForClient(name string) bool {
-	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Original-") || slices.Contains(spoken, name)
-}
+func SpeaksForClient(name string) bool { return reasonOf(name) == client }
 
 // PassesTrailer reports whether the proxy forwards a trailer of that name. Servers may add trailers to the header.
-func PassesTrailer(name string) bool {
-	return !ConcernsConnection(name) && !SpeaksForClient(name) && !slices.Contains(leading, name) &&
-		!strings.HasPrefix(name, "If-") && PassesHeader(name, false)
-}
+func PassesTrailer(name string) bool { return reasonOf(name) == 0 && PassesHeader(name, false) }
 
 // PassesHeader reports whether the proxy forwards a header of that name. Programs behind CGI, WSGI and PHP cannot tell some
 // names apart: X_Forwarded_For and X.Forwarded.For from X-Forwarded-For, which the proxy sets, and X_Api_Key from X-Api-Key,
@@ -66,8 +80,10 @@ func DropHopByHop(h http.Header) {
 			delete(h, http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
-	for _, name := range hopByHop {
-		delete(h, name)
+	for name := range h {
+		if ConcernsConnection(name) {
+			delete(h, name)
+		}
 	}
 	if upgrades {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, upgrade

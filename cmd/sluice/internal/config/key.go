@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
-	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // Key says which requests share a limit: those of which all parts are the same. Without parts all requests do.
@@ -52,8 +51,8 @@ func Client(p netip.Prefix) string {
 	return p.String()
 }
 
-// Text returns the value of any other kind. A long one is replaced by its hash, as package httplimit does it for headers.
-func Text(value string) string { return policy.Key(value) }
+// Text returns the value of any other kind. A long one is replaced by its hash: clients choose it.
+func Text(value string) string { return cli.Short(value) }
 
 // JoinKey returns one text for the values of a key's parts. Different values have different texts.
 func JoinKey(values []string) string {
