@@ -144,6 +144,18 @@ func (p *plain) Give(n int) {
 	p.unlockAndWake(0)
 }
 
+// Pass counts a grant of permits that were given back and taken at once.
+func (p *plain) Pass(n int) bool {
+	p.mu.Lock()
+	s := p.simpleLocked(n)
+	ok := s != nil && p.account.Free(&s.Terms) >= 0
+	if ok {
+		p.granted++
+	}
+	p.mu.Unlock()
+	return ok
+}
+
 // lease returns a lease of n permits that were taken.
 func (p *plain) lease(n int) Lease {
 	p.mu.Lock()
@@ -174,6 +186,8 @@ func (f *unmetered) Take(ctx context.Context, s *wait.Source, n int) error {
 }
 
 func (f *unmetered) Give(int) {}
+
+func (f *unmetered) Pass(n int) bool { return f.Try(n) == nil }
 
 func (f *unmetered) lease(n int) Lease { return newLease(&free, granted, n, unknown, unknown, 0) }
 

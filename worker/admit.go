@@ -27,7 +27,7 @@ func (p *Pool) advanceLocked() {
 	for {
 		if j := p.leader; j != nil && !j.asking && p.limiter.TryPlain(j.permits) {
 			p.leader = nil
-			p.grantLocked(j, hold.Hold{Permits: j.permits})
+			p.running++
 		}
 		p.fillLocked()
 		if p.leader != nil || !p.freeLocked() {
@@ -37,15 +37,17 @@ func (p *Pool) advanceLocked() {
 			return
 		}
 		j := p.popLocked()
-		caller := j.caller
-		j.caller = nil
+		var caller *wait.Waiter[*job]
+		if j.has {
+			caller, j.caller = j.caller, nil
+		}
 		if caller != nil && !caller.Decide(wait.Granted) {
 			continue // the call has ended, and withdraws the job
 		}
 		p.slots++
 		switch {
 		case p.limiter.TryPlain(j.permits):
-			p.startLocked(j, hold.Hold{Permits: j.permits})
+			p.startLocked(j)
 			if caller != nil {
 				caller.Value = nil
 			}
@@ -60,31 +62,49 @@ func (p *Pool) advanceLocked() {
 	}
 }
 
+// leadLocked makes the next job the leader, after permits were passed: that there are others is left to the leader to find
+// out.
+func (p *Pool) leadLocked() {
+	p.fillLocked()
+	if p.queue.Len() > 0 && p.freeLocked() {
+		p.leader = p.popLocked()
+		p.slots++
+		p.ready.Push(p.leader)
+	}
+}
+
 // fillLocked gives free room in the queue to the blocked calls. A call whose context is done gets nothing.
 func (p *Pool) fillLocked() {
-	for p.queueLimit > 0 && !p.blocked.Empty() && p.roomLocked() {
+	for !p.blocked.Empty() && p.queueLimit > 0 && p.roomLocked() {
 		w := p.blocked.Decide(wait.Granted)
 		if w == nil {
 			return
 		}
-		p.acceptLocked(w.Value)
+		p.acceptLocked(w.Value, w.Value.rank)
 		w.Value = nil
 		w.Wake()
 	}
 }
 
 // acceptLocked queues a job in a pool with a queue.
-func (p *Pool) acceptLocked(j *job) {
-	p.queue.Push(&j.place, j.permits, j.rank)
-	if j.group != nil {
-		j.group.queued.Push(&j.inGroup)
+func (p *Pool) acceptLocked(j *job, rank hold.Rank) {
+	p.queue.Push(&j.place, j.permits, rank)
+	if rank.Flow != nil {
+		j.extra().rank = rank
+	}
+	if j.owner != nil && j.owner.group != nil {
+		r := j.extra()
+		r.inGroup.Value = j
+		j.owner.group.queued.Push(&r.inGroup)
 	}
 }
 
 // popLocked takes the next job out of the queue, which is not empty.
 func (p *Pool) popLocked() *job {
 	j := p.queue.Pop().Value
-	j.inGroup.Remove()
+	if j.has {
+		j.inGroup.Remove()
+	}
 	return j
 }
 
@@ -94,15 +114,9 @@ func (j *job) leaveQueue() {
 }
 
 // startLocked hands a job that has a slot and a lease to the workers.
-func (p *Pool) startLocked(j *job, h hold.Hold) {
-	p.grantLocked(j, h)
-	p.ready.Push(j)
-}
-
-// grantLocked gives a job that has a slot its lease.
-func (p *Pool) grantLocked(j *job, h hold.Hold) {
-	j.hold = h
+func (p *Pool) startLocked(j *job) {
 	p.running++
+	p.ready.Push(j)
 }
 
 // takeBack takes the task of a Do or Map out of the queue, and counts it as failed. It

@@ -26,12 +26,13 @@ func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error))
 	}
 	own := p.life.Begin(ctx)
 	defer own.End() // f has returned, or its context is done
-	c := &call{done: make(chan struct{})}
+	c := &call{owner: owner{ctx: own}, done: make(chan struct{})}
+	c.call = c
 	task := func(ctx context.Context) (err error) {
 		result, err = f(ctx)
 		return err
 	}
-	if err := p.submit(ctx, entry{task: task, permits: 1, ctx: own, owner: owner{call: c}}, true); err != nil {
+	if err := p.submit(ctx, entry{task: task, permits: 1, owner: &c.owner}, true); err != nil {
 		return none, err
 	}
 	select {

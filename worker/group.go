@@ -25,8 +25,9 @@ import (
 //
 // A Group is safe for concurrent use; its tasks may call Go.
 type Group struct {
+	owner
+
 	pool *Pool
-	ctx  *wait.Call // the tasks'
 
 	tasks  atomic.Int64    // tasks given to Go that have not ended; below 0: the group takes no more
 	queued list.List[*job] // the accepted ones in the pool's queue; Pool.mu guards it
@@ -41,7 +42,9 @@ const groupOver = math.MinInt64
 
 // Group returns an empty group whose tasks' context is derived from ctx.
 func (p *Pool) Group(ctx context.Context) *Group {
-	return &Group{pool: p, ctx: p.life.New(ctx)}
+	g := &Group{pool: p, owner: owner{ctx: p.life.New(ctx)}}
+	g.group = g
+	return g
 }
 
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in the
@@ -82,7 +85,7 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 			g.finish(1, err)
 		}
 	}()
-	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, ctx: g.ctx, owner: owner{group: g}}, true)
+	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, owner: &g.owner}, true)
 	if err != nil {
 		err = g.ctx.Explain(err)
 	}

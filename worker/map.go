@@ -159,7 +159,8 @@ func (m *mapping[In, Out]) read(in iter.Seq[In]) {
 // submit appends the input's result to pending and submits the input. It reports whether
 // another input can follow.
 func (m *mapping[In, Out]) submit(v In) (more bool) {
-	r := &result[Out]{call: call{done: make(chan struct{})}}
+	r := &result[Out]{call: call{owner: owner{ctx: m.ctx}, done: make(chan struct{})}}
+	r.owner.call = &r.call
 	if !m.push(r) {
 		return false
 	}
@@ -167,7 +168,7 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	e := entry{task: task, permits: 1, ctx: m.ctx, owner: owner{call: &r.call}}
+	e := entry{task: task, permits: 1, owner: &r.owner}
 	returned := false
 	defer func() { // deferred, because the limiter may panic, and yield and end wait for r
 		if !returned {

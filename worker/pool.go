@@ -173,12 +173,12 @@ func (p *Pool) cancel() (running, queued int) {
 	if p.leader != nil {
 		p.leader.asking = true // it is one of the queued tasks: advanceLocked must not start it
 	}
-	var owners []owner
+	var owners []*owner
 	for p.queue.Len() > 0 {
 		j := p.popLocked()
 		p.done++
 		p.failed++
-		if j.submitted() {
+		if j.owner == nil {
 			p.failures.add(ErrClosed)
 		}
 		owners = append(owners, j.owner)

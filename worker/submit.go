@@ -32,7 +32,7 @@ func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx,
 // than the limiter's limit. A task of 0 permits takes none, but waits like the others until
 // at least one permit is available.
 func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
-	return p.submit(ctx, entry{task: t, permits: permits, ctx: p.tasks}, true)
+	return p.submit(ctx, entry{task: t, permits: permits}, true)
 }
 
 // TrySubmit gives the pool a task if the task can start or be queued now. It does not wait for
@@ -46,7 +46,7 @@ func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 // TrySubmitN is like TrySubmit, for a task whose lease has the given number of permits. It returns
 // the same errors as SubmitN for invalid numbers.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
-	return p.submit(p.background, entry{task: t, permits: permits, ctx: p.tasks}, false)
+	return p.submit(p.background, entry{task: t, permits: permits}, false)
 }
 
 // submit gives the pool a task, and waits if it may. The context of a call that does not wait is not used.
@@ -64,62 +64,92 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 	if err := p.limiter.Exceeds(e.permits); err != nil {
 		return cmp.Or(p.closing.Cause(), err)
 	}
-	e.rank = p.limiter.Rank(ctx) // without the mutex, because the limiter may be a user's
-	var done <-chan struct{}
-	if waits {
-		done = ctx.Done() // without the mutex, because ctx may be user code
-	}
+	rank := p.limiter.Rank(ctx) // without the mutex, because the limiter may be a user's
 	p.mu.Lock()
-	asking, blocked, err := p.admitLocked(&e, waits, done)
+	entered, err := p.enterLocked(&e, rank)
+	var j *job
+	if !entered && err == nil && !waits {
+		j, err = p.tryLocked(&e)
+	}
 	p.mu.Unlock()
-	if blocked != nil {
-		asking, err = p.await(ctx, blocked)
+	switch {
+	case entered || err != nil:
+		return err
+	case waits:
+		return p.submitSlow(ctx, &e, rank)
 	}
-	if asking != nil {
-		return p.start(ctx, asking, waits)
-	}
-	return err
+	return p.start(ctx, j, false)
 }
 
-// admitLocked starts or queues the task, if neither takes a wait or a call of the limiter. Otherwise it returns
-// the task's job if the caller has to ask the limiter for its lease, or the waiter of a call that has to wait, or
-// the reason of a rejection.
-func (p *Pool) admitLocked(e *entry, waits bool, done <-chan struct{}) (asking *job, blocked *wait.Waiter[*job], _ error) {
+// enterLocked starts or queues the task, if neither takes a wait or a call of the limiter.
+func (p *Pool) enterLocked(e *entry, rank hold.Rank) (entered bool, _ error) {
 	switch {
 	case p.closed:
-		return nil, nil, ErrClosed
-	case e.group != nil && e.ctx.Context.Err() != nil: // not the Err of a user's context
-		return nil, nil, e.ctx.Context.Err() // Group.Wait may already have taken the group's tasks back
+		return false, ErrClosed
+	case e.owner != nil && e.owner.group != nil && e.owner.ctx.Context.Err() != nil: // not the Err of a user's context
+		return false, e.owner.ctx.Context.Err() // Group.Wait may already have taken the group's tasks back
 	case p.firstLocked() && p.limiter.TryPlain(e.permits):
 		p.slots++
-		p.startLocked(p.jobLocked(e), hold.Hold{Permits: e.permits})
+		p.startLocked(p.jobLocked(e))
 	case p.roomLocked():
-		p.acceptLocked(p.jobLocked(e))
-		p.advanceLocked()
-	case waits && p.queueLimit == 0 && p.firstLocked():
-		p.slots++
-		p.leader = p.jobLocked(e)
-		p.leader.asking = true
-		return p.leader, nil, nil
-	case waits:
-		j := p.jobLocked(e)
-		if p.queueLimit > 0 {
-			return nil, p.blocked.Push(done, j), nil
+		p.acceptLocked(p.jobLocked(e), rank)
+		if p.leader != nil {
+			return true, nil // the leader will ask whether there are permits
 		}
-		j.caller = p.blocked.New(done)
-		j.caller.Value = j
-		p.queue.Push(&j.place, j.permits, j.rank)
-		return nil, j.caller, nil
-	case p.queueLimit > 0:
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
-	case !p.firstLocked():
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: ReasonBusy}
+		p.advanceLocked()
 	default:
-		p.slots++
-		return p.jobLocked(e), nil, nil
+		return false, nil
 	}
 	p.spawnLocked()
-	return nil, nil, nil
+	return true, nil
+}
+
+// tryLocked returns the job of a task that TrySubmit could not let enter, for whose lease it has to ask the limiter, or the
+// reason of a rejection.
+func (p *Pool) tryLocked(e *entry) (*job, error) {
+	switch {
+	case p.queueLimit > 0:
+		return nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
+	case !p.firstLocked():
+		return nil, &core.RejectedError{Permits: e.permits, Reason: ReasonBusy}
+	}
+	p.slots++
+	return p.jobLocked(e), nil
+}
+
+// submitSlow is submit of a call that has to wait for room in the queue or, in a pool without one, for the start of its
+// task.
+func (p *Pool) submitSlow(ctx context.Context, e *entry, rank hold.Rank) error {
+	done := ctx.Done() // without the mutex, because ctx may be user code
+	p.mu.Lock()
+	if entered, err := p.enterLocked(e, rank); entered || err != nil {
+		p.mu.Unlock()
+		return err
+	}
+	var w *wait.Waiter[*job]
+	first := p.firstLocked()
+	j := p.jobLocked(e)
+	switch {
+	case p.queueLimit > 0:
+		j.extra().rank = rank
+		w = p.blocked.Push(done, j)
+	case first:
+		p.slots++
+		j.asking = true
+		p.leader = j
+	default:
+		w = p.blocked.New(done)
+		w.Value, j.extra().caller = j, w
+		p.queue.Push(&j.place, j.permits, rank)
+	}
+	p.mu.Unlock()
+	if w != nil {
+		var err error
+		if j, err = p.await(ctx, w); j == nil {
+			return err
+		}
+	}
+	return p.start(ctx, j, true)
 }
 
 // await waits until the task of a blocked call has started or is queued. In a pool without a queue the call may
@@ -172,7 +202,8 @@ func (p *Pool) start(ctx context.Context, j *job, waits bool) (err error) {
 	p.mu.Lock()
 	if started = !p.closed; started {
 		p.endLeadLocked(j)
-		p.startLocked(j, h)
+		j.keep(h)
+		p.startLocked(j)
 		p.advanceLocked()
 		p.spawnLocked()
 	}

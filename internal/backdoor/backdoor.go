@@ -104,6 +104,9 @@ type Permits interface {
 	// Give returns n permits that were taken here. The caller must not give permits back
 	// twice.
 	Give(n int)
+
+	// Pass is Give of n permits and TryTake of as many, at once. If it returns false, the caller has the permits still.
+	Pass(n int) bool
 }
 
 // Waiter is a limiter outside core that asks other limiters and passes the request of

@@ -59,6 +59,10 @@ func (l *Limiter) TryPlain(n int) bool { return l.Plain(n) && l.plain.TryTake(n)
 // GivePlain returns n plain permits. It calls no user code.
 func (l *Limiter) GivePlain(n int) { l.plain.Give(n) }
 
+// PassPlain is GivePlain of n permits and TryPlain of as many, at once. If it returns false, the caller has the permits
+// still.
+func (l *Limiter) PassPlain(n int) bool { return l.plain.Pass(n) }
+
 // TryQuietly takes n permits if they are available. A failure leaves no trace, and may also mean that the
 // limiter has no quiet try; see [core.TryQuietly].
 func (l *Limiter) TryQuietly(n int) (Hold, bool) {

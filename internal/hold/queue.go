@@ -5,7 +5,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
-	"github.com/sluice-go/sluice/internal/list"
 )
 
 // Queue holds values in a limiter's order, which is given at each push. If the order has changed, values that come
@@ -19,9 +18,9 @@ type Queue[V any] struct {
 type Place[V any] struct {
 	Value V
 
-	section *section[V]
-	byAge   list.Node[*Place[V]]
-	byFlow  *fair.Item[*Place[V]] // instead, if the order is FairShare
+	section    *section[V]
+	prev, next *Place[V]             // by age
+	byFlow     *fair.Item[*Place[V]] // instead, if the order is FairShare
 }
 
 // Rank is where a value stands in a Queue.
@@ -45,11 +44,14 @@ func (l *Limiter) Rank(ctx context.Context) (r Rank) {
 	return r
 }
 
+// section is a part of a Queue in one order: a list by age, or a queue by flow. A list of its own takes half the memory
+// of one of package list, which a pool with a long queue notices (BenchmarkPool of bench).
 type section[V any] struct {
-	queue  *Queue[V]
-	mode   core.QueueOrder
-	byAge  list.List[*Place[V]]
-	byFlow fair.Queue[*Place[V]]
+	queue       *Queue[V]
+	mode        core.QueueOrder
+	n           int
+	first, last *Place[V]
+	byFlow      fair.Queue[*Place[V]]
 }
 
 // Len returns the number of values.
@@ -59,20 +61,25 @@ func (q *Queue[V]) Len() int { return q.n }
 func (q *Queue[V]) Push(p *Place[V], n int, o Rank) {
 	q.n++
 	s := q.lastSection(o.Mode)
+	s.n++
 	p.section = s
-	if o.Mode != core.FairShare {
-		p.byAge.Value = p
-		s.byAge.Push(&p.byAge)
+	if o.Mode == core.FairShare {
+		p.byFlow = &fair.Item[*Place[V]]{N: max(n, 1), Value: p}
+		s.byFlow.Push(p.byFlow, fair.Flow(*o.Flow))
 		return
 	}
-	p.byFlow = &fair.Item[*Place[V]]{N: max(n, 1), Value: p}
-	s.byFlow.Push(p.byFlow, fair.Flow(*o.Flow))
+	if p.prev = s.last; s.last == nil {
+		s.first = p
+	} else {
+		s.last.next = p
+	}
+	s.last = p
 }
 
 func (q *Queue[V]) lastSection(mode core.QueueOrder) *section[V] {
 	if last := len(q.sections) - 1; last >= 0 {
 		s := q.sections[last]
-		if s.len() == 0 {
+		if s.n == 0 {
 			s.mode = mode
 		}
 		if s.mode == mode {
@@ -85,14 +92,23 @@ func (q *Queue[V]) lastSection(mode core.QueueOrder) *section[V] {
 }
 
 // Pop removes and returns the value that is to be served next; nil if there is none.
-func (q *Queue[V]) Pop() *Place[V] {
+func (q *Queue[V]) Pop() (p *Place[V]) {
 	if q.n == 0 {
 		return nil
 	}
-	for q.sections[0].len() == 0 {
+	for q.sections[0].n == 0 {
 		q.sections = q.sections[1:]
 	}
-	p := q.sections[0].next()
+	switch s := q.sections[0]; s.mode {
+	case core.FairShare:
+		it := s.byFlow.Next()
+		s.byFlow.Take(it) // charges its flow
+		p = it.Value
+	case core.NewestFirst:
+		p = s.last
+	default:
+		p = s.first
+	}
 	p.Remove()
 	return p
 }
@@ -103,29 +119,26 @@ func (p *Place[V]) Remove() {
 	if s == nil {
 		return
 	}
+	p.section = nil
+	s.n--
 	s.queue.n--
-	if p.byFlow != nil {
+	if s.mode == core.FairShare {
 		s.byFlow.Remove(p.byFlow) // no effect after Take
+		p.byFlow = nil
+		return
 	}
-	p.byAge.Remove()
-	p.section, p.byFlow = nil, nil
+	if p.prev == nil {
+		s.first = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		s.last = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next = nil, nil
 }
 
 // Queued reports whether p is in a queue.
 func (p *Place[V]) Queued() bool { return p.section != nil }
-
-func (s *section[V]) len() int { return s.byAge.Len() + s.byFlow.Len() }
-
-// next returns the place to be served next, and charges its flow.
-func (s *section[V]) next() *Place[V] {
-	switch s.mode {
-	case core.FairShare:
-		it := s.byFlow.Next()
-		s.byFlow.Take(it)
-		return it.Value
-	case core.NewestFirst:
-		return s.byAge.Last().Value
-	default:
-		return s.byAge.First().Value
-	}
-}
