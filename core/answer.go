@@ -57,18 +57,16 @@ func (e *engine) answerLocked(a machine.Answer, n int) Lease {
 func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
 	s := e.settings.Load()
 	switch {
-	case s.Kind == machine.Concurrency && n > 0:
-		return e.heldPermits().holdLocked(e, s, n, a.Left)
-	case s.Kind == machine.TokenBucket && a.Missing != s.Limit-a.Left:
+	case s.Held() && n > 0:
+		return e.heldPermits().holdLocked(s, n, a.Left, &e.clock)
+	case a.Missing != s.Limit-a.Left:
 		// Tokens are overdue: the lease says what is left now, and Settle needs what is left once
 		// they have come.
-		f := newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.At).info()
-		k := Lease{bits: uint64(granted), reset: until(a.FullAt, a.At), at: a.At}
+		f := newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.GrantAt).info()
+		k := Lease{bits: uint64(granted), reset: until(a.FullAt, a.At), at: a.GrantAt}
 		return k.with(s, extra{base: &s.shared, info: &f, missing: a.Missing})
-	case s.Manual() && a.FullAt == machine.Never:
-		return newLease(&s.shared, granted, n, a.Left, machine.Never, a.Tick)
 	}
-	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), max(a.At, s.From))
+	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.GrantAt)
 }
 
 // until returns the time from now to an instant, which may be machine.Never.

@@ -27,7 +27,6 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 			s := l.settings.Load().copy()
 			s.label = &label{name: s.name, hook: hook}
 			l.settings.Store(s)
-			l.watched = true
 			l.account.spare = handles{}
 			l.m.Rebind(&s.Terms)
 		}
@@ -49,13 +48,15 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	Order:           func(limiter any) uint8 { return uint8(orderOf(limiter.(Limiter))) },
 	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
 
-	Terms: func(limiter any) *machine.Terms {
+	Terms: func(limiter any) (*machine.Terms, machine.Account) {
 		e := engineOf(limiter)
-		if e == nil {
-			return nil
+		if e == nil || e.settings.Load() == nil {
+			return nil, nil
 		}
-		t := e.current().Terms
-		return &t
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		t := e.settings.Load().Terms
+		return &t, machine.Copy(e.m.Account())
 	},
 	Granters: func(l Lease) []any { return l.granters(nil) },
 	Grants:   grants,
@@ -126,8 +127,8 @@ func (p *plain) strip(l Lease) {
 	}
 	h := l.handle()
 	p.mu.Lock()
-	h.generation++
-	p.account.spareLocked(&p.engine, h, h.settings())
+	h.endLocked(h.generation)
+	p.account.spareLocked(h, h.settings(), p.settings.Load())
 	p.mu.Unlock()
 }
 
@@ -140,7 +141,7 @@ func (p *plain) Give(n int) {
 		return
 	}
 	p.m.Release(0, n)
-	p.account.idleLocked(&p.engine)
+	p.account.idleLocked(p.settings.Load(), &p.clock)
 	p.unlockAndWake(0)
 }
 
@@ -159,7 +160,7 @@ func (p *plain) Pass(n int) bool {
 // lease returns a lease of n permits that were taken.
 func (p *plain) lease(n int) Lease {
 	p.mu.Lock()
-	l := p.account.holdLocked(&p.engine, p.settings.Load(), n, p.m.Available())
+	l := p.account.holdLocked(p.settings.Load(), n, p.m.Available(), &p.clock)
 	p.mu.Unlock()
 	return l
 }
@@ -197,8 +198,8 @@ type watcher ConcurrencyLimiter
 func (k *watcher) Resize(limit int) { k.resize(limit) }
 
 func (k *watcher) End(l Lease, cause backdoor.Cause) {
-	if l.outcome() == held && l.owner() == &k.engine {
-		l.giveUp(cause)
+	if c := (*ConcurrencyLimiter)(k); l.outcome() == held && l.owner() == owner(c) {
+		c.end(l, cause)
 	}
 }
 
@@ -209,29 +210,23 @@ func (j *backdoorJoiner) Begin() backdoor.Parts[Lease] { return j.begin() }
 
 // granters appends the Granters of the lease. A joined lease is this call's meanwhile, as if it were settled.
 func (l Lease) granters(all []any) []any {
-	if l.h == nil || l.handle().x == nil {
-		return all
-	}
-	h := l.handle()
-	k := h.x.joined
-	if k == nil {
-		if by, ok := h.x.by.(Granter); ok {
-			all = append(all, by)
+	switch by := l.owner().(type) {
+	case *granter:
+		return append(all, by.Granter)
+	case *chainLease:
+		if l.outcome() != held || !by.handle.settle(l.at, 1) {
+			return all
 		}
-		return all
-	}
-	if l.outcome() != held || !h.settle(l.at, 1) {
-		return all
-	}
-	for _, part := range k.parts {
-		all = part.granters(all)
-	}
-	switch h.settled(l.at, true) {
-	case thenRelease:
-		k.release()
-	case thenRefund:
-		h.settled(l.at, false)
-		k.undo()
+		for _, part := range by.parts {
+			all = part.granters(all)
+		}
+		switch by.settled(l.at, true) {
+		case thenRelease:
+			by.released(0)
+		case thenRefund:
+			by.settled(l.at, false)
+			by.undo()
+		}
 	}
 	return all
 }

@@ -44,7 +44,7 @@ func (o TokenBucketOptions) apply(now Limiter) (Limiter, error) { return apply(n
 
 func (o TokenBucketOptions) terms() machine.Terms {
 	return machine.Terms{
-		Kind: machine.TokenBucket, Limit: o.TokenLimit, Step: o.TokensPerPeriod, Span: int64(o.ReplenishmentPeriod),
+		Limit: o.TokenLimit, Step: o.TokensPerPeriod, Span: int64(o.ReplenishmentPeriod),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
 	}
 }
@@ -81,7 +81,7 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 		return nil, err
 	}
 	l := new(TokenBucket)
-	l.start(newSettings(o), &l.bucket)
+	l.start(l, newSettings(o), &l.bucket)
 	return l, nil
 }
 
@@ -96,6 +96,9 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error { return l.update(o) }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next, or 0 for the zero value.
 func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.current().Span) }
+
+// window is the time in which the bucket fills from empty.
+func (l *TokenBucket) window(s *settings) int64 { return s.FillTime() }
 
 // String returns a human-readable line: the name, the rate, and the statistics.
 func (l *TokenBucket) String() string {

@@ -31,7 +31,7 @@ type chainLease struct {
 
 func newChainLease(j *joiner, parts []Lease) *chainLease {
 	k := &chainLease{joiner: j, parts: parts}
-	k.own.joined = k
+	k.own.owner = k
 	k.handle.x = &k.own
 	return k
 }
@@ -44,7 +44,7 @@ func (j *joiner) begin() *chainLease {
 	if h == nil {
 		return newChainLease(j, make([]Lease, 0, j.size))
 	}
-	return h.x.joined
+	return h.x.owner.(*chainLease)
 }
 
 // Add adds a part.
@@ -61,7 +61,7 @@ func (k *chainLease) Join(permits int) Lease {
 		if s != nil {
 			k = newChainLease(k.joiner, k.parts)
 		}
-		k.reported.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
+		k.reported.set(label{name: name}, machine.Terms{Limit: f.limit, Span: window})
 		k.s.Store(&k.reported.settings)
 	}
 	l := newLease(&k.handle, held, permits, f.left, f.reset, atomic.LoadInt64(&k.generation))
@@ -71,8 +71,29 @@ func (k *chainLease) Join(permits int) Lease {
 	return l
 }
 
-// settle settles the parts to n permits, last first, and returns the permits that the lease has then.
-func (k *chainLease) settle(n int) int {
+func (k *chainLease) release(l Lease) {
+	if k.end(l.at) {
+		k.released(0)
+	}
+}
+
+func (k *chainLease) settle(l Lease, n int) Lease {
+	got, ended := l.settleOnce(k, n)
+	switch {
+	case !ended:
+		return l
+	case got > 0:
+		return l.replacement(&k.handle, held, got, l.at+perGeneration)
+	}
+	r := l.replacement(&k.settings().shared, granted, 0, 0)
+	k.Drop()
+	return r
+}
+
+func (k *chainLease) window(s *settings) int64 { return s.Span }
+
+// tell settles the parts to n permits, last first, and returns the permits that the lease has then.
+func (k *chainLease) tell(_, n int) int {
 	if f := k.joiner.settle; f != nil {
 		return max(f(k.parts, n), 0)
 	}
@@ -111,8 +132,10 @@ func (k *chainLease) Drop() {
 	j.mu.Unlock()
 }
 
-// release releases the parts, last first; the lease has ended.
-func (k *chainLease) release() {
+func (k *chainLease) undone(int) { k.undo() }
+
+// released releases the parts, last first.
+func (k *chainLease) released(int) {
 	backward(len(k.parts), func(i int) { k.parts[i].Release() })
 	k.Drop()
 }
@@ -131,7 +154,7 @@ func mergeInfo(parts []Lease) (name string, window int64, all leaseInfo, added b
 			name = s.name
 		}
 		if window == 0 {
-			window = s.length()
+			window = s.window()
 		}
 		f := k.info()
 		if all.limit == 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/clock"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -31,8 +32,7 @@ func (o ConcurrencyLimiterOptions) apply(now Limiter) (Limiter, error) {
 
 func (o ConcurrencyLimiterOptions) terms() machine.Terms {
 	return machine.Terms{
-		Kind: machine.Concurrency, Limit: o.PermitLimit,
-		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, false),
+		Limit: o.PermitLimit, QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, false) | machine.Held,
 	}
 }
 
@@ -56,7 +56,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 		return nil, err
 	}
 	l := new(ConcurrencyLimiter)
-	l.start(newSettings(o), &l.account)
+	l.start(l, newSettings(o), &l.account)
 	return l, nil
 }
 
@@ -82,7 +82,7 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 // String returns a human-readable line: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 
-// heldPermits is the account of a concurrency limiter.
+// heldPermits is the account of a concurrency limiter, and what it keeps for its leases.
 type heldPermits struct {
 	machine.Permits
 
@@ -93,138 +93,132 @@ type heldPermits struct {
 	spare handles // each refers to the current settings, unless the limiter is watched
 }
 
-// heldPermits returns the account of a concurrency limiter, or nil.
-func (e *engine) heldPermits() *heldPermits {
-	p, _ := e.m.Account().(*heldPermits)
-	return p
-}
-
 // holdLocked returns a lease that holds n permits, which leaves left permits free. s are the current settings.
-func (p *heldPermits) holdLocked(e *engine, s *settings, n, left int) Lease {
+func (p *heldPermits) holdLocked(s *settings, n, left int, c *clock.Clock) Lease {
 	p.idleSince = machine.Never
 	h := p.spare.pop()
 	if h == nil {
 		h = new(handle)
 		h.s.Store(s)
 	}
-	if e.watched {
-		if h.settings() != s {
-			h.s.Store(s) // ended leases may then report a later limit
+	if s.hook == nil {
+		if b, ok := packUsual(n, left); ok {
+			return Lease{h: h, bits: uint64(held) | b, reset: unknown, at: h.generation}
 		}
-		return newLease(h, held, n, left, e.clock.Elapsed(), h.generation)
+		return newLease(h, held, n, left, unknown, h.generation)
 	}
-	if uint64(n) >= 1<<factBits {
-		return wideLease(h, held, n, left, unknown, h.generation)
+	if h.settings() != s {
+		h.s.Store(s) // ended leases may then report a later limit
 	}
-	return Lease{h: h, bits: uint64(held) | uint64(heldWidth)<<outcomeBits | uint64(n)<<factShift, reset: int64(left), at: h.generation}
+	return newLease(h, held, n, left, c.Elapsed(), h.generation)
 }
 
 // spareLocked keeps a handle whose lease has ended for another lease. Its settings are s.
-func (p *heldPermits) spareLocked(e *engine, h *handle, s *settings) {
-	if s == e.settings.Load() || e.watched {
+func (p *heldPermits) spareLocked(h *handle, s, current *settings) {
+	if s == current || s.hook != nil {
 		p.spare.push(h)
 	}
 }
 
+// updatedLocked drops the spare handles, unless the limiter is watched: ended leases still report the limit that they
+// were granted under.
+func (p *heldPermits) updatedLocked(s *settings) {
+	if s.hook == nil {
+		p.spare = handles{}
+	}
+}
+
 // idleLocked returns for how long a concurrency limiter has been seen idle, and whether it is.
-func (p *heldPermits) idleLocked(e *engine) (d int64, idle bool) {
-	if _, idle = e.m.Idle(); !idle {
+func (p *heldPermits) idleLocked(s *settings, c *clock.Clock) (d int64, idle bool) {
+	if p.Free(&s.Terms) < s.Limit {
 		return 0, false
 	}
-	now := e.clock.Elapsed()
+	now := c.Elapsed()
 	p.idleSince = min(p.idleSince, now) // it was not seen idle since its latest grant, or the clock went back
 	return now - p.idleSince, true
 }
 
-// release releases a lease that holds something: in the common case, a concurrency limiter's. The handle's
-// settings are read before the mutex is taken: they may change until then, but not their owner.
+// heldPermits returns the account of a concurrency limiter, or nil.
+func (e *engine) heldPermits() *heldPermits {
+	p, _ := e.m.Account().(*heldPermits)
+	return p
+}
+
+// release is Release of a lease that holds something. In the common case that is permits of a concurrency limiter, for which
+// it is not worth to ask the owner (bench: Concurrency).
 func (l Lease) release() {
 	h := l.h
 	if h.x != nil {
-		l.releaseSlow()
+		l.owner().release(l)
 		return
 	}
-	s := h.settings()
-	e := s.owner
-	e.mu.Lock()
-	p := e.heldPermits()
+	s := h.settings() // may change until the mutex is taken, but not their owner
+	c := s.owner.(*ConcurrencyLimiter)
+	c.mu.Lock()
 	switch {
-	case h.generation != l.at: // it has ended
-		e.mu.Unlock()
-	case e.watched || !e.m.Empty():
-		end := e.endLocked(l, h, s)
-		e.unlockAndWake(0)
-		s.told(backdoor.Released, end)
+	case s.hook != nil || !c.m.Empty():
+		c.mu.Unlock()
+		c.end(l, backdoor.Released)
+	case !h.endLocked(l.at):
+		c.mu.Unlock()
 	default:
-		h.generation++
-		p.Give(l.packed())
-		p.spareLocked(e, h, s)
-		e.mu.Unlock()
+		c.account.Give(l.packed())
+		c.account.spareLocked(h, s, c.settings.Load())
+		c.mu.Unlock()
 	}
 }
 
-// giveUp is release with a cause. It reports whether this call is the one that ended the lease.
-func (l Lease) giveUp(cause backdoor.Cause) bool {
-	h := l.handle()
+func (l *ConcurrencyLimiter) release(k Lease) { l.end(k, backdoor.Released) }
+
+// end releases a lease with a cause, and serves the waiters that now fit. It reports whether this call is the one that
+// ended the lease.
+func (l *ConcurrencyLimiter) end(k Lease, cause backdoor.Cause) bool {
+	h, n := k.handle(), k.permits()
 	s := h.settings()
-	e := s.owner
-	e.mu.Lock()
-	if h.generation != l.at {
-		e.mu.Unlock()
+	l.mu.Lock()
+	if !h.endLocked(k.at) {
+		l.mu.Unlock()
 		return false
 	}
-	end := e.endLocked(l, h, s)
-	e.unlockAndWake(0)
-	s.told(cause, end)
-	return true
-}
-
-// endLocked ends a lease and returns its permits, serving the waiters that now fit. h is its handle and s
-// are its settings.
-func (e *engine) endLocked(l Lease, h *handle, s *settings) (end backdoor.End) {
-	p, n := e.heldPermits(), l.permits()
-	if e.watched {
+	end, now := backdoor.End{}, l.settings.Load()
+	if s.hook != nil {
 		end = backdoor.End{
-			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset),
-			Permits: n, InFlight: e.m.Terms().Limit - p.Free(e.m.Terms()),
+			Granted: time.Duration(k.reset), Held: time.Duration(l.clock.Elapsed() - k.reset),
+			Permits: n, InFlight: now.Limit - l.account.Free(&now.Terms),
 		}
 	}
-	h.generation++
-	e.m.Release(0, n)
-	p.spareLocked(e, h, s)
-	p.idleLocked(e)
-	return end
-}
-
-// told tells the hook of a watched lease that the lease has ended.
-func (s *settings) told(cause backdoor.Cause, end backdoor.End) {
+	l.m.Release(0, n)
+	l.account.spareLocked(h, s, now)
+	l.account.idleLocked(now, &l.clock)
+	l.unlockAndWake(0)
 	if s.hook != nil {
 		s.hook.Ended(cause, end)
 	}
+	return true
 }
 
-// settleHeld settles a lease of a concurrency limiter: the lease ends, and a lease of the next
-// generation of its handle keeps the n permits.
-func (e *engine) settleHeld(l Lease, n int) Lease {
-	h := l.handle()
+// settle settles a lease: it ends, and a lease of the next generation of its handle keeps the n permits.
+func (l *ConcurrencyLimiter) settle(k Lease, n int) Lease {
+	h := k.handle()
 	if n == 0 {
-		if !l.giveUp(backdoor.Refunded) {
-			return l
+		if !l.end(k, backdoor.Refunded) {
+			return k
 		}
-		return l.replacement(&h.settings().shared, granted, 0, 0)
+		return k.replacement(&h.settings().shared, granted, 0, 0)
 	}
-	e.mu.Lock()
-	defer func() { e.unlockAndWake(0) }()
+	l.mu.Lock()
+	defer func() { l.unlockAndWake(0) }()
 	switch {
-	case l.outcome() != held: // of zero permits
-		k := e.heldPermits().holdLocked(e, e.settings.Load(), n, 0)
-		e.m.Release(0, -n)
-		l.reset = k.reset
-		return l.replacement(k.handle(), held, n, k.at)
-	case h.generation != l.at:
-		return l
+	case k.outcome() != held: // of zero permits
+		hold := l.account.holdLocked(l.settings.Load(), n, 0, &l.clock)
+		l.m.Release(0, -n)
+		k.reset = hold.reset
+		return k.replacement(hold.handle(), held, n, hold.at)
+	case !h.endLocked(k.at):
+		return k
 	}
-	h.generation++
-	e.m.Release(0, l.permits()-n)
-	return l.replacement(h, held, n, h.generation)
+	l.m.Release(0, k.permits()-n)
+	return k.replacement(h, held, n, h.generation)
 }
+
+func (l *ConcurrencyLimiter) window(*settings) int64 { return 0 }

@@ -20,7 +20,6 @@ type engine struct {
 
 	mu       sync.Mutex // guards everything below except woken
 	closed   bool
-	watched  bool // it is a concurrency limiter whose leases call a hook
 	m        machine.Machine[parked]
 	clock    clock.Clock
 	waitlist *waitlist // nil: no request waits
@@ -30,10 +29,10 @@ type engine struct {
 	woken    atomic.Uint64 // grants to callers that waited: each counts its own when it wakes
 }
 
-// start makes the engine ready.
-func (e *engine) start(s *settings, a machine.Account) {
+// start makes the engine ready. The leases are the owner's.
+func (e *engine) start(o owner, s *settings, a machine.Account) {
 	e.clock.Start()
-	s.owner = e
+	s.owner = o
 	s.place(nil, &e.clock, 0)
 	e.mu.Lock()
 	e.settings.Store(s)
@@ -47,7 +46,7 @@ func (e *engine) current() *settings {
 	if s := e.settings.Load(); s != nil {
 		return s
 	}
-	return settingsOf(label{}, machine.Terms{})
+	return settingsOf(label{}, machine.Terms{Mode: machine.Held})
 }
 
 // lockAndServe takes the mutex, applies what is due by now and serves the waiters that now fit, so that
@@ -56,7 +55,7 @@ func (e *engine) current() *settings {
 func (e *engine) lockAndServe() (now int64) {
 	e.mu.Lock()
 	s := e.settings.Load()
-	if s.Kind == machine.Concurrency {
+	if s.Held() {
 		return 0
 	}
 	now = e.nowLocked(s)
@@ -86,7 +85,7 @@ func (e *engine) nowLocked(s *settings) int64 {
 	if now, ok := e.clock.At(reading); ok {
 		return now
 	}
-	return e.clock.Jump(reading, s.length())
+	return e.clock.Jump(reading, s.window())
 }
 
 // unlockAndWake makes the leases of the waiters whose wait has ended, sets the timer if requests still
@@ -103,7 +102,7 @@ func (e *engine) unlockAndWake(now int64) {
 	case !e.m.Waiting():
 		e.waitlist.leave()
 		e.waitlist = nil
-	case e.settings.Load().Kind != machine.Concurrency:
+	case !e.settings.Load().Held():
 		e.setAlarmLocked(now)
 	}
 	e.mu.Unlock()
@@ -164,15 +163,15 @@ func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
 		return Lease{}, false
 	}
 	now := int64(0)
-	if s.Kind != machine.Concurrency {
+	if !s.Held() {
 		now = e.nowLocked(s)
 		s = e.settings.Load()
 	}
 	left, fullAt, readyAt, ok := e.m.Account().Try(&s.Terms, now, n)
 	if ok {
 		e.granted++
-		if s.Kind == machine.Concurrency {
-			k = e.heldPermits().holdLocked(e, s, n, left)
+		if s.Held() {
+			k = e.heldPermits().holdLocked(s, n, left, &e.clock)
 			e.mu.Unlock()
 			return k, true
 		}
@@ -206,10 +205,10 @@ func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bo
 	if !ok {
 		o, at = exhausted, max(readyAt-now, 1)
 	}
-	if b, fits := pack(n, left); fits { // saves a call (bench: bucket, windows)
+	if b, ok := packUsual(n, left); ok {
 		return Lease{h: &s.shared, bits: uint64(o) | b, reset: until(fullAt, now), at: at}
 	}
-	return wideLease(&s.shared, o, n, left, until(fullAt, now), at)
+	return newLease(&s.shared, o, n, left, until(fullAt, now), at)
 }
 
 // The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
@@ -247,16 +246,13 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 		}
 	}
 	s.place(old, &e.clock, now)
-	s.owner, s.Epoch = e, old.Epoch
-	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
-		s.Epoch++
-	}
+	s.owner, s.Epoch = old.owner, e.m.NextEpoch(&s.Terms)
 	if old.hook != nil && s.hook == nil {
 		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
 	}
 	e.settings.Store(s)
-	if p := e.heldPermits(); p != nil && !e.watched {
-		p.spare = handles{} // ended leases still report the old limit
+	if p := e.heldPermits(); p != nil {
+		p.updatedLocked(s)
 	}
 	e.m.Update(now, &s.Terms)
 	return now

@@ -8,15 +8,14 @@ import (
 // and it makes sure that permits come back once.
 //
 // A lease that holds permits has a handle and a generation of it (a generational index). The
-// call that moves the handle's generation from g to g+1 ends the lease of generation g: of
-// any number of copies and goroutines one succeeds, and from then on no copy of that lease can
-// release anything, however often the handle is used again. There are 2^63 generations, so none
-// comes twice.
+// call that moves the handle on to the next generation ends the lease: of any number of copies and
+// goroutines one succeeds, and from then on no copy of that lease can release anything, however often
+// the handle is used again. There are 2^61 generations, so none comes twice.
 //
 // Leases that hold nothing, such as those of rate limiters and rejections, share the handle that
 // is part of their settings; its generation stays 0.
 type handle struct {
-	generation int64                    // a concurrency limiter's is guarded by its mutex; any other is atomic
+	generation int64                    // a concurrency limiter's is guarded by its mutex: see endLocked; any other is atomic
 	s          atomic.Pointer[settings] // nil: the lease is not from a limiter of this package; changes only between leases
 	x          *extra                   // nil: the lease is all in its own fields
 	next       *handle                  // in a list of handles that no lease uses
@@ -49,30 +48,63 @@ func (l *handles) pop() *handle {
 
 // extra is what few leases need beyond their own fields.
 type extra struct {
-	base    *handle     // the handle that owns the permits: its generation and settings count; nil: the handle next to this extra
-	info    *leaseInfo  // what the lease says, if its fields have no room for it or say what Settle needs instead
-	missing int         // with info, a bucket's: machine.Grant.Missing
-	err     error       // why the lease is not acquired
-	meta    []Metadata  // each name once
-	joined  *chainLease // of a joined lease
+	base    *handle    // the handle that owns the permits: its generation and settings count; nil: the handle next to this extra
+	info    *leaseInfo // what the lease says, if its fields have no room for it or say what Settle needs instead
+	missing int        // with info, a bucket's: machine.Grant.Missing
+	err     error      // why the lease is not acquired
+	meta    []Metadata // each name once
+	owner   owner      // who granted the lease, if its settings do not tell
+}
 
-	// by is who is told of the lease: the func() of a lease of Grant, the Granter of one of GrantFrom, or the
-	// *reservation of a lease whose permits come later. The compiler does not accept that type here.
-	by any
+// owner is who granted leases and takes back what they hold: one of the four limiters, a chain, whoever called Grant or
+// GrantFrom, or a reservation.
+type owner interface {
+	// release releases a lease that holds something, unless it has ended.
+	release(l Lease)
+
+	// settle is Settle of an acquired lease, to another number of permits, at least 0.
+	settle(l Lease, permits int) Lease
+
+	// window returns what the metadata of leases granted under these settings calls the window; 0: nothing.
+	window(s *settings) int64
+}
+
+// owner returns who granted the lease; nil if nobody takes anything back.
+func (l Lease) owner() owner {
+	if l.h == nil {
+		return nil
+	}
+	h := l.handle()
+	if h.x != nil && h.x.owner != nil {
+		return h.x.owner
+	}
+	if s := h.settings(); s != nil {
+		return s.owner
+	}
+	return nil
 }
 
 // free is the handle of all leases that hold nothing and that nobody counts: those of Unlimited, and those
 // that Shadow lets pass.
 var free handle
 
-// The generation of a lease that is not a concurrency limiter's is a multiple of 4. While a call settles the lease,
-// the two low bits say so, and what other calls have asked for until then.
+// Generations are multiples of 4. While a call settles a lease that is not a concurrency limiter's, which may call a
+// user's code, the two low bits say so, and what other calls have asked for until then.
 const (
 	settling      = 1
 	thenRelease   = 2
 	thenRefund    = 3
 	perGeneration = 4
 )
+
+// endLocked is end for the lease of a concurrency limiter, whose mutex the caller holds. Nobody settles it meanwhile.
+func (h *handle) endLocked(generation int64) bool {
+	if h.generation != generation {
+		return false
+	}
+	h.generation += perGeneration
+	return true
+}
 
 // end ends a generation of a lease that is not a concurrency limiter's, and reports whether this call is the
 // one that does. Only then may the caller touch what the handle refers to, and use it again. If another
@@ -145,22 +177,9 @@ func (h *handle) reported() *settings {
 	return h.settings()
 }
 
-// owner returns the limiter of this package that granted the lease; nil for a chain's, and for
-// that of a limiter outside this package.
-func (l Lease) owner() *engine {
-	if l.h == nil {
-		return nil
-	}
-	if s := l.handle().settings(); s != nil {
-		return s.owner
-	}
-	return nil
-}
-
-// extra returns what the lease has beyond its fields, or nil. It is nil for the handle of a joined
-// lease, which another lease may be using by now.
+// extra returns what the lease has beyond its fields, or nil.
 func (l Lease) extra() *extra {
-	if l.h == nil || l.h.x == nil || l.h.x.joined != nil {
+	if l.h == nil {
 		return nil
 	}
 	return l.h.x

@@ -7,8 +7,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-
-	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Lease is a limiter's decision: the permits that it granted, or the reason why it did not.
@@ -94,19 +92,6 @@ func (l Lease) Release() {
 	if l.outcome() == held {
 		l.release()
 	}
-}
-
-// releaseSlow is release for a lease with something extra.
-func (l Lease) releaseSlow() {
-	if l.owner() != nil {
-		l.giveUp(backdoor.Released)
-		return
-	}
-	h := l.handle()
-	if !h.end(l.at) {
-		return // it had ended
-	}
-	l.releaseTo(h.x)
 }
 
 // Err returns nil if the lease was acquired. Otherwise it returns the reason: a

@@ -154,8 +154,8 @@ func (l Lease) builtin(name string) (any, bool) {
 		reset := l.info().reset
 		return time.Duration(reset), reset >= 0
 	case Window.name:
-		length := s.length()
-		return time.Duration(length), length > 0
+		window := s.window()
+		return time.Duration(window), window > 0
 	}
 	return nil, false
 }

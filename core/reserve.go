@@ -53,71 +53,72 @@ func (r *rate) Reserve(permits int) Lease {
 type reservation struct {
 	handle
 	extra
+	by    *rate  // the limiter
 	w     waiter // its lease is set when its permits have come or its wait has ended without them
 	delay int64  // below 0: unknown
 	spent bool   // it was settled to 0, or after its permits had come
 }
 
-func (e *engine) reserveSlow(n int) Lease {
+func (r *rate) reserveSlow(n int) Lease {
 	switch {
 	case n < 0:
-		return e.failure(negative, 0)
-	case e.settings.Load() == nil:
-		return e.failure(closed, 0)
+		return r.failure(negative, 0)
+	case r.settings.Load() == nil:
+		return r.failure(closed, 0)
 	}
-	now := e.lockAndServe()
-	defer func() { e.unlockAndWake(now) }()
+	now := r.lockAndServe()
+	defer func() { r.unlockAndWake(now) }()
 	switch {
-	case e.closed:
-		return e.failure(closed, 0)
+	case r.closed:
+		return r.failure(closed, 0)
 	case n == 0:
-		return e.probeLocked(now)
+		return r.probeLocked(now)
 	}
-	s := e.settings.Load()
+	s := r.settings.Load()
 	if s.Calendar != nil { // windows that nobody looks at may be skipped, with what is reserved in them
-		l := e.answerLocked(e.m.Try(now, n), n)
+		l := r.answerLocked(r.m.Try(now, n), n)
 		if l.Acquired() {
 			return l.delayed(0)
 		}
 		return l
 	}
-	a := e.m.Admit(now, n, machine.Never, fair.Flow{}, false)
+	a := r.m.Admit(now, n, machine.Never, fair.Flow{}, false)
 	if a.Outcome != machine.Waiting {
-		l := e.answerLocked(a, n)
+		l := r.answerLocked(a, n)
 		if l.Acquired() && !s.Manual() {
 			return l.delayed(0)
 		}
 		return l
 	}
-	k := &reservation{delay: unknown}
+	k := &reservation{by: r, delay: unknown}
 	if s.Timed() {
-		k.delay = until(e.m.ReadyAt(now, n), now)
+		k.delay = until(r.m.ReadyAt(now, n), now)
 	}
 	k.handle.s.Store(s)
 	k.handle.x = &k.extra
-	k.extra.by = k
+	k.extra.owner = k
 	k.w.N, k.w.Reserved = n, true
-	l := newLease(&k.handle, reserved, n, e.m.Available(), unknown, 0)
-	e.m.Enqueue(now, &k.w)
+	l := newLease(&k.handle, reserved, n, r.m.Available(), unknown, 0)
+	r.m.Enqueue(now, &k.w)
 	return l
 }
 
 // probeLocked reserves nothing.
-func (e *engine) probeLocked(now int64) Lease {
-	s := e.settings.Load()
-	if a, ok := e.m.TryQuietly(now, 0); ok {
-		l := e.answerLocked(a, 0)
+func (r *rate) probeLocked(now int64) Lease {
+	s := r.settings.Load()
+	if a, ok := r.m.TryQuietly(now, 0); ok {
+		l := r.answerLocked(a, 0)
 		if s.Manual() {
 			return l
 		}
 		return l.delayed(0)
 	}
-	e.granted++
-	l := e.leaseLocked(e.m.Answer(now), 0)
+	r.granted++
+	l := r.leaseLocked(r.m.Answer(now), 0)
 	if s.Manual() {
 		return l
 	}
-	return l.delayed(until(e.m.ReadyAt(now, 0), now))
+	return l.delayed(until(r.m.ReadyAt(now, 0), now))
 }
 
 // delayed returns the lease with a Delay.
@@ -129,51 +130,45 @@ func (l Lease) delayed(d int64) Lease {
 	return l.With(Delay.With(time.Duration(d)))
 }
 
-// reservation returns the reservation of which l is a lease, or nil.
-func (l Lease) reservation() *reservation {
-	if l.outcome() != reserved || l.h == nil {
-		return nil
-	}
-	if x := l.handle().x; x != nil {
-		r, _ := x.by.(*reservation)
-		return r
-	}
-	return nil
-}
-
 // delay returns what [Delay] says; false if the lease is of no reservation or it is unknown.
 func (l Lease) delay() (time.Duration, bool) {
 	if l.outcome() != reserved {
 		return 0, false
 	}
-	if r := l.reservation(); r != nil {
+	if r, ok := l.owner().(*reservation); ok {
 		return time.Duration(r.delay), r.delay >= 0
 	}
 	return 0, true
 }
 
-// settleReserved settles a reservation. Before its permits come, it can only be refunded.
-func (e *engine) settleReserved(l Lease, r *reservation, n int) Lease {
-	now := e.lockAndServe()
-	defer func() { e.unlockAndWake(now) }()
-	if r.w.Queued() {
+// release does nothing.
+func (k *reservation) release(Lease) {}
+
+func (k *reservation) window(s *settings) int64 { return s.owner.window(s) }
+
+// settle settles a reservation. Before its permits come, it can only be refunded.
+func (k *reservation) settle(l Lease, n int) Lease {
+	r := k.by
+	now := r.lockAndServe()
+	defer func() { r.unlockAndWake(now) }()
+	if k.w.Queued() {
 		if n > 0 {
 			return l
 		}
-		r.spent = true
-		e.m.Cancel(now, &r.w)
+		k.spent = true
+		r.m.Cancel(now, &k.w)
 		return l.replacement(&l.settings().shared, granted, 0, 0)
 	}
-	e.concludeLocked() // its permits may have come at this instant
-	if r.spent || !r.w.Value.lease.Acquired() {
+	r.concludeLocked() // its permits may have come at this instant
+	if k.spent || !k.w.Value.lease.Acquired() {
 		return l
 	}
-	r.spent = true
-	k, meta := r.w.Value.lease, l.copyExtra().meta
-	if r.delay >= 0 {
-		meta = mergeMetadata(meta, []Metadata{Delay.With(time.Duration(r.delay))})
+	k.spent = true
+	taken, meta := k.w.Value.lease, l.copyExtra().meta
+	if k.delay >= 0 {
+		meta = mergeMetadata(meta, []Metadata{Delay.With(time.Duration(k.delay))})
 	}
-	return e.settleTakenLocked(now, k.With(meta...), n)
+	return r.settleTakenLocked(now, taken.With(meta...), n)
 }
 
 // reserve is l.Reserve.

@@ -16,8 +16,8 @@ type settings struct {
 	*label
 	machine.Terms
 
-	shared handle  // of leases that hold nothing
-	owner  *engine // nil: of the leases of a chain
+	shared handle // of leases that hold nothing
+	owner  owner  // nil: of leases that no limiter of this package has granted, and of those of a chain
 }
 
 // label holds the rarely used settings. Limiters that set none of them share one label.
@@ -96,13 +96,12 @@ func (s *settings) order() QueueOrder {
 	return OldestFirst
 }
 
-// length returns what the metadata calls the window: a window's length, a bucket's time
-// from empty to full; 0 for a concurrency limiter. It is how long a full replenishment takes.
-func (s *settings) length() int64 {
-	if s.Kind == machine.TokenBucket {
-		return s.FillTime()
+// window returns what the metadata calls by that name; 0: nothing. It is how long a full replenishment takes.
+func (s *settings) window() int64 {
+	if s.owner == nil {
+		return s.Span // of a chain: that of one of its limiters
 	}
-	return s.Span
+	return s.owner.window(s)
 }
 
 // place puts the windows where they belong, at the instant now; old are the settings before, nil at
@@ -129,7 +128,7 @@ func (s *settings) place(old *settings, c *clock.Clock, now int64) {
 // origin returns where a window's grid starts: at the anchor plus or minus whole windows, the last
 // one that is not after instant 0. The grid of a zero anchor starts at instant 0.
 func (s *settings) origin(c *clock.Clock) int64 {
-	if s.Kind != machine.Window || s.anchor.IsZero() {
+	if s.anchor.IsZero() {
 		return 0
 	}
 	d := unixModulo(s.anchor, s.Span) - unixModulo(c.Zero(), s.Span)

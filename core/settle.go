@@ -63,149 +63,84 @@ func (l Lease) Settle(permits int) Lease {
 	if !o.acquired() || permits == l.permits() && (permits > 0 || o != held) {
 		return l
 	}
-	if e := l.owner(); e != nil {
-		return e.settle(l, permits)
-	}
-	return l.settleOther(permits)
-}
-
-// settleOther settles a lease of none of the four limiters.
-func (l Lease) settleOther(n int) Lease {
-	if l.h == nil {
-		return l.ungranted(n)
-	}
-	h := l.handle()
-	if h == &free {
-		return l.replacement(h, l.outcome(), n, 0)
-	}
-	x := h.x
-	if x == nil { // of a chain, and holds nothing any more
-		return l
-	}
-	if x.joined != nil {
-		return l.settleOnce(h, n)
-	}
-	switch by := x.by.(type) {
-	case func():
-		if n > 0 || !h.end(l.at) {
-			return l
-		}
-		by()
+	switch by := l.owner(); {
+	case by != nil:
+		return by.settle(l, permits)
+	case l.h != nil && l.handle() == &free:
+		return l.replacement(&free, o, permits, 0)
+	case permits == 0 && (l.h == nil || l.h.x != nil): // of Grant, without a function
 		return l.replacement(nil, granted, 0, 0)
-	case Granter:
-		if l.permits() > 0 {
-			return l.settleOnce(h, n)
-		}
-		// It holds nothing and does not end, so each settlement begins a lease of its own.
-		if n = max(by.Settle(0, n), 0); n > 0 {
-			return grantBy(n, heldBy(by, n), by, l.copyExtra().meta)
-		}
-		return l
 	}
-	return l.ungranted(n)
+	return l
 }
 
-// ungranted settles a lease of Grant that has nothing to release.
-func (l Lease) ungranted(n int) Lease {
-	if n > 0 {
-		return l
-	}
-	return l.replacement(nil, granted, 0, 0)
+// once is who settles leases by calling a user's code, perhaps. A lease of theirs ends with all its copies.
+type once interface {
+	// tell settles had permits to n, and returns the permits that the lease has then; had means that it is as it was.
+	tell(had, n int) int
+
+	// released releases a lease of that many permits, which has ended.
+	released(permits int)
+
+	// undone is released after a panic in tell.
+	undone(permits int)
 }
 
-// settleOnce settles a lease of a chain or of GrantFrom, which ends with all its copies unless it is kept as it was.
-func (l Lease) settleOnce(h *handle, n int) Lease {
-	had := l.permits()
+// settleOnce settles a lease to n permits, unless it has ended or another call settles it. It reports whether the lease
+// has ended, and another one of got permits replaces it. A release or a refund that another call asks for meanwhile happens
+// afterwards, if the lease is kept.
+func (l Lease) settleOnce(by once, n int) (got int, ended bool) {
+	h, had, told := l.handle(), l.permits(), false
 	if !h.settle(l.at, n) {
-		return l
+		return had, false
 	}
-	got := l.tell(h, had, n)
-	for kept := got == had && n != had; kept; kept = got == had {
-		switch h.settled(l.at, true) {
-		case thenRelease:
-			l.releaseTo(h.x)
-			return l
-		case thenRefund:
-			got = l.tell(h, had, 0)
-		default:
-			return l
-		}
-	}
-	h.settled(l.at, false)
-	switch {
-	case h.x.joined == nil:
-		return l.replacement(h, heldBy(h.x.by.(Granter), got), got, l.at+perGeneration)
-	case got > 0:
-		return l.replacement(h, held, got, l.at+perGeneration)
-	}
-	k := l.replacement(&h.settings().shared, granted, 0, 0)
-	h.x.joined.Drop()
-	return k
-}
-
-// tell has the parts or the Granter of a lease settle it, and returns the permits that it has then. If one panics, the
-// lease ends.
-func (l Lease) tell(h *handle, had, n int) int {
-	x, told := h.x, false
 	defer func() {
-		if told {
-			return
-		}
-		h.settled(l.at, false)
-		if x.joined != nil {
-			x.joined.undo()
-		} else {
-			l.releaseTo(x)
+		if !told {
+			h.settled(l.at, false)
+			by.undone(had)
 		}
 	}()
-	if x.joined != nil {
-		n = x.joined.settle(n)
-	} else {
-		n = max(x.by.(Granter).Settle(had, n), 0)
+	got = by.tell(had, n)
+	for got == had && n != had {
+		switch then := h.settled(l.at, true); then {
+		case thenRefund:
+			got = by.tell(had, 0)
+		default:
+			told = true
+			if then == thenRelease {
+				by.released(had)
+			}
+			return had, false
+		}
 	}
 	told = true
-	return n
+	h.settled(l.at, false)
+	return got, true
 }
 
-// releaseTo tells whom x names that the lease, which has ended, was released.
-func (l Lease) releaseTo(x *extra) {
-	switch by := x.by.(type) {
-	case func():
-		by()
-	case releaser:
-		by.Release(l.permits())
-	case nil:
-		x.joined.release()
+// settle settles a lease of a rate limiter.
+func (r *rate) settle(l Lease, permits int) Lease {
+	if l.outcome() == reserved {
+		return r.settleTaken(l, permits).With(Delay.With(0))
 	}
+	return r.settleTaken(l, permits)
 }
 
-// settle settles a lease of this limiter.
-func (e *engine) settle(l Lease, permits int) Lease {
-	switch {
-	case e.heldPermits() != nil:
-		return e.settleHeld(l, permits)
-	case l.outcome() == reserved:
-		if r := l.reservation(); r != nil {
-			return e.settleReserved(l, r, permits)
-		}
-		return e.settleTaken(l, permits).With(Delay.With(0))
-	default:
-		return e.settleTaken(l, permits)
-	}
-}
+// release does nothing: the leases of a rate limiter hold nothing.
+func (r *rate) release(Lease) {}
 
 // settleTaken settles a lease of a rate limiter.
-func (e *engine) settleTaken(l Lease, n int) Lease {
-	now := e.lockAndServe()
-	defer e.unlockAndWake(now)
-	return e.settleTakenLocked(now, l, n)
+func (r *rate) settleTaken(l Lease, n int) Lease {
+	now := r.lockAndServe()
+	defer r.unlockAndWake(now)
+	return r.settleTakenLocked(now, l, n)
 }
 
-func (e *engine) settleTakenLocked(now int64, l Lease, n int) Lease {
+func (r *rate) settleTakenLocked(now int64, l Lease, n int) Lease {
 	h, g := l.handle(), l.grant()
-	switch renewed := e.m.Settle(now, g, n); {
+	switch renewed := r.m.Settle(now, g, n); {
 	case renewed:
-		return e.renewedLocked(l, now, n)
+		return r.renewedLocked(l, now, n)
 	case n > 0 && (n < g.Permits || g.Reduced):
 		return l.replacement(h, reduced, n, l.at)
 	}
@@ -214,16 +149,12 @@ func (e *engine) settleTakenLocked(now int64, l Lease, n int) Lease {
 
 // renewedLocked returns a lease that replaces l, as a lease of n permits granted now, but with the
 // metadata of l.
-func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
-	s, x, f := e.settings.Load(), l.copyExtra(), l.info()
+func (r *rate) renewedLocked(l Lease, now int64, n int) Lease {
+	s, x, f := r.settings.Load(), l.copyExtra(), l.info()
 	f.permits = n
-	a := e.m.Answer(now)
+	a := r.m.Answer(now)
 	x.base, x.info, x.missing = &s.shared, &f, a.Missing
-	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: max(now, s.From)}
-	if s.Manual() && a.FullAt == machine.Never {
-		k.at = a.Tick
-	}
-	return k.with(l.settings(), x)
+	return Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: a.GrantAt}.with(l.settings(), x)
 }
 
 // grant returns what Settle needs to know about a rate limiter's lease.

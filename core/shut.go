@@ -38,7 +38,7 @@ type shut struct {
 }
 
 func newShut(reason outcome) *shut {
-	s := &shut{settings: settingsOf(label{}, machine.Terms{}), reason: reason}
+	s := &shut{settings: settingsOf(label{}, machine.Terms{Mode: machine.Held}), reason: reason}
 	s.clock.Start()
 	return s
 }

@@ -14,10 +14,20 @@ import (
 // lease cannot be settled to another number of permits: see [GrantFrom]. If permits is negative, the
 // lease is not acquired, its error is [ErrNegativePermits], and release is never called.
 func Grant(permits int, release func(), metadata ...Metadata) Lease {
-	if release == nil {
-		return grantBy(permits, granted, nil, metadata)
+	switch {
+	case permits < 0:
+		return Lease{bits: uint64(negative)}
+	case release == nil && len(metadata) == 0:
+		return newLease(nil, granted, permits, unknown, unknown, 0)
 	}
-	return grantBy(permits, held, release, metadata)
+	k := new(struct {
+		handle
+		extra
+	})
+	if release == nil {
+		return grantBy(&k.handle, &k.extra, permits, granted, nil, metadata)
+	}
+	return grantBy(&k.handle, &k.extra, permits, held, released(release), metadata)
 }
 
 // Granter is a limiter outside this package, or a part of one, that can correct the cost of its leases: see
@@ -46,7 +56,10 @@ func GrantFrom(g Granter, permits int, metadata ...Metadata) Lease {
 	if g == nil {
 		return Grant(permits, nil, metadata...)
 	}
-	return grantBy(permits, heldBy(g, permits), g, metadata)
+	if permits < 0 {
+		return Lease{bits: uint64(negative)}
+	}
+	return grantFrom(g, permits, metadata)
 }
 
 // heldBy returns the outcome of a lease of a Granter.
@@ -57,18 +70,81 @@ func heldBy(g Granter, permits int) outcome {
 	return granted
 }
 
-// grantBy returns a lease of Grant or GrantFrom; by is nil, the function or the Granter.
-func grantBy(permits int, o outcome, by any, metadata []Metadata) Lease {
-	if permits < 0 {
-		return Lease{bits: uint64(negative)}
+// released is the function of a Grant, the owner of its lease.
+type released func()
+
+func (f released) release(l Lease) {
+	if l.handle().end(l.at) {
+		f()
 	}
-	l := newLease(nil, o, permits, unknown, unknown, 0)
-	if by == nil && len(metadata) == 0 {
+}
+
+func (f released) settle(l Lease, n int) Lease {
+	if n > 0 || !l.handle().end(l.at) {
 		return l
 	}
-	x := l.copyExtra()
-	x.base, x.by, x.meta = nil, by, mergeMetadata(nil, metadata)
-	return l.with(nil, x)
+	f()
+	return l.replacement(nil, granted, 0, 0)
+}
+
+func (f released) window(*settings) int64 { return 0 }
+
+// granter is the owner of a lease of GrantFrom.
+type granter struct{ Granter }
+
+func (g *granter) release(l Lease) {
+	if l.handle().end(l.at) {
+		g.released(l.permits())
+	}
+}
+
+func (g *granter) settle(l Lease, n int) Lease {
+	if l.permits() > 0 {
+		if got, ended := l.settleOnce(g, n); ended {
+			return l.replacement(l.handle(), heldBy(g.Granter, got), got, l.at+perGeneration)
+		}
+		return l
+	}
+	// It holds nothing and does not end, so each settlement begins a lease of its own.
+	if n = g.tell(0, n); n > 0 {
+		return grantFrom(g.Granter, n, l.copyExtra().meta)
+	}
+	return l
+}
+
+func (g *granter) window(*settings) int64 { return 0 }
+
+func (g *granter) tell(had, n int) int { return max(g.Settle(had, n), 0) }
+
+func (g *granter) released(permits int) {
+	if r, holds := g.Granter.(releaser); holds {
+		r.Release(permits)
+	}
+}
+
+func (g *granter) undone(permits int) { g.released(permits) }
+
+// grantFrom returns a lease of GrantFrom.
+func grantFrom(g Granter, permits int, metadata []Metadata) Lease {
+	k := new(struct { // in one allocation
+		handle
+		extra
+		granter
+	})
+	k.granter.Granter = g
+	return grantBy(&k.handle, &k.extra, permits, heldBy(g, permits), &k.granter, metadata)
+}
+
+// grantBy returns a lease of Grant or GrantFrom, with a handle and an extra of its own.
+func grantBy(h *handle, x *extra, permits int, o outcome, by owner, metadata []Metadata) Lease {
+	l := newLease(h, o, permits, unknown, unknown, 0)
+	*x = l.copyExtra()
+	x.base, x.owner = nil, by
+	if len(metadata) > 0 {
+		x.meta = mergeMetadata(nil, metadata)
+	}
+	h.x, l.h = x, h
+	return l
 }
 
 // grants returns a function that returns leases of no permits, one after another: each may be had once the one
@@ -78,7 +154,7 @@ func grants(release func()) (next func() Lease) {
 		handle
 		extra
 	})
-	g.handle.x, g.by = &g.extra, release
+	g.handle.x, g.owner = &g.extra, released(release)
 	return func() Lease {
 		return newLease(&g.handle, held, 0, unknown, unknown, atomic.LoadInt64(&g.generation))
 	}
@@ -189,39 +265,41 @@ func ReleaseAll(leases []Lease) {
 		}
 	}()
 	for next < len(leases) {
-		e := leases[next].simpleOwner()
-		if e == nil {
+		c := leases[next].simpleOwner()
+		if c == nil {
 			next++
 			leases[next-1].Release()
 			continue
 		}
-		e.mu.Lock()
+		c.mu.Lock()
 		n := 0
-		for ; next < len(leases) && leases[next].simpleOwner() == e; next++ {
+		for ; next < len(leases) && leases[next].simpleOwner() == c; next++ {
 			l := leases[next]
-			if k := l.permits(); l.h.generation == l.at && n+k >= n {
-				n += k
-				l.h.generation++
-				e.heldPermits().spareLocked(e, l.h, l.h.settings())
-			} else if l.h.generation == l.at {
+			k := l.permits()
+			if n+k < n {
 				break // the sum would overflow
+			}
+			if l.h.endLocked(l.at) {
+				n += k
+				c.account.spareLocked(l.h, l.h.settings(), c.settings.Load())
 			}
 		}
 		if n > 0 {
-			e.m.Release(0, n)
+			c.m.Release(0, n)
 		}
-		e.unlockAndWake(0)
+		c.unlockAndWake(0)
 	}
 }
 
 // simpleOwner returns the concurrency limiter whose permits the lease holds, if its release only returns those
 // permits, or nil.
-func (l Lease) simpleOwner() *engine {
+func (l Lease) simpleOwner() *ConcurrencyLimiter {
 	if l.outcome() != held || l.h.x != nil {
 		return nil
 	}
 	if s := l.h.settings(); s.hook == nil {
-		return s.owner
+		c, _ := s.owner.(*ConcurrencyLimiter)
+		return c
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (e *engine) Statistics() (s Statistics) {
 	s.Granted = e.granted + e.woken.Load()
 	s.Rejected = e.rejected
 	if p := e.heldPermits(); p != nil {
-		p.idleLocked(e)
+		p.idleLocked(e.settings.Load(), &e.clock)
 	}
 	e.unlockAndWake(now)
 	return s
@@ -83,7 +83,7 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 
 func (e *engine) idleLocked(now int64) (time.Duration, bool) {
 	if p := e.heldPermits(); p != nil {
-		d, idle := p.idleLocked(e)
+		d, idle := p.idleLocked(e.settings.Load(), &e.clock)
 		return time.Duration(d), idle
 	}
 	since, idle := e.m.Idle()

@@ -27,6 +27,8 @@ func (l *windowed) ReplenishmentPeriod() time.Duration {
 	return time.Duration(t.Span / int64(max(t.Step, 1)))
 }
 
+func (l *windowed) window(s *settings) int64 { return s.Span }
+
 func (l *windowed) describeWindow(kind string) string {
 	t := l.current()
 	if t.Calendar != nil {
@@ -87,7 +89,7 @@ func (o FixedWindowOptions) apply(now Limiter) (Limiter, error) { return apply(n
 
 func (o FixedWindowOptions) terms() machine.Terms {
 	return machine.Terms{
-		Kind: machine.Window, Limit: o.PermitLimit, Step: 1, Span: int64(o.Window),
+		Limit: o.PermitLimit, Step: 1, Span: int64(o.Window),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
 	}
 }
@@ -121,7 +123,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 		return nil, err
 	}
 	l := new(FixedWindow)
-	l.start(newSettings(o), &l.segments)
+	l.start(l, newSettings(o), &l.segments)
 	return l, nil
 }
 
@@ -186,7 +188,7 @@ func (o SlidingWindowOptions) apply(now Limiter) (Limiter, error) {
 
 func (o SlidingWindowOptions) terms() machine.Terms {
 	return machine.Terms{
-		Kind: machine.Window, Limit: o.PermitLimit, Step: o.SegmentsPerWindow, Span: int64(o.Window),
+		Limit: o.PermitLimit, Step: o.SegmentsPerWindow, Span: int64(o.Window),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
 	}
 }
@@ -212,7 +214,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 		return nil, err
 	}
 	l := new(SlidingWindow)
-	l.start(newSettings(o), &l.segments)
+	l.start(l, newSettings(o), &l.segments)
 	return l, nil
 }
 

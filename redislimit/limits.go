@@ -85,7 +85,7 @@ func bucketLimits(o core.TokenBucketOptions, f *faults) *limits {
 	}
 	l := &limits{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
 	l.step, l.span = wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
-	l.bucket = machine.Terms{Kind: machine.TokenBucket, Limit: l.limit, Step: int(l.step), Span: l.span}
+	l.bucket = machine.Terms{Limit: l.limit, Step: int(l.step), Span: l.span}
 	return l.describe(lasts(l.bucket.FillTime()))
 }
 
@@ -127,14 +127,14 @@ func slidingLimits(o core.SlidingWindowOptions, f *faults) *limits {
 func (l *limits) describe(window time.Duration) *limits {
 	l.metadata = []core.Metadata{core.PermitLimit.With(l.limit)}
 	l.queue = machine.Terms{Limit: l.limit, QueueLimit: l.queueLimit}
-	if l.rate() {
-		l.queue.Kind = machine.TokenBucket
-	}
 	switch l.order {
 	case core.NewestFirst:
 		l.queue.Mode = machine.NewestFirst
 	case core.FairShare:
 		l.queue.Mode = machine.FairShare
+	}
+	if !l.rate() {
+		l.queue.Mode |= machine.Held
 	}
 	if l.name != "" {
 		l.metadata = append(l.metadata, core.LimiterName.With(l.name))

@@ -273,8 +273,9 @@ type Ways[L any] struct {
 	// [Asker], it is about the limiters that it asks now. Of any other limiter the leases may hold permits until they are released.
 	ReturnsWithTime func(limiter any) bool
 
-	// Terms returns the current terms of one of core's four limiters, and nil for anything else.
-	Terms func(limiter any) *machine.Terms
+	// Terms returns the current terms of one of core's four limiters, and a copy of its account. Both are nil for
+	// anything else.
+	Terms func(limiter any) (*machine.Terms, machine.Account)
 
 	// Granters returns the core.Granters that granted lease: the one of core.GrantFrom, or those of the parts of a joined lease.
 	// A joined lease that has ended, or that another call is settling, has none.

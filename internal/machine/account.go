@@ -1,8 +1,8 @@
 package machine
 
-// Account is the part of the machine that depends on the kind of limiter: the permits that are taken, and when
+// Account is all that the machine knows of a kind of limiter: the permits that are taken, and when
 // they come back. It is plain arithmetic in integers. Nothing is taken from the zero value. The
-// accounts are [Permits], [Bucket] and [Segments]; their owner decides where they lie in
+// accounts are [Permits], [Bucket], [Segments] and [Remote]; their owner decides where they lie in
 // memory.
 //
 // More than the limit may be taken: by Settle, or because an Update lowered the limit of an account other than
@@ -31,7 +31,18 @@ type Account interface {
 	// n permits are missing now as if they had been granted at this instant.
 	settle(t *Terms, now int64, g Grant, n int) (renewed bool)
 
-	// reset returns the account to its initial state.
+	// giveBack returns n permits of a rate limiter, at least 1, whichever grants took them, but no more than are
+	// missing: those that come back first. It reports whether it could.
+	giveBack(t *Terms, now int64, n int) bool
+
+	// keeps reports whether settling a grant made under t may still return permits once u have replaced t.
+	keeps(t, u *Terms) bool
+
+	// record returns what settle will need to know of a grant made now, with which all permits are back at fullAt: see
+	// Grant. missing is Limit less the available permits, except for a bucket.
+	record(t *Terms, now, fullAt int64) (at int64, missing int)
+
+	// reset returns a rate limiter's account to its initial state.
 	reset(t *Terms, now int64)
 
 	// readyAt returns the first instant, now or later, at which n permits can be taken if
@@ -47,6 +58,11 @@ type Account interface {
 	// waiters, all of them uniform, have taken ahead permits as they came.
 	servedAt(t *Terms, now int64, ahead, n int) int64
 
+	// mostPlayed returns how many waiters may be played on a clone of the account to find the instant at which a
+	// later request is served, if some are for more than uniformTo. It would take a long time for more, under the caller's
+	// lock. 0: the future cannot be played.
+	mostPlayed(t *Terms) int
+
 	// fullAt returns the instant by which all permits are back if nothing more is taken. For a
 	// manual limiter, it is the instant by which Replenish would bring all back.
 	fullAt(t *Terms, now int64) int64
@@ -59,12 +75,18 @@ type Account interface {
 	clone() Account
 }
 
+// mostPlayed is how many waiters are played on an account with little arithmetic.
+const mostPlayed = 512
+
+// Copy returns an account of the same kind and state.
+func Copy(a Account) Account { return a.clone() }
+
 // Grant is what Settle needs to know about the grant of a rate limiter. All of it was in the answer, so the
 // machine keeps no record of a grant.
 type Grant struct {
 	Permits int
 	Epoch   uint32
-	At      int64 // the instant of the grant; of a manual bucket that is never full, the latest tick applied then
+	At      int64 // Answer.GrantAt
 	Missing int   // a bucket's: the tokens missing right after it, but for those that were overdue
 	FullAt  int64 // a bucket's: the instant by which these come; may be Never
 	Reduced bool  // part of the grant was returned before, so Missing is of more permits than are left

@@ -132,6 +132,32 @@ func (b *Bucket) take(_ *Terms, now int64, n int) {
 	b.missing = sum(b.missing, n)
 }
 
+func (b *Bucket) keeps(*Terms, *Terms) bool { return false }
+
+// record: if a manual bucket will never be full, a grant counts from the latest tick that was applied.
+func (b *Bucket) record(t *Terms, now, fullAt int64) (at int64, missing int) {
+	if t.Manual() && fullAt == Never {
+		now = b.tick
+	}
+	return now, b.missing - b.overdue
+}
+
+// giveBack returns n tokens. It is not known which grants took them, so once a token has come, earlier grants
+// return nothing.
+func (b *Bucket) giveBack(_ *Terms, now int64, n int) bool {
+	if n = min(n, b.missing); n == 0 {
+		return true
+	}
+	b.missing -= n
+	if b.overdue = min(b.overdue, b.missing); b.missing == 0 {
+		b.tick = now
+	}
+	b.last = &lastReturn{floor: Bucket{missing: b.missing, tick: b.tick, overdue: b.overdue}, since: now, at: now}
+	return true
+}
+
+func (b *Bucket) mostPlayed(*Terms) int { return mostPlayed }
+
 func (b *Bucket) reset(_ *Terms, now int64) { *b = Bucket{tick: now} }
 
 func (b *Bucket) readyAt(t *Terms, now int64, n int) int64 { return b.servedAt(t, now, 0, n) }

@@ -11,8 +11,8 @@ import (
 // A bucket of 2, one token a second, and requests that may wait.
 func Example() {
 	type request struct{ name string }
-	m := machine.New[request](&machine.Terms{
-		Kind: machine.TokenBucket, Limit: 2, Step: 1, Span: int64(time.Second), QueueLimit: 2,
+	m := machine.New[request](new(machine.Bucket), &machine.Terms{
+		Limit: 2, Step: 1, Span: int64(time.Second), QueueLimit: 2,
 	})
 	now := int64(0)
 	pass := func(until int64) {

@@ -13,9 +13,9 @@ import (
 func TestKeptBucket(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
-		terms := machine.Terms{Kind: machine.TokenBucket, Limit: 1 + random.IntN(10), Span: 1 + random.Int64N(5)}
+		terms := machine.Terms{Limit: 1 + random.IntN(10), Span: 1 + random.Int64N(5)}
 		terms.Step = 1 + random.IntN(terms.Limit)
-		m := machine.New[int](&terms)
+		m := machine.New[int](new(machine.Bucket), &terms)
 		taken := 1 + random.IntN(terms.Limit)
 		full := m.Try(0, taken).FullAt
 		kept := machine.KeptBucket{Missing: taken}

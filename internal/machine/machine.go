@@ -6,7 +6,7 @@
 // An instant is a number of nanoseconds since the limiter's creation. Instants do not decrease
 // from call to call, except those of a [Calendar]. A caller advances time before it calls anything else:
 //
-//	m := machine.New[request](&machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
+//	m := machine.New[request](new(machine.Bucket), &machine.Terms{Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
 //	m.Advance(now) // waiters are served, each at its own instant, however late this comes
 //	for w := m.Decided(); w != nil; w = w.Next() {
 //		// w.Answer says how and when; w.Value is the caller's
@@ -39,22 +39,14 @@ type Machine[Value any] struct {
 	queue   *Queue[Value] // nil: no request waits, and Decided has returned all whose wait has ended
 }
 
-// New returns a started machine with an account of its own.
-func New[Value any](t *Terms) *Machine[Value] {
+// New returns a started machine with an account from which nothing is taken.
+func New[Value any](a Account, t *Terms) *Machine[Value] {
 	m := new(Machine[Value])
-	switch t.Kind {
-	case TokenBucket:
-		m.Start(new(Bucket), t, 0)
-	case Window:
-		m.Start(new(Segments), t, 0)
-	default:
-		m.Start(new(Permits), t, 0)
-	}
+	m.Start(a, t, 0)
 	return m
 }
 
-// Start makes the machine ready, with all permits available. The account must be of the terms'
-// kind.
+// Start makes the machine ready, with all permits available. Nothing may be taken from the account.
 func (m *Machine[Value]) Start(a Account, t *Terms, now int64) {
 	m.account, m.t = a, t
 	a.bind(nil, t, now)
@@ -92,8 +84,8 @@ type Answer struct {
 	Left    int   // permits available right after it
 	FullAt  int64 // the instant by which all permits are back if nothing more is taken, or Never
 	ReadyAt int64 // a rejection: the instant at which the request could be served, or Never
-	Missing int   // a bucket's: see Grant
-	Tick    int64 // a bucket's: the latest tick applied
+	GrantAt int64 // a rate limiter's: Grant.At of a grant made now
+	Missing int   // a rate limiter's: Grant.Missing of a grant made now
 }
 
 // Rejected reports whether the outcome counts as a rejection.
@@ -242,7 +234,7 @@ func (m *Machine[Value]) Release(now int64, n int) {
 // Replenish returns the permits that are due by now under manual replenishment, and reports whether there were
 // any.
 func (m *Machine[Value]) Replenish(now int64) bool {
-	if m.t.Kind == Concurrency || !m.t.Manual() || !m.account.advance(m.t, now) {
+	if m.t.Held() || !m.t.Manual() || !m.account.advance(m.t, now) {
 		return false
 	}
 	m.forgetForecast()
@@ -250,9 +242,16 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 	return true
 }
 
-// Update applies t. Permits that are taken stay taken; of a bucket, the available tokens stay. The waits of requests for more
-// than t.Most end with ExceedsLimit. For a bucket, and for a window whose grid changes, t is of
-// another epoch.
+// NextEpoch returns the epoch of terms that are about to replace the current ones.
+func (m *Machine[Value]) NextEpoch(t *Terms) uint32 {
+	if m.account.keeps(m.t, t) {
+		return m.t.Epoch
+	}
+	return m.t.Epoch + 1
+}
+
+// Update applies t, of the epoch that NextEpoch returns. Permits that are taken stay taken; of a bucket, the available
+// tokens stay. The waits of requests for more than t.Most end with ExceedsLimit.
 func (m *Machine[Value]) Update(now int64, t *Terms) {
 	old := m.t
 	m.t = t
@@ -291,6 +290,16 @@ func (m *Machine[Value]) Settle(now int64, g Grant, n int) (renewed bool) {
 	return renewed
 }
 
+// GiveBack returns n permits, at least 1, whichever grants took them, but no more than are missing. A
+// window returns those that come back first, so that no window grants more than its limit. Waiters that
+// now fit are served. A concurrency limiter ignores it.
+func (m *Machine[Value]) GiveBack(now int64, n int) {
+	if m.account.giveBack(m.t, now, n) {
+		m.forgetForecast()
+		m.serve(now)
+	}
+}
+
 // Reset returns a rate limiter to its initial state: all permits are available. The terms t are
 // the current ones, of another epoch.
 func (m *Machine[Value]) Reset(now int64, t *Terms) {
@@ -303,7 +312,11 @@ func (m *Machine[Value]) Reset(now int64, t *Terms) {
 // Roll makes a later window of a calendar the current one: all permits are back. The waiters
 // are served as of the instant at.
 func (m *Machine[Value]) Roll(at int64, t *Terms) {
-	m.account.(*Segments).roll(m.t, t)
+	since, idle := m.account.idle(m.t)
+	if !idle {
+		since = m.t.End()
+	}
+	m.account.reset(t, since)
 	m.t = t
 	m.forgetForecast()
 	m.serve(at)
@@ -427,9 +440,7 @@ func (m *Machine[Value]) Answer(now int64) Answer { return m.answer(now, Granted
 
 func (m *Machine[Value]) answer(now int64, o Outcome) Answer {
 	a := Answer{Outcome: o, At: now, Left: m.account.available(m.t), FullAt: m.account.fullAt(m.t, now)}
-	if b, ok := m.account.(*Bucket); ok {
-		a.Missing, a.Tick = b.missing-b.overdue, b.tick
-	}
+	a.GrantAt, a.Missing = m.account.record(m.t, now, a.FullAt)
 	return a
 }
 

@@ -12,13 +12,17 @@ import (
 // much less than a hundred times as long. The shortest of many rounds is compared, which a busy machine does not change.
 func TestManyWaitersCostNothing(t *testing.T) {
 	second := int64(time.Second)
-	for name, terms := range map[string]machine.Terms{
-		"bucket":      {Kind: machine.TokenBucket, Limit: 10, Step: 5, Span: second},
-		"window":      {Kind: machine.Window, Limit: 10, Step: 3, Span: second},
-		"concurrency": {Kind: machine.Concurrency, Limit: 10},
-		"fair":        {Kind: machine.Concurrency, Limit: 10, Mode: machine.FairShare},
+	for name, limit := range map[string]struct {
+		account machine.Account
+		terms   machine.Terms
+	}{
+		"bucket":      {new(machine.Bucket), machine.Terms{Limit: 10, Step: 5, Span: second}},
+		"window":      {new(machine.Segments), machine.Terms{Limit: 10, Step: 3, Span: second}},
+		"concurrency": {new(machine.Permits), machine.Terms{Limit: 10, Mode: machine.Held}},
+		"fair":        {new(machine.Permits), machine.Terms{Limit: 10, Mode: machine.Held | machine.FairShare}},
 	} {
-		few, many := amongWaiters(name, terms, 1_000), amongWaiters(name, terms, 100_000)
+		few := amongWaiters(name, machine.Copy(limit.account), limit.terms, 1_000)
+		many := amongWaiters(name, limit.account, limit.terms, 100_000)
 		for what, took := range many {
 			t.Logf("%s, %s: %v and %v", name, what, few[what], took)
 			if took > 30*max(few[what], time.Microsecond) {
@@ -29,10 +33,10 @@ func TestManyWaitersCostNothing(t *testing.T) {
 }
 
 // amongWaiters returns how long each operation takes while n requests wait.
-func amongWaiters(name string, terms machine.Terms, n int) map[string]time.Duration {
+func amongWaiters(name string, account machine.Account, terms machine.Terms, n int) map[string]time.Duration {
 	const rounds = 200
 	terms.QueueLimit = 10 * n
-	m := machine.New[int](&terms)
+	m := machine.New[int](account, &terms)
 	m.Try(0, 10)
 	waiters := make([]*machine.Waiter[int], n)
 	for i := range waiters {
@@ -64,7 +68,7 @@ func amongWaiters(name string, terms machine.Terms, n int) map[string]time.Durat
 	measure("a rejected request", func(int) {
 		m.Admit(now, 10, 0, fair.Flow{Key: "a"}, false)
 	})
-	if terms.Kind != machine.Concurrency {
+	if !terms.Held() {
 		measure("a give-back", func(int) { m.GiveBack(now, 1) })
 		measure("a late timer", func(int) {
 			now += int64(time.Second)

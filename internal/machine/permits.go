@@ -55,6 +55,9 @@ func (p *Permits) available(t *Terms) int                 { return max(p.Free(t)
 func (p *Permits) idle(t *Terms) (int64, bool)            { return 0, p.Free(t) == t.Limit }
 func (p *Permits) clone() Account                         { c := *p; return &c }
 func (p *Permits) bind(*Terms, *Terms, int64)             {}
+func (p *Permits) keeps(*Terms, *Terms) bool              { return false }
+func (p *Permits) giveBack(*Terms, int64, int) bool       { return false }
+func (p *Permits) mostPlayed(*Terms) int                  { return 0 }
 func (p *Permits) advance(*Terms, int64) bool             { return false }
 func (p *Permits) settle(*Terms, int64, Grant, int) bool  { return false }
 func (p *Permits) reset(*Terms, int64)                    {}
@@ -62,3 +65,7 @@ func (p *Permits) readyAt(*Terms, int64, int) int64       { return Never }
 func (p *Permits) uniformTo(*Terms) int                   { return math.MaxInt }
 func (p *Permits) servedAt(*Terms, int64, int, int) int64 { return Never }
 func (p *Permits) fullAt(*Terms, int64) int64             { return Never }
+
+func (p *Permits) record(t *Terms, now, _ int64) (at int64, missing int) {
+	return now, t.Limit - p.available(t)
+}

@@ -259,13 +259,14 @@ func need(n int) int { return max(n, 1) }
 
 // readyAt returns the instant at which a request for n permits, made now, could be served if no
 // other request came: after the queue ahead, or for zero permits as soon as a permit is left
-// over. Under FairShare it is a lower bound, of a request without a flow: see readyInFlow.
+// over. Under FairShare it is a lower bound, of a request without a flow: see readyInFlow. Behind more waiters than mostPlayed it is a lower bound, too: the instant at which as
+// many permits have come as all of them wait for.
 func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 	q := m.queue
 	switch {
 	case !m.t.Timed():
 		return Never
-	case q == nil || q.oldest == nil || q.fair != nil || n == 0 && m.mostPlayed() == 0:
+	case q == nil || q.oldest == nil || q.fair != nil || n == 0 && m.account.mostPlayed(m.t) == 0:
 		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits.Int() == q.len: // one each
 		return m.account.servedAt(m.t, now, q.len, 1)
@@ -273,7 +274,7 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		return m.spareAt(now)
 	case m.t.NewestFirst():
 		return m.account.readyAt(m.t, now, n)
-	case q.largest <= q.uniform || q.forecast == nil && q.len > m.mostPlayed():
+	case q.largest <= q.uniform || q.forecast == nil && q.len > m.account.mostPlayed(m.t):
 		return m.account.servedAt(m.t, now, q.permits.Int(), n)
 	case q.forecast == nil:
 		q.forecast, q.forecastAt = m.account.clone(), now
@@ -282,20 +283,6 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		}
 	}
 	return q.forecastFor(m.t, n)
-}
-
-// mostPlayed returns how many waiters are played to find the instant at which a later request is served, if
-// some are for more than uniform. It would take a long time for more, under the caller's lock: then the instant is the one
-// at which as many permits have come as all of them wait for, a lower bound. The windows of a calendar
-// take ten times as long. The future of a server's permits is not played.
-func (m *Machine[Value]) mostPlayed() int {
-	if _, ok := m.account.(*Remote); ok {
-		return 0
-	}
-	if m.t.Calendar != nil {
-		return 32
-	}
-	return 512
 }
 
 // ReadyAt returns the instant at which a request for n permits and the zero flow, made now, could be served if no
@@ -343,7 +330,7 @@ func (m *Machine[Value]) spareAt(now int64) int64 {
 	for at := now; ; {
 		for w != nil && w.N <= future.available(m.t) {
 			played++
-			if played > m.mostPlayed() {
+			if played > m.account.mostPlayed(m.t) {
 				return at
 			}
 			future.take(m.t, at, w.N)

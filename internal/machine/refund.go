@@ -73,7 +73,7 @@ func (b *Bucket) noTokenSince(t *Terms, at int64, g Grant) bool {
 
 func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	if n < g.Permits {
-		b.giveBack(t, now, g, g.Permits-n)
+		b.refund(t, now, g, g.Permits-n)
 		return false
 	}
 	// If nothing was taken or returned and no token has come since the grant, it counts as a new grant of n permits.
@@ -82,9 +82,9 @@ func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	return latest || g.Permits == 0
 }
 
-// giveBack returns at most n permits of a grant: as many as are certainly still missing
+// refund returns at most n permits of a grant: as many as are certainly still missing
 // because of it.
-func (b *Bucket) giveBack(t *Terms, now int64, g Grant, n int) {
+func (b *Bucket) refund(t *Terms, now int64, g Grant, n int) {
 	last := b.last
 	if last != nil {
 		last.floor.advance(t, b.applied(t, now))

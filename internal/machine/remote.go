@@ -22,6 +22,9 @@ func (r *Remote) Try(_ *Terms, now int64, n int) (left int, fullAt, readyAt int6
 }
 
 func (r *Remote) bind(_, _ *Terms, _ int64)             {}
+func (r *Remote) keeps(_, _ *Terms) bool                { return false }
+func (r *Remote) giveBack(*Terms, int64, int) bool      { return false }
+func (r *Remote) mostPlayed(*Terms) int                 { return 0 }
 func (r *Remote) advance(*Terms, int64) bool            { return false }
 func (r *Remote) available(*Terms) int                  { return 0 }
 func (r *Remote) take(*Terms, int64, int)               {}
@@ -31,6 +34,8 @@ func (r *Remote) uniformTo(*Terms) int                  { return 0 }
 func (r *Remote) fullAt(*Terms, int64) int64            { return Never }
 func (r *Remote) idle(*Terms) (int64, bool)             { return 0, false }
 func (r *Remote) clone() Account                        { return r }
+
+func (r *Remote) record(t *Terms, now, _ int64) (at int64, missing int) { return now, t.Limit }
 
 // Offer serves the waiter that is next if it wants at most n permits, and returns it; otherwise it returns nil. If n is 0, it serves a
 // waiter for zero permits.

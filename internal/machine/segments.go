@@ -214,7 +214,7 @@ func (w *Segments) Try(t *Terms, now int64, n int) (left int, fullAt, readyAt in
 func (w *Segments) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	if n < g.Permits {
 		if g.Epoch == t.Epoch && w.counts != nil {
-			w.giveBack(now, w.counts.segmentOf(t, g.At), g.Permits-n)
+			w.refund(now, w.counts.segmentOf(t, g.At), g.Permits-n)
 		}
 		return false
 	}
@@ -233,20 +233,9 @@ func (r *ring) segmentOf(t *Terms, at int64) int64 {
 	return r.index
 }
 
-// roll makes the window of t the current one, which starts at the end of the window of old or later.
-func (w *Segments) roll(old, t *Terms) {
-	if w.taken > 0 {
-		w.full = old.End()
-	}
-	if w.taken = 0; w.counts != nil {
-		w.counts.len, w.counts.ends = 0, unknown
-		w.counts.enter(t, t.From)
-	}
-}
-
-// giveBack returns at most n permits of a segment. Once that has left the window they are
+// refund returns at most n permits of a segment. Once that has left the window they are
 // back already.
-func (w *Segments) giveBack(now, index int64, n int) {
+func (w *Segments) refund(now, index int64, n int) {
 	s := w.counts.find(index)
 	if s == nil {
 		return
@@ -257,6 +246,39 @@ func (w *Segments) giveBack(now, index int64, n int) {
 		w.full = now
 	}
 	w.counts.trim()
+}
+
+// giveBack returns n permits, those that come back first.
+func (w *Segments) giveBack(_ *Terms, now int64, n int) bool {
+	if n = min(n, w.taken); n == 0 {
+		return true
+	}
+	if w.taken -= n; w.taken == 0 {
+		w.full = now
+	}
+	for i := 0; n > 0; i++ {
+		s := w.counts.at(i)
+		back := min(n, s.taken)
+		s.taken -= back
+		n -= back
+	}
+	w.counts.trim()
+	return true
+}
+
+func (w *Segments) keeps(t, u *Terms) bool { return t.SameGrid(u) }
+
+// record: a calendar's clock may have been set back to before the window.
+func (w *Segments) record(t *Terms, now, _ int64) (at int64, missing int) {
+	return max(now, t.From), t.Limit - w.available(t)
+}
+
+// mostPlayed: the windows of a calendar take ten times as long.
+func (w *Segments) mostPlayed(t *Terms) int {
+	if t.Calendar != nil {
+		return 32
+	}
+	return mostPlayed
 }
 
 func (w *Segments) reset(_ *Terms, now int64) { *w = Segments{full: now} }

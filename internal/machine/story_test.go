@@ -23,13 +23,13 @@ func (s *story) pick(n int) int {
 	return int(b) % n
 }
 
-// rateTerms returns the terms of a rate limiter.
-func (s *story) rateTerms() Terms {
-	t := Terms{Kind: TokenBucket, Limit: 1 + s.pick(9), QueueLimit: s.pick(40)}
+// rate returns the terms of a rate limiter, and its account.
+func (s *story) rate() (t Terms, a Account) {
+	t, a = Terms{Limit: 1 + s.pick(9), QueueLimit: s.pick(40)}, new(Bucket)
 	if s.pick(2) == 0 {
 		t.Step, t.Span = 1+s.pick(t.Limit), 1+int64(s.pick(9))
 	} else {
-		t.Kind = Window
+		a = new(Segments)
 		t.Step = 1 + s.pick(5)
 		t.Span = int64(t.Step + s.pick(30))
 		t.From = -int64(s.pick(int(t.Span)))
@@ -37,7 +37,7 @@ func (s *story) rateTerms() Terms {
 	if s.pick(4) == 0 {
 		t.Mode = NewestFirst
 	}
-	return t
+	return t, a
 }
 
 // player plays requests to a machine, and keeps its grants.
@@ -57,8 +57,8 @@ type ending struct {
 	Answer
 }
 
-func newPlayer(t Terms, late bool) *player {
-	return &player{m: New[int](&t), late: late, queued: map[int]*Waiter[int]{}}
+func newPlayer(a Account, t Terms, late bool) *player {
+	return &player{m: New[int](a, &t), late: late, queued: map[int]*Waiter[int]{}}
 }
 
 // pass lets time pass.
@@ -183,7 +183,7 @@ func play(s story, players []*player, check func(said string)) {
 		case arg < 4:
 			said = "update"
 			t.Limit = max(n, t.Step, 1)
-			if t.Kind == Window {
+			if _, ok := players[0].m.account.(*Segments); ok {
 				t.Limit = max(n, 1)
 			}
 			each(players, func(p *player) any { p.update(t); return nil })
@@ -225,8 +225,8 @@ func randomStories(n int, f func(s story)) {
 // that time has passed only when something is asked for.
 func checkLate(t *testing.T, s story) {
 	t.Helper()
-	terms := s.rateTerms()
-	prompt, late := newPlayer(terms, false), newPlayer(terms, true)
+	terms, account := s.rate()
+	prompt, late := newPlayer(account, terms, false), newPlayer(Copy(account), terms, true)
 	play(s, []*player{prompt, late}, func(said string) {
 		require.Equal(t, prompt.ended, late.ended, said)
 		require.Equal(t, prompt.m.Available(), late.m.Available(), said)

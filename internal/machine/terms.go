@@ -5,17 +5,7 @@ import (
 	"math/bits"
 )
 
-// Kind is a kind of limiter.
-type Kind uint8
-
-// The kinds. A fixed window is a sliding window of one segment.
-const (
-	Concurrency Kind = iota
-	TokenBucket
-	Window
-)
-
-// Mode is a set of options. The zero Mode serves the oldest first, and replenishes by itself.
+// Mode is a set of options. The zero Mode serves the oldest first, and permits come back by themselves, with time.
 type Mode uint8
 
 // The modes.
@@ -23,6 +13,7 @@ const (
 	NewestFirst Mode = 1 << iota // the queue serves the newest first, and evicts the oldest
 	Manual                       // permits come back only in Replenish
 	FairShare                    // the queue serves by priority and flow: see package fair
+	Held                         // permits come back when they are released, as a concurrency limiter's
 )
 
 // Terms are a limiter's options. They do not change; Update replaces them. The machine does not
@@ -30,7 +21,7 @@ const (
 type Terms struct {
 	Limit      int   // permits; at least 1
 	QueueLimit int   // permits that may wait; at least 0
-	Step       int   // a bucket's tokens per period, at most Limit; a window's segments; a concurrency limiter's ceiling
+	Step       int   // a bucket's tokens per period, at most Limit; a window's segments; if permits are held, the ceiling of Limit
 	Span       int64 // a bucket's period; a window's length
 	From       int64 // a window's origin, above -Span and at most 0 without a Calendar
 
@@ -38,15 +29,14 @@ type Terms struct {
 	// those of the current window: see Enter.
 	Calendar *Calendar
 
-	Kind  Kind
 	Mode  Mode
 	Epoch uint32 // a grant of another epoch returns nothing; an Update or a Reset may start one
 }
 
-// Most returns the largest number of permits that a request may ask for: the limit, or a
-// concurrency limiter's ceiling if that is higher.
+// Most returns the largest number of permits that a request may ask for: the limit, or the ceiling of a limit on
+// permits that are held, if that is higher.
 func (t *Terms) Most() int {
-	if t.Kind == Concurrency {
+	if t.Held() {
 		return max(t.Step, t.Limit)
 	}
 	return t.Limit
@@ -62,7 +52,10 @@ func (t *Terms) FairShare() bool { return t.Mode&FairShare != 0 }
 func (t *Terms) Manual() bool { return t.Mode&Manual != 0 }
 
 // Timed reports whether permits come back by themselves, with time.
-func (t *Terms) Timed() bool { return t.Kind != Concurrency && t.Mode&Manual == 0 }
+func (t *Terms) Timed() bool { return t.Mode&(Held|Manual) == 0 }
+
+// Held reports whether permits come back when they are released.
+func (t *Terms) Held() bool { return t.Mode&Held != 0 }
 
 // Never is an instant that does not come: later than 292 years after the limiter's
 // creation.

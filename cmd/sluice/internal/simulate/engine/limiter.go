@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/sluice-go/sluice/core"
@@ -20,30 +21,42 @@ type limiter struct {
 
 var ways = backdoor.Core[core.Lease]()
 
-// terms returns the terms of the limiter that core would make of a limit.
-func terms(l spec.Limit) (*machine.Terms, error) {
+// kind is what the limiters of a rule begin with.
+type kind struct {
+	terms   *machine.Terms
+	account machine.Account // a copy is each limiter's
+}
+
+// kindOf returns that of the limiter that core would make of a limit.
+func kindOf(l spec.Limit) (kind, error) {
 	made, err := l.New("")
 	if err != nil {
-		return nil, err
+		return kind{}, err
 	}
 	switch l.Kind {
 	case spec.Blocked:
-		return nil, errors.New("a blocked limit rejects every request: there is nothing to simulate")
+		return kind{}, errors.New("a blocked limit rejects every request: there is nothing to simulate")
 	case spec.Paused:
-		return nil, errors.New("a paused limit grants nothing: there is nothing to simulate")
+		return kind{}, errors.New("a paused limit grants nothing: there is nothing to simulate")
+	case spec.Unlimited:
+		return kind{&machine.Terms{Limit: math.MaxInt, Mode: machine.Held}, new(machine.Permits)}, nil
 	}
-	if t := ways.Terms(made); t != nil {
-		return t, nil
+	t, a := ways.Terms(made)
+	if t == nil {
+		return kind{}, fmt.Errorf("a %T cannot be simulated", made)
 	}
-	return &machine.Terms{Kind: machine.Concurrency, Limit: math.MaxInt}, nil // unlimited
+	return kind{t, a}, nil
 }
 
-// placed returns the terms of calendar windows whose instant 0 is at a Unix time, in nanoseconds.
-func placed(t *machine.Terms, zero int64) *machine.Terms {
-	p := *t
-	p.Calendar = &machine.Calendar{Calendar: t.Calendar.Calendar, Zero: zero}
+// placed returns the kind with its calendar windows, if it has any, placed as if instant 0 were at a Unix time, in nanoseconds.
+func (k kind) placed(zero int64) kind {
+	if k.terms.Calendar == nil {
+		return k
+	}
+	p := *k.terms
+	p.Calendar = &machine.Calendar{Calendar: p.Calendar.Calendar, Zero: zero}
 	p.Enter(0)
-	return &p
+	return kind{&p, k.account}
 }
 
 // grant returns the latest grant, of n permits, as undo takes it.
@@ -54,7 +67,7 @@ func (m *limiter) grant(now int64, n int) machine.Grant {
 
 // undo undoes a grant: it refunds the permits of a rate limiter, and releases permits that are held.
 func (m *limiter) undo(now int64, g machine.Grant) {
-	if m.Terms().Kind == machine.Concurrency {
+	if m.Terms().Held() {
 		m.Release(now, g.Permits)
 		return
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
-	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -65,7 +64,7 @@ type Rule struct {
 	Flow     func(r *accesslog.Record) []byte // of FlowName; nil if there are no flows
 	Weights  map[string]int                   // of flows, by key; other flows have 1
 
-	terms             *machine.Terms // of the limit as it is; other players scale it
+	kind              kind           // of the limit as it is; other players scale it
 	ids               map[string]int // the limiters' numbers, by key
 	flows             map[string]*Flow
 	Requests, Keyless int // requests that it was asked about, and those of them without a key
@@ -76,8 +75,8 @@ type Rule struct {
 
 // NewRule returns a rule of a policy of its own, without a key.
 func NewRule(l spec.Limit) (*Rule, error) {
-	t, err := terms(l)
-	return &Rule{Limit: l, First: true, Cost: 1, terms: t, ids: make(map[string]int)}, err
+	k, err := kindOf(l)
+	return &Rule{Limit: l, First: true, Cost: 1, kind: k, ids: make(map[string]int)}, err
 }
 
 // Keys are the keys that a limit may have.

@@ -66,7 +66,7 @@ type Player struct {
 	scheduled int // events, ever
 	stats     *Stats
 	limit     func(spec.Limit) spec.Limit // which limit is in place of a rule's
-	terms     map[*Rule]*machine.Terms
+	kinds     map[*Rule]kind
 	spare     []*visit
 
 	// Zero is the Unix time of instant 0, in nanoseconds, for windows of the calendar. It is set before the
@@ -80,7 +80,7 @@ type Player struct {
 // NewPlayer returns a player that counts in stats. limit returns the limit that is in place of a rule's.
 func NewPlayer(stats *Stats, limit func(spec.Limit) spec.Limit) *Player {
 	return &Player{
-		stats: stats, limit: limit, terms: make(map[*Rule]*machine.Terms),
+		stats: stats, limit: limit, kinds: make(map[*Rule]kind),
 		events: heap.Heap[event]{Before: func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }},
 	}
 }
@@ -183,26 +183,25 @@ func (p *Player) limiter(s *Step) *limiter {
 	}
 	m := p.limiters[s.ID]
 	if m == nil {
-		m = &limiter{machine.New[*visit](p.termsOf(s.Rule)), machine.Never}
+		k := p.kindOf(s.Rule)
+		m = &limiter{machine.New[*visit](machine.Copy(k.account), k.terms), machine.Never}
 		p.limiters[s.ID] = m
 	}
 	return m
 }
 
-// termsOf returns the terms of a rule for this player.
-func (p *Player) termsOf(r *Rule) *machine.Terms {
-	t, ok := p.terms[r]
+// kindOf returns what the limiters of a rule begin with for this player.
+func (p *Player) kindOf(r *Rule) kind {
+	k, ok := p.kinds[r]
 	if !ok {
 		var err error
-		if t, err = terms(p.limit(r.Limit)); err != nil {
-			t = r.terms // so large that it cannot be doubled
+		if k, err = kindOf(p.limit(r.Limit)); err != nil {
+			k = r.kind // so large that it cannot be doubled
 		}
-		if t.Calendar != nil {
-			t = placed(t, p.Zero)
-		}
-		p.terms[r] = t
+		k = k.placed(p.Zero)
+		p.kinds[r] = k
 	}
-	return t
+	return k
 }
 
 func (p *Player) pass(v *visit, m *limiter) {
@@ -280,7 +279,7 @@ func (p *Player) decided(v *visit, granted bool) {
 func (p *Player) end(v *visit) {
 	failed := v.Status >= 400 && v.Status < 500
 	for i, g := range slices.Backward(v.grants) {
-		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures && !failed) {
+		if g.limiter != nil && (g.limiter.Terms().Held() || v.Steps[i].Rule.Failures && !failed) {
 			p.undo(g)
 		}
 	}
