@@ -48,7 +48,7 @@ type ClientOptions struct {
 	Settle func(*Call, error) int
 }
 
-// Client limits the calls of a client. Use [NewClient] to create one; calls of the zero Client fail with
+// Client limits the calls of a client. Create it with [NewClient]; calls of the zero Client fail with
 // [core.ErrClosed] and codes.Unavailable. It is safe for concurrent use, and several connections can share
 // one.
 type Client struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Limits applies policies to a server's calls. Use [New] to create one; its methods are safe for
+// Limits applies policies to a server's calls. Create it with [New]; its methods are safe for
 // concurrent use. The zero Limits rejects every call, with [core.ErrClosed] and codes.Unavailable.
 //
 // Most servers give [Limits.ServerOptions] to grpc.NewServer.

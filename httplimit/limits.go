@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Limits applies policies to requests. Use [New] to create one; its methods are safe for
-// concurrent use. The zero Limits rejects every request, with [core.ErrClosed] and status 503.
+// Limits applies policies to requests. Create it with [New]; its methods are safe for concurrent
+// use. The zero Limits rejects every request, with [core.ErrClosed] and status 503.
 //
 // Most servers wrap everything in [Limits.Handler], which applies the global policy, and wrap
 // individual handlers in [Limits.Policy]. [Limits.Check] only decides; it writes no response.

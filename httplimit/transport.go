@@ -72,7 +72,7 @@ type TransportOptions struct {
 const defaultMaxRetryAfter = time.Minute
 
 // Transport is an [http.RoundTripper] that takes a permit for each request, and waits for as long as
-// servers ask. Use [NewTransport] to create one; requests of the zero Transport fail with
+// servers ask. Create it with [NewTransport]; requests of the zero Transport fail with
 // [core.ErrClosed]. It is safe for concurrent use.
 type Transport struct {
 	o    TransportOptions        // with the defaults

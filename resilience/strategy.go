@@ -53,7 +53,7 @@ type Options struct {
 // Strategy runs functions under a limiter, one permit each. Use [Strategy.Do], or [Execute] for
 // a function that returns a value.
 //
-// It is safe for concurrent use. Make it with [New], [Concurrency], [Limit] or [Keyed]; the zero
+// It is safe for concurrent use. Create it with [New], [Concurrency], [Limit] or [Keyed]; the zero
 // value fails with [core.ErrClosed].
 type Strategy struct {
 	config atomic.Pointer[config]   // nil after Close

@@ -19,7 +19,7 @@ func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume 
 	}
 	records, err := channel.New(channel.Options[[]byte]{
 		Limiter: memory,
-		Cost:    func(record []byte) int { return min(len(record), budget) }, // a larger record comes alone
+		Cost:    func(record []byte) int { return min(len(record), budget) }, // a larger record is alone
 	})
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume 
 			return nil
 		})
 	}
-	go func() { _ = records.CloseWithError(group.Wait()) }() // no more records come
+	go func() { _ = records.CloseWithError(group.Wait()) }() // there are no more records
 	var failed error
 	for record := range records.All(context.WithoutCancel(ctx)) { // until records is closed and empty
 		if failed != nil {

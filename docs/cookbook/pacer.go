@@ -20,7 +20,7 @@ func NewPacer(interval time.Duration, queue int) (*Pacer, error) {
 	return &Pacer{limiter}, err
 }
 
-// After starts f when its turn comes, on a goroutine of its own, and returns the time until then. If
+// After starts f when it is its turn, on a goroutine of its own, and returns the time until then. If
 // cancel is called before f has started, f does not run, and calls scheduled from now on start
 // sooner. If too many calls are scheduled, After returns a *core.RejectedError with the time to retry.
 func (p *Pacer) After(f func()) (delay time.Duration, cancel func(), err error) {

@@ -21,7 +21,7 @@ import (
 //	sluice_http_requests_total{sluice_http_policy, sluice_http_result}                 counter
 //
 // The result is the text of an [httplimit.Result], such as acquired, global_limiter or shadowed.
-// It is safe for concurrent use.
+// It is safe for concurrent use. Create it with [NewHTTP]; the zero HTTP cannot be used.
 type HTTP struct {
 	active, queued *prometheus.GaugeVec
 	inQueue, held  *prometheus.HistogramVec

@@ -16,7 +16,7 @@ import (
 // Limits allows each user 10 calls a minute, in all processes together.
 type Limits struct{ store redislimit.Store }
 
-// NewLimits returns Limits with their state on a Redis server.
+// NewLimits returns Limits with their state in Redis.
 func NewLimits(client *redis.Client) *Limits {
 	return &Limits{goredis.New(client)}
 }

@@ -12,7 +12,7 @@ import (
 // Limits allows each user 10 calls a minute, in all processes together.
 type Limits struct{ limiter *redis_rate.Limiter }
 
-// NewLimits returns Limits with their state on a Redis server.
+// NewLimits returns Limits with their state in Redis.
 func NewLimits(client *redis.Client) *Limits {
 	return &Limits{redis_rate.NewLimiter(client)}
 }

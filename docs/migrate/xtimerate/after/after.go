@@ -31,7 +31,7 @@ func Slow(l *core.TokenBucket) error {
 	return l.Update(core.PerSecond(10, 5))
 }
 
-// Later calls f when its turn comes. If cancel is called before that, f is not called.
+// Later calls f when it is its turn. If cancel is called before that, f is not called.
 func Later(l *core.TokenBucket, f func()) (cancel func()) {
 	lease := l.Reserve(1)
 	delay, _ := core.Delay.From(lease)

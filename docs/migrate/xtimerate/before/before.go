@@ -33,7 +33,7 @@ func Slow(l *rate.Limiter) {
 	l.SetLimit(10)
 }
 
-// Later calls f when its turn comes. If cancel is called before that, f is not called.
+// Later calls f when it is its turn. If cancel is called before that, f is not called.
 func Later(l *rate.Limiter, f func()) (cancel func()) {
 	r := l.Reserve()
 	timer := time.AfterFunc(r.Delay(), f)
