@@ -96,8 +96,9 @@ func (r *Rejection) Status() *status.Status {
 // gRFC A6, client retries.
 const pushback = "grpc-retry-pushback-ms"
 
-// trailer returns the trailer of the standard status.
-func (r *Rejection) trailer() metadata.MD {
+// Trailer returns the trailer that goes with the standard status: when a client that retries by itself may try again, or that it must
+// not. It is nil if that is unknown. A server that responds to a rejected call itself, such as a proxy, sends it with Status.
+func (r *Rejection) Trailer() metadata.MD {
 	switch {
 	case errors.Is(r.Err, core.ErrPermitsExceedLimit):
 		return metadata.Pairs(pushback, "-1")

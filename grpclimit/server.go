@@ -175,7 +175,7 @@ func reject(ctx context.Context, rejection *Rejection) *statusError {
 			return &statusError{status.Convert(err), err}
 		}
 	}
-	if md := rejection.trailer(); md != nil {
+	if md := rejection.Trailer(); md != nil {
 		_ = grpc.SetTrailer(ctx, md) // it fails in Tap, and in a test that calls an interceptor directly
 	}
 	return &statusError{rejection.Status(), rejection.Err}

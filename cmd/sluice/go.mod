@@ -12,6 +12,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/sluice-go/sluice v0.0.0
+	github.com/sluice-go/sluice/grpclimit v0.0.0
 	github.com/sluice-go/sluice/redislimit v0.0.0
 	github.com/sluice-go/sluice/redislimit/goredis v0.0.0
 	github.com/spf13/cobra v1.10.2
@@ -57,6 +58,8 @@ require (
 	golang.org/x/tools v0.49.0 // indirect
 	google.golang.org/grpc v1.85.0
 )
+
+replace github.com/sluice-go/sluice/grpclimit => ../../grpclimit
 
 replace github.com/sluice-go/sluice/redislimit => ../../redislimit
 

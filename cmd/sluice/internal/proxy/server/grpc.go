@@ -1,18 +1,18 @@
 package server
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
 	"github.com/sluice-go/sluice/httplimit"
 )
 
@@ -46,21 +46,26 @@ func answerGRPC(w http.ResponseWriter, code codes.Code, message string) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// rejected responds to a request that a policy has rejected. A client of gRPC gets the time to try again in both ways that
-// clients read: grpc-retry-pushback-ms, and RetryInfo among the details of the status.
+// rejected responds to a request that a policy has rejected. A client of gRPC gets what a server with package grpclimit would send: a
+// status whose details have the time to try again, and the same for clients that retry by themselves.
 func rejected(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 	if !isGRPC(r) {
 		rejection.ServeHTTP(w, r)
 		return
 	}
-	code, message := grpcCode(rejection.Status), http.StatusText(rejection.Status)
-	if rejection.RetryAfter > 0 {
-		milliseconds := (rejection.RetryAfter + time.Millisecond - 1) / time.Millisecond
-		w.Header().Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(int64(milliseconds), 10))
-		details, err := status.New(code, message).WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(rejection.RetryAfter)})
-		if b, failed := proto.Marshal(details.Proto()); err == nil && failed == nil {
-			w.Header().Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(b))
-		}
+	call := grpclimit.Rejection{
+		Policy: rejection.Policy, Code: grpcCode(rejection.Status), Lease: rejection.Lease, Err: rejection.Err, RetryAfter: rejection.RetryAfter,
 	}
-	answerGRPC(w, code, message)
+	if !errors.Is(call.Err, core.ErrRejected) && !errors.Is(call.Err, core.ErrPermitsExceedLimit) && !errors.Is(call.Err, context.DeadlineExceeded) {
+		answerGRPC(w, call.Code, http.StatusText(rejection.Status)) // the limiter has failed
+		return
+	}
+	for name, values := range call.Trailer() {
+		w.Header()[http.CanonicalHeaderKey(name)] = values
+	}
+	status := call.Status()
+	if b, err := proto.Marshal(status.Proto()); err == nil {
+		w.Header().Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(b))
+	}
+	answerGRPC(w, call.Code, status.Message())
 }

@@ -77,14 +77,19 @@ routes: {/: rate, /small: small, /free/: []}
 	assert.Empty(t, body)
 	assert.Equal(t, http.StatusOK, a.StatusCode)
 	assert.Equal(t, "application/grpc", a.Header.Get("Content-Type"))
-	assert.Equal(t, "Too Many Requests", a.Header.Get("Grpc-Message"))
+	assert.Equal(t, "the limit is reached", a.Header.Get("Grpc-Message"))
 	assert.Regexp(t, "^3[0-9]{6}$", a.Header.Get("Grpc-Retry-Pushback-Ms"))
-	after := retryInfo(t, a, 8, "Too Many Requests")
+	quota, retry := details(t, a, 8, "the limit is reached")
+	assert.Equal(t, "rate", quota.GetViolations()[0].GetSubject())
+	after := retry.GetRetryDelay().AsDuration()
 	assert.Equal(t, a.Header.Get("Grpc-Retry-Pushback-Ms"), strconv.FormatInt(int64((after+time.Millisecond-1)/time.Millisecond), 10))
 	lease := p.limiter(1).TryAcquire(1)
 	status, _, a = p.calls(c, "/small")
 	assert.Equal(t, "14", status)
-	assert.NotContains(t, a.Header, "Grpc-Status-Details-Bin", "the time of the next release is unknown")
+	quota, retry = details(t, a, 14, "the limit is reached")
+	assert.Equal(t, "small", quota.GetViolations()[0].GetSubject())
+	assert.Nil(t, retry, "the time of the next release is unknown")
+	assert.NotContains(t, a.Header, "Grpc-Retry-Pushback-Ms")
 	lease.Release()
 	p.becomes("to: h2c://127.0.0.1:1\nmax-body: 3B\n")
 	status, _, _ = p.calls(c, "/free/")
@@ -94,8 +99,8 @@ routes: {/: rate, /small: small, /free/: []}
 	assert.Equal(t, "14", status)
 }
 
-// retryInfo returns what the details of a response's status say about the next try, as a client of gRPC reads them.
-func retryInfo(t *testing.T, a *http.Response, code int32, message string) time.Duration {
+// details returns the details of a response's status, as a client of gRPC reads them: the limit, and the next try or nil.
+func details(t *testing.T, a *http.Response, code int32, message string) (quota *errdetails.QuotaFailure, retry *errdetails.RetryInfo) {
 	t.Helper()
 	text := a.Header.Get("Grpc-Status-Details-Bin")
 	b, err := base64.RawStdEncoding.DecodeString(text)
@@ -104,8 +109,17 @@ func retryInfo(t *testing.T, a *http.Response, code int32, message string) time.
 	require.NoError(t, proto.Unmarshal(b, &s))
 	assert.Equal(t, code, s.GetCode())
 	assert.Equal(t, message, s.GetMessage())
-	require.Len(t, s.GetDetails(), 1)
-	var info errdetails.RetryInfo
-	require.NoError(t, s.GetDetails()[0].UnmarshalTo(&info))
-	return info.GetRetryDelay().AsDuration()
+	for _, d := range s.GetDetails() {
+		one, err := d.UnmarshalNew()
+		require.NoError(t, err)
+		switch one := one.(type) {
+		case *errdetails.QuotaFailure:
+			quota = one
+		case *errdetails.RetryInfo:
+			retry = one
+		default:
+			assert.Fail(t, "unknown detail", one)
+		}
+	}
+	return quota, retry
 }
