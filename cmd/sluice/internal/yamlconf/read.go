@@ -95,7 +95,8 @@ func Read(name string, text []byte, read func(root Node)) error {
 	f := &file{name: name, seen: make(map[Fault]bool)}
 	documents, err := parse(text)
 	if err != nil {
-		f.fault(placeInText(err, text), "error loading config file: %s", messageOf(err))
+		at := placeInText(err, text)
+		f.fault(at, "error loading config file: %s", messageOf(err, lineOf(text, at)))
 		return f.err()
 	}
 	if second := documents[1]; second.Kind != 0 {
@@ -157,12 +158,25 @@ func placeOfByte(text []byte, offset int) Place {
 	return Place{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[line:]) + 1}
 }
 
-// messageOf returns the parser's message, with the part that it was parsing.
-func messageOf(err error) string {
+// lineOf returns the line of a place.
+func lineOf(text []byte, at Place) []byte {
+	for range at.Line - 1 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	return line
+}
+
+// messageOf returns the parser's message, with the part that it was parsing. For a tab in the indentation of the line, the parser has
+// several messages, which do not say what to do.
+func messageOf(err error, line []byte) string {
+	indentation := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	switch {
 	case !ok:
 		return err.Error()
+	case bytes.ContainsRune(indentation, '\t') && (strings.Contains(e.Message, "tab") || strings.Contains(e.Message, "cannot start any token")):
+		return "the line is indented with a tab, which YAML does not allow; use spaces"
 	case e.ContextMsg == "":
 		return e.Message
 	}

@@ -63,6 +63,9 @@ func TestFaults(t *testing.T) {
 		"a: [":                "f:1:4: error loading config file: did not find expected node content while parsing a flow node",
 		"a: [b,\nc: {d":       "f:2:4: error loading config file: did not find expected ',' or '}' while parsing a flow mapping",
 		"a:\n  b: 1\n c: 2\n": "f:3:2: error loading config file: did not find expected key while parsing a block mapping",
+		"a:\n\tb: 1":          "f:2:1: error loading config file: the line is indented with a tab, which YAML does not allow; use spaces",
+		"a:\n  \tb: 1\n":      "f:2:3: error loading config file: the line is indented with a tab, which YAML does not allow; use spaces",
+		"a: [\n\tb,\n\t}":     "f:3:2: error loading config file: did not find expected node content while parsing a flow node",
 		bomb.String():         "its aliases stand for more than 1048576 values",
 		"a: " + strings.Repeat("[", 2001) + strings.Repeat("]", 2001): "values stand in more than 1000 others",
 	} {
