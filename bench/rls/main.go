@@ -3,8 +3,9 @@
 //	go -C bench run ./rls
 //
 // It builds both, and a stub that always says OK, which is what grpc-go can do here. A client of one connection asks with 1, 16, 64
-// and 256 callers at a time. The servers take turns, and the program prints the median of the rounds. With redis-server in PATH
-// both share it; then it is stopped (SIGSTOP), and the time of each response is reported.
+// and 256 callers at a time. The servers take turns, and the program prints the median of the rounds. Then it sends requests of 10,000
+// descriptors each, with others beside them. With redis-server in PATH both share it; then it is stopped (SIGSTOP), and the time of each
+// response is reported.
 package main
 
 import (
@@ -47,6 +48,7 @@ var (
 	users    = flag.Int("users", 1000, "different values")
 	only     = flag.Int("callers", 0, "at a time; 0: 1, 16, 64 and 256")
 	onlyStop = flag.Bool("stop", false, "measure only while Redis is stopped")
+	onlyMany = flag.Bool("many", false, "measure only requests of many descriptors")
 )
 
 func main() {
@@ -98,10 +100,53 @@ func run() error {
 			return err
 		}
 	}
-	if !*onlyStop {
+	if !*onlyStop && !*onlyMany {
 		compare(ctx, servers)
 	}
+	if !*onlyStop {
+		many(ctx, servers[1:])
+	}
+	if *onlyMany {
+		return nil
+	}
 	return stopped(ctx, redis, servers)
+}
+
+// many sends requests of 10,000 descriptors, and requests of one descriptor beside them. All of them are below their limits, so a
+// response that is not OK means that the server has rejected the store.
+func many(ctx context.Context, servers []*target) {
+	const descriptors, requests = 10_000, 20
+	fmt.Printf("%d descriptors: %-14s %8s %10s %10s %10s %14s\n", descriptors, "server", "requests", "fastest", "median", "slowest", "of 1 beside")
+	for _, s := range servers {
+		var over atomic.Bool
+		var beside sync.WaitGroup
+		wrong, small, smallWrong := 0, 0, 0
+		beside.Go(func() {
+			for ; !over.Load(); small++ {
+				if r, err := s.client.ShouldRateLimit(ctx, request(rand.IntN(*users))); err != nil || r.GetOverallCode() != ratelimit.RateLimitResponse_OK {
+					smallWrong++
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+		took := make([]time.Duration, 0, requests)
+		for i := range requests {
+			req := &ratelimit.RateLimitRequest{Domain: "bench"}
+			for j := range descriptors { // each value twice: a new limit, and one that the server knows
+				req.Descriptors = append(req.Descriptors, request(i/2*descriptors+j).GetDescriptors()...)
+			}
+			start := time.Now()
+			r, err := s.client.ShouldRateLimit(ctx, req)
+			if took = append(took, time.Since(start)); err != nil || r.GetOverallCode() != ratelimit.RateLimitResponse_OK {
+				wrong++
+			}
+		}
+		over.Store(true)
+		beside.Wait()
+		slices.Sort(took)
+		fmt.Printf("%18s %-14s %3d of %d %10v %10v %10v %7d of %d\n", "", s.name, requests-wrong, requests,
+			took[0].Round(time.Millisecond), took[requests/2].Round(time.Millisecond), took[requests-1].Round(time.Millisecond), small-smallWrong, small)
+	}
 }
 
 // compare asks the servers in turn.
