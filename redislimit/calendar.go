@@ -44,8 +44,8 @@ func (l *limits) corrected(args, reply []int64) []int64 {
 	return args
 }
 
-// outside reports whether the reply says that the script's instant is in none of the windows.
-func outside(reply []int64) bool { return len(reply) == 2 && reply[0] == 0 }
+// again reports whether the reply says that the script has performed nothing and is to be run again; lua/window.lua says when.
+func again(reply []int64) bool { return len(reply) == 2 && reply[0] == 0 }
 
 // lengthOf returns the length of the window that ends at a server's instant, in microseconds.
 func (l *limits) lengthOf(end int64) int64 {

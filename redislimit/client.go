@@ -294,12 +294,20 @@ func (c *client) send(call *call) {
 }
 
 // runScript runs the call's script. If the server's instant is in none of the calendar windows, it runs the script once more, with the
-// windows around that instant.
+// windows around that instant. If a window has many segments that are due, it runs the script until they are removed.
 func (c *client) runScript(ctx context.Context, call *call) ([]int64, error) {
 	script := call.limits.script()
 	reply, err := c.store.Run(ctx, script, c.keys, call.args...)
-	if err == nil && call.limits.ofCalendar() && outside(reply) {
+	switch {
+	case err != nil || !again(reply):
+	case call.limits.ofCalendar():
 		return c.store.Run(ctx, script, c.keys, call.limits.corrected(call.args, reply)...)
+	case call.limits.window():
+		for err == nil && again(reply) {
+			if err = ctx.Err(); err == nil {
+				reply, err = c.store.Run(ctx, script, c.keys, call.args...)
+			}
+		}
 	}
 	return reply, err
 }
@@ -422,7 +430,7 @@ func (c *call) decode(reply []int64) error {
 		r.conflict = kind(reply[0])
 		return nil
 	}
-	if outside(reply) {
+	if again(reply) {
 		return fmt.Errorf("%w: its clock leaps", errReply)
 	}
 	for _, n := range reply {

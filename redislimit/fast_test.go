@@ -1,6 +1,7 @@
 package redislimit_test
 
 import (
+	"context"
 	"math"
 	"strconv"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -367,6 +369,64 @@ func TestTheCostOfSegments(t *testing.T) {
 			return s.redis.CommandCount() - before
 		}
 		require.Equal(t, cost(10), cost(1000))
+	})
+}
+
+// Permits of many segments come back at once after a pause. No script removes more than 100 segments, and the decision is as core's.
+func TestManySegmentsComeBackAtOnce(t *testing.T) {
+	for _, idle := range []int{0, 1, 99, 100, 101, 500, 950, 998, 999, 1500} {
+		bubble(t, func(t *testing.T, s *server) {
+			const segments = 1000
+			o := core.SlidingWindowOptions{PermitLimit: 2 * segments, Window: time.Hour, SegmentsPerWindow: segments, Anchor: time.Now()}
+			local, remote := core.Must(core.NewSlidingWindow(o)), sliding(t, s.shared("key"), o)
+			for i := range segments {
+				takes(t, local, 1+i%2)
+				takes(t, remote, 1+i%2)
+				time.Sleep(o.Window / segments)
+			}
+			time.Sleep(time.Duration(idle) * o.Window / segments)
+			members := func() int {
+				all, _ := s.redis.ZMembers("{key}:segments") // none if there is no such key
+				return len(all)
+			}
+			before, had := s.store.runs.Load(), members()
+			s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+				reply, err := next()
+				now := members()
+				if now > 0 {
+					assert.LessOrEqual(t, had-now, 100)
+				}
+				had = now
+				return reply, err
+			})
+			require.Equal(t, local.Available(), remote.Available())
+			due := idle + 1
+			if due >= segments { // all keys are dropped
+				due = 1
+			}
+			require.Equal(t, int64(due+99)/100, s.store.runs.Load()-before)
+			takes(t, local, local.Available())
+			takes(t, remote, remote.Available())
+			require.Equal(t, local.TryAcquire(1).Err().Error(), remote.TryAcquire(1).Err().Error())
+		})
+	}
+}
+
+// A script that always asks to be run again ends with its call.
+func TestAScriptThatIsNeverDone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := ofKind(t, "sliding", s.shared("key"), 5)
+		s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(10 * time.Millisecond)
+			return []int64{0, 1}, nil
+		})
+		start := time.Now()
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		require.Equal(t, 50*time.Millisecond, time.Since(start))
+		time.Sleep(time.Minute)
+		before := s.store.runs.Load()
+		time.Sleep(time.Minute)
+		require.Equal(t, before, s.store.runs.Load())
 	})
 }
 

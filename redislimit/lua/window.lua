@@ -11,8 +11,7 @@
 -- KEYS[2]  a sorted set of those instants
 -- ARGV     1: fixed, 2: sliding, 3: calendar; limit, period, segments, origin (below the period), 1: report when permits come
 --          back, and not only if something was refused. For a calendar the period is 0, the origin is the number that identifies the
---          calendar, and four instants follow: three windows start at the first three of them and end at the last three. If
---          the current instant is in none of these windows, the script does nothing and returns 0 and the instant. Then
+--          calendar, and four instants follow: three windows start at the first three of them and end at the last three. Then
 --          operations:
 --            READ
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
@@ -29,11 +28,14 @@
 --          operation: done, permits taken, microseconds until all are back, microseconds until what was refused could be
 --          granted.
 --            done: how many requests were granted; how many permits were returned or prefetched
+--          Or 0 and the instant: no operation was performed, and the caller is to call again. For a calendar: with the windows around
+--          that instant, because it is in none of these. Otherwise: with the same arguments, because more segments are due than one
+--          call removes.
 --
 -- Format 1. A changed format must have another kind in the state, so that older processes report a conflict.
--- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. Permits that have come back since the latest call are
--- removed, once for each segment. A refusal reads the segments whose permits it needs, RETURN those that it returns, and a
--- clock that goes back all.
+-- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. Segments whose permits have come back since the latest call
+-- are removed, once each and at most 100 in a call, so that no call blocks the server for long; if all are due, they are deleted with
+-- their keys. A refusal reads the segments whose permits it needs, RETURN those that it returns, and a clock that goes back all.
 -- Invariants: taken is the sum of the hash's permits, each above 0; first and last are the ends of the sorted set, which has the
 -- instants of the hash; all instants are later than the latest change.
 local which = arg()
@@ -81,9 +83,6 @@ local known = redis.pcall('HMGET', KEYS[1], 'state', text(back))
 if known.err or not known[1] and redis.call('EXISTS', KEYS[1]) == 1 then
 	return conflict(KEYS[1])
 end
-if not known[1] then
-	redis.call('DEL', KEYS[2]) -- the server may have dropped the hash alone: the limit starts again
-end
 
 -- values returns the permits of some instants.
 local function values(instants)
@@ -103,49 +102,59 @@ local function remove(instants)
 	dirty = true
 end
 
+-- state returns the state as text.
+local function state()
+	return string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f', name, mark, version, now, taken, first, last)
+end
+
+local at, same_calendar = 0, false
 if known[1] then
-	local kind, c, v, at, sum, from, to = string.match(known[1], '^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	local kind, c, v, changed, sum, from, to = string.match(known[1], '^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 	if kind ~= name then
 		return conflict(KEYS[1])
 	end
-	version, at, taken, first, last, here = v + 0, at + 0, sum + 0, from + 0, to + 0, tonumber(known[2] or 0)
-	if taken > 0 and redis.call('EXISTS', KEYS[2]) == 0 then -- the server dropped the set: the limit starts again
-		redis.call('DEL', KEYS[1])
-		version, taken, first, last, here, dirty = max(version + 1, now), 0, 0, 0, 0, true
+	same_calendar = calendar and c + 0 == mark
+	version, at, taken, first, last, here = v + 0, changed + 0, sum + 0, from + 0, to + 0, tonumber(known[2] or 0)
+end
+if (taken > 0) ~= (redis.call('EXISTS', KEYS[2]) == 1) then -- the server dropped one of the keys: the limit starts again
+	redis.call('DEL', KEYS[1], KEYS[2])
+	version, at, taken, first, last, here, dirty = max(version + 1, now), 0, 0, 0, 0, 0, true
+end
+if at > now and not same_calendar then
+	-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
+	-- count from now again, and nothing would ever come back.
+	local instants = redis.call('ZRANGE', KEYS[2], 0, -1)
+	local permits = values(instants)
+	redis.call('DEL', KEYS[1], KEYS[2])
+	here, version, dirty = 0, max(version + 1, now), true
+	for i = 1, #instants do
+		local later = instants[i] - (at - now)
+		first, last = i == 1 and later or first, later
+		here = later == back and permits[i] or here
+		redis.call('HSET', KEYS[1], text(later), text(permits[i]))
+		redis.call('ZADD', KEYS[2], text(later), text(later))
 	end
-	local same_calendar = calendar and c + 0 == mark
-	if at > now and not same_calendar then
-		-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
-		-- count from now again, and nothing would ever come back.
-		local instants = redis.call('ZRANGE', KEYS[2], 0, -1)
-		local permits = values(instants)
-		redis.call('DEL', KEYS[1], KEYS[2])
-		here, version, dirty = 0, max(version + 1, now), true
-		for i = 1, #instants do
-			local later = instants[i] - (at - now)
-			first, last = i == 1 and later or first, later
-			here = later == back and permits[i] or here
-			redis.call('HSET', KEYS[1], text(later), text(permits[i]))
-			redis.call('ZADD', KEYS[2], text(later), text(later))
-		end
-		lives = 1
+	lives = 1
+end
+if taken > 0 and last <= now then
+	redis.call('DEL', KEYS[1], KEYS[2])
+	taken, first, last, here, dirty = 0, 0, 0, 0, true
+end
+if first > 0 and first <= now then
+	local some = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, 100)
+	for _, n in ipairs(values(some)) do
+		taken = taken - n
 	end
-	if taken > 0 and last <= now then
-		redis.call('DEL', KEYS[1], KEYS[2])
-		taken, first, last, here, dirty = 0, 0, 0, 0, true
+	remove(some)
+	if first > 0 and first <= now then
+		redis.call('HSET', KEYS[1], 'state', state())
+		return {0, now}
 	end
-	while first > 0 and first <= now do
-		local some = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, 100)
-		for _, n in ipairs(values(some)) do
-			taken = taken - n
-		end
-		remove(some)
-	end
-	if same_calendar and last > back then
-		-- The clock went back, and a window does not.
-		back, ends = last, last
-		here = tonumber(redis.call('HGET', KEYS[1], text(back)) or 0)
-	end
+end
+if same_calendar and last > back then
+	-- The clock went back, and a window does not.
+	back, ends = last, last
+	here = tonumber(redis.call('HGET', KEYS[1], text(back)) or 0)
 end
 
 -- add takes permits, which come back with the current segment.
@@ -274,11 +283,10 @@ if dirty then
 	if taken == 0 and lives <= 1 then
 		redis.call('DEL', KEYS[1], KEYS[2])
 	else
-		local state = string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f', name, mark, version, now, taken, first, last)
 		if here > 0 then
-			redis.call('HSET', KEYS[1], 'state', state, text(back), text(here))
+			redis.call('HSET', KEYS[1], 'state', state(), text(back), text(here))
 		else
-			redis.call('HSET', KEYS[1], 'state', state)
+			redis.call('HSET', KEYS[1], 'state', state())
 		end
 		if lives > 0 then
 			local ttl = text(min(max(taken > 0 and ceil((last - now) / 1000) or 0, lives), 3000000000000))
