@@ -34,6 +34,59 @@ func TestAFullChannelLeavesItsLimiterAlone(t *testing.T) {
 	})
 }
 
+// counting counts the calls of a limiter.
+type counting struct {
+	core.Limiter
+
+	asked atomic.Int32
+}
+
+func (c *counting) TryAcquire(n int) core.Lease {
+	c.asked.Add(1)
+	return c.Limiter.TryAcquire(n)
+}
+
+func (c *counting) TryQuietly(n int) (core.Lease, bool) {
+	c.asked.Add(1)
+	return core.TryQuietly(c.Limiter, n)
+}
+
+func (c *counting) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	c.asked.Add(1)
+	return c.Limiter.Acquire(ctx, n)
+}
+
+// A Send that has to wait asks its limiter three times at most, and not while it waits for room.
+func TestABlockedSendAsksItsLimiterThreeTimesAtMost(t *testing.T) {
+	for name, view := range map[string]func(l core.Limiter) core.Limiter{
+		"itself": func(l core.Limiter) core.Limiter { return l },
+		"view":   func(l core.Limiter) core.Limiter { return core.WithReason(l, "busy") },
+		"switch": func(l core.Limiter) core.Limiter { return core.NewSwitch(l) },
+		"chain":  func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Unlimited(), l)) },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			l := &counting{Limiter: permits(t, 2)}
+			used := l.TryAcquire(1)
+			c := open(t, channel.Options[int]{Limiter: view(l), Capacity: 2})
+			sends(t, c, 1)
+			l.asked.Store(0)
+			second := startSend(t.Context(), c, 2)
+			second.waits(t)
+			used.Release()
+			second.ends(t, nil)
+			require.LessOrEqual(t, l.asked.Load(), int32(3))
+			third := startSend(t.Context(), c, 3)
+			l.asked.Store(0)
+			third.waits(t)
+			require.Zero(t, l.asked.Load(), "there is no room")
+			receives(t, c, 1)
+			third.ends(t, nil)
+			require.LessOrEqual(t, l.asked.Load(), int32(3))
+			holds(t, c, 2, 3)
+		})
+	}
+}
+
 // A Send that waits for permits has its place.
 func TestASendThatWaitsForPermitsHasItsPlace(t *testing.T) {
 	for _, bucket := range []bool{false, true} {
