@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,33 +93,31 @@ func TestOrderOfASwitch(t *testing.T) {
 // TrySubmit does not overtake a Submit that waits, even while permits are on their way to it.
 func TestTrySubmitOvertakesNobody(t *testing.T) {
 	for range 100 {
-		l := impatient(t, 2)
-		p := newPool(t, worker.Options{Limiter: l})
-		held := l.TryAcquire(2)
-		end := make(chan struct{})
-		started := make(chan string, 3)
-		task := func(name string) worker.Task {
-			return func(context.Context) error { started <- name; <-end; return nil }
-		}
-		first := later(func() error { return p.Submit(t.Context(), task("first")) })
-		for l.Statistics().Queued == 0 {
-			runtime.Gosched()
-		}
-		second := later(func() error { return p.Submit(t.Context(), task("second")) })
-		for range 100 {
-			runtime.Gosched()
-		}
-		held.Release()
-		tried := p.TrySubmit(task("tried"))
-		for range 2 {
-			if name := <-started; tried == nil {
-				require.NotEqual(t, "tried", name)
+		synctest.Test(t, func(t *testing.T) {
+			l := impatient(t, 2)
+			p := newPool(t, worker.Options{Limiter: l})
+			held := l.TryAcquire(2)
+			end := make(chan struct{})
+			started := make(chan string, 3)
+			task := func(name string) worker.Task {
+				return func(context.Context) error { started <- name; <-end; return nil }
 			}
-		}
-		close(end)
-		require.NoError(t, <-first)
-		require.NoError(t, <-second)
-		require.NoError(t, p.Close(t.Context()))
+			first := later(func() error { return p.Submit(t.Context(), task("first")) })
+			synctest.Wait()
+			second := later(func() error { return p.Submit(t.Context(), task("second")) })
+			synctest.Wait()
+			held.Release()
+			tried := p.TrySubmit(task("tried"))
+			for range 2 {
+				if name := <-started; tried == nil {
+					require.NotEqual(t, "tried", name)
+				}
+			}
+			close(end)
+			require.NoError(t, <-first)
+			require.NoError(t, <-second)
+			require.NoError(t, p.Close(t.Context()))
+		})
 	}
 }
 
@@ -189,24 +188,30 @@ func TestReleaseThatPanics(t *testing.T) {
 
 // A group is not kept alive by its pool once its tasks have ended, even if nobody waits for it.
 func TestAGroupThatIsNotWaitedForIsNotKept(t *testing.T) {
-	p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
-	collected := make(chan struct{})
-	func() {
-		type key struct{}
-		value := new([1024]int)
-		runtime.SetFinalizer(value, func(*[1024]int) { close(collected) })
-		g := p.Group(context.WithValue(context.Background(), key{}, value)) //nolint:usetesting // it keeps nothing alive
-		require.True(t, g.Go(nothing))
-		require.NoError(t, p.Wait(t.Context()))
-	}()
-	for {
-		runtime.GC()
-		select {
-		case <-collected:
-			require.NoError(t, p.Close(t.Context()))
-			return
-		case <-time.After(time.Millisecond):
+	for name, tasks := range map[string][]worker.Task{
+		"no task": nil, "tasks": {nothing, nothing}, "an error": {fails}, "a panic": {func(context.Context) error { panic("odd") }},
+	} {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1), Queue: 2})
+		var kept weak.Pointer[[1024]int]
+		func() {
+			value := new([1024]int)
+			kept = weak.Make(value)
+			type key struct{}
+			g := p.Group(context.WithValue(context.Background(), key{}, value)) //nolint:usetesting // it keeps nothing alive
+			for _, task := range tasks {
+				require.True(t, g.Go(task), name)
+			}
+			require.NoError(t, p.Wait(t.Context()))
+		}()
+		for range 1000 { // the last worker may still be on its way out
+			runtime.GC()
+			if kept.Value() == nil {
+				break
+			}
+			runtime.Gosched()
 		}
+		require.True(t, kept.Value() == nil, name)
+		require.NoError(t, p.Close(t.Context()))
 	}
 }
 

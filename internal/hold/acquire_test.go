@@ -125,59 +125,61 @@ func TestALimiterThatPanics(t *testing.T) {
 // Grants, cancellations and the end of the source race: each call ends with a lease or with
 // its own reason, no more is out than the limit, and in the end everything is back.
 func TestStress(t *testing.T) {
-	const limit, workers, rounds = 2, 8, 500
-	l := concurrency(t, limit, 100)
-	var current atomic.Pointer[wait.Source]
-	current.Store(new(wait.Source))
-	var out atomic.Int64
-	var working sync.WaitGroup
-	for w := range workers {
-		working.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(w), 9))
-			for range rounds {
-				ctx, cancel := context.WithCancel(t.Context())
-				if random.IntN(3) == 0 {
-					go cancel()
-				}
-				s := current.Load()
-				n := 1 + random.IntN(limit)
-				lease, err := hold.Acquire(ctx, s, l, n)
-				switch {
-				case err == nil:
-					if out.Add(int64(n)) > limit {
-						t.Error("more than the limit is out")
+	synctest.Test(t, func(t *testing.T) {
+		const limit, workers, rounds = 2, 8, 500
+		l := concurrency(t, limit, 100)
+		var current atomic.Pointer[wait.Source]
+		current.Store(new(wait.Source))
+		var out atomic.Int64
+		var working sync.WaitGroup
+		for w := range workers {
+			working.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(w), 9))
+				for range rounds {
+					ctx, cancel := context.WithCancel(t.Context())
+					if random.IntN(3) == 0 {
+						go cancel()
 					}
-					time.Sleep(time.Microsecond)
-					out.Add(int64(-n))
-					lease.Release()
-				case err == errClosed: //nolint:errorlint // that very error
-					if s.Cause() == nil {
-						t.Error("it is not closed")
+					s := current.Load()
+					n := 1 + random.IntN(limit)
+					lease, err := hold.Acquire(ctx, s, l, n)
+					switch {
+					case err == nil:
+						if out.Add(int64(n)) > limit {
+							t.Error("more than the limit is out")
+						}
+						time.Sleep(time.Microsecond)
+						out.Add(int64(-n))
+						lease.Release()
+					case err == errClosed: //nolint:errorlint // that very error
+						if s.Cause() == nil {
+							t.Error("it is not closed")
+						}
+					case err != context.Canceled || ctx.Err() == nil: //nolint:errorlint // that very error
+						t.Error(err)
 					}
-				case err != context.Canceled || ctx.Err() == nil: //nolint:errorlint // that very error
-					t.Error(err)
+					cancel()
 				}
-				cancel()
+			})
+		}
+		stop := make(chan struct{})
+		var ender sync.WaitGroup
+		ender.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(100 * time.Microsecond):
+					current.Swap(new(wait.Source)).End(errClosed)
+				}
 			}
 		})
-	}
-	stop := make(chan struct{})
-	var ender sync.WaitGroup
-	ender.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(100 * time.Microsecond):
-				current.Swap(new(wait.Source)).End(errClosed)
-			}
-		}
+		working.Wait()
+		close(stop)
+		ender.Wait()
+		require.Equal(t, limit, l.Available())
+		require.Zero(t, l.Statistics().Queued)
 	})
-	working.Wait()
-	close(stop)
-	ender.Wait()
-	require.Equal(t, limit, l.Available())
-	require.Zero(t, l.Statistics().Queued)
 }
 
 // errPanics is a context whose Err panics at one of its calls.
