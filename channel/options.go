@@ -1,11 +1,9 @@
 package channel
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 // Options configure a [LimitedChannel].
@@ -45,16 +43,15 @@ type Options[T any] struct {
 }
 
 func (o *Options[T]) validate() error {
-	var errs []error
+	wrong := invalid.Fields{Prefix: "channel: Options."}
 	if backdoor.IsNil(o.Limiter) {
-		errs = append(errs, errors.New("channel: Options.Limiter = nil, want a limiter (core.Unlimited() for none)"))
+		wrong.Add("Limiter", "nil", "a limiter (core.Unlimited() for none)")
 	}
 	if o.Capacity < 0 {
-		errs = append(errs, fmt.Errorf("channel: Options.Capacity = %d, want at least 0", o.Capacity))
+		wrong.Add("Capacity", o.Capacity, "at least 0")
 	}
 	if int(o.Overflow) >= len(overflowNames) {
-		errs = append(errs, fmt.Errorf("channel: Options.Overflow = %d, want Wait, DropOldest, DropNewest or DropIncoming",
-			uint8(o.Overflow)))
+		wrong.Add("Overflow", uint8(o.Overflow), "Wait, DropOldest, DropNewest or DropIncoming")
 	}
-	return errors.Join(errs...)
+	return wrong.Err()
 }

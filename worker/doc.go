@@ -49,7 +49,7 @@
 //
 // # Panics
 //
-// A panic of a task is recovered: see [PanicError]. A panic of the limiter reaches the call that
+// A panic of a task is recovered: see [PanicError], and Options.WithoutPanicRecovery for the alternative. A panic of the limiter reaches the call that
 // called the limiter: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of
 // Map. On a goroutine of the pool it becomes the error of the task whose lease was requested or
 // released.

@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 // Options configure a [Pool].
@@ -32,18 +30,26 @@ type Options struct {
 	// is nil, Pool.Wait returns the panic as a *[PanicError]. Do, Map and Group.Wait return the
 	// *[PanicError] whether or not OnPanic is set.
 	OnPanic func(value any, stack []byte)
+
+	// WithoutPanicRecovery lets a panic of a task end the process, as it does in a goroutine of your own. The traceback
+	// then shows the task, and tools that watch for crashes see it, whereas an error may be logged without its stack. The
+	// same holds for a panic of the limiter on a goroutine of the pool. OnPanic cannot be set too.
+	WithoutPanicRecovery bool
 }
 
 func (o Options) validate() error {
-	var errs []error
+	wrong := invalid.Fields{Prefix: "worker: Options."}
 	if backdoor.IsNil(o.Limiter) {
-		errs = append(errs, errors.New("worker: Options.Limiter = nil, want a limiter (core.Unlimited() sets no limit)"))
+		wrong.Add("Limiter", "nil", "a limiter (core.Unlimited() sets no limit)")
 	}
 	if o.Workers < 0 {
-		errs = append(errs, fmt.Errorf("worker: Options.Workers = %d, want at least 0", o.Workers))
+		wrong.Add("Workers", o.Workers, "at least 0")
 	}
 	if o.Queue < 0 {
-		errs = append(errs, fmt.Errorf("worker: Options.Queue = %d, want at least 0", o.Queue))
+		wrong.Add("Queue", o.Queue, "at least 0")
 	}
-	return errors.Join(errs...)
+	if o.WithoutPanicRecovery && o.OnPanic != nil {
+		wrong.Addf("OnPanic has no effect with WithoutPanicRecovery")
+	}
+	return wrong.Err()
 }

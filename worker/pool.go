@@ -29,8 +29,9 @@ import (
 type Pool struct {
 	limiter    hold.Limiter
 	onPanic    func(any, []byte)
-	maxWorkers int // Options.Workers; 0: no maximum
-	queueLimit int // Options.Queue
+	crashes    bool // Options.WithoutPanicRecovery
+	maxWorkers int  // Options.Workers; 0: no maximum
+	queueLimit int  // Options.Queue
 	background context.Context
 	newWorker  func() // p.work; stored once, so that the go statement allocates nothing
 
@@ -81,7 +82,7 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		limiter: hold.Of(o.Limiter), onPanic: o.OnPanic, maxWorkers: o.Workers, queueLimit: o.Queue,
+		limiter: hold.Of(o.Limiter), onPanic: o.OnPanic, crashes: o.WithoutPanicRecovery, maxWorkers: o.Workers, queueLimit: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
 	p.newWorker = p.work

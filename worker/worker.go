@@ -110,6 +110,10 @@ func (p *Pool) granted(w *worker) bool {
 // task. endLocked returns plain permits, so that a task that holds them ends under one lock.
 func (p *Pool) end(w *worker) {
 	if v := recover(); v != nil { //nolint:revive // end itself is deferred
+		if p.crashes {
+			w.job = nil // loop must not continue
+			panic(v)
+		}
 		w.fail(v)
 	}
 	if w.err == nil && w.plain > 0 {
@@ -144,8 +148,12 @@ func (p *Pool) endSlow(w *worker) {
 // giveBack returns the task's lease. The limiter may panic.
 func (p *Pool) giveBack(w *worker) {
 	defer func() {
-		if v := recover(); v != nil && w.err == nil {
+		v := recover()
+		if v != nil && w.err == nil {
 			w.err = caught(v, "limiter")
+		}
+		if v != nil && p.crashes {
+			panic(v)
 		}
 	}()
 	if w.ran {
