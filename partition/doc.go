@@ -41,10 +41,10 @@
 // A sync.Map holds the entries. A ring of pages, under the mutex, decides which entries are swept next.
 // One call in 32, chosen at random, looks at 16 entries before it asks its own limiter. A request that gets
 // [core.ErrClosed] from a dropped entry looks for the next one of its key: a limiter of core retires by itself,
-// and the entry of any other limiter is pinned by each request. An exchange by Refresh is a drop whose successor
-// takes the place in the same step. Its order is: mark the old entry, publish the new one, close the old limiter. So
-// whoever finds the limiter closed sees the mark and asks the new one. If the old limiter stays in use, as a part of
-// the new one, it is not closed: who waits there is granted by it, sees the mark, refunds the grant and asks the new
-// one. No call copies a table of all entries: the
-// sync.Map is a trie, and the ring grows page by page.
+// and the entry of any other limiter is pinned by each request. Refresh exchanges an entry for another one in the same
+// step: ARCHITECTURE.md describes the exchange of a limiter, which is that of a [core.Switch] too. No call copies a
+// table of all entries: the sync.Map is a trie, and the ring grows page by page.
+//
+// No lock is held while a limiter of a user is asked whether it is idle, or while OnEvict runs. One call at a time does
+// either. A call that would have to wait for that goes on without: it might be a call from there.
 package partition

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,6 +407,59 @@ func TestRoomIsMadeWhileOnEvictRuns(t *testing.T) {
 		require.Equal(t, 8, k.Len())
 	})
 }
+
+// What is dropped while OnEvict runs is told of by a later call: by Close, at the latest. Each limiter is closed once, and OnEvict
+// is called once for it, by one call at a time.
+func TestOnEvictIsToldLater(t *testing.T) {
+	for _, end := range []string{"Sweep", "requests", "Close"} {
+		testkit.Bubble(t, end, func(t *testing.T) {
+			hold := make(chan struct{})
+			told, at := map[core.Limiter]int{}, atomic.Int32{}
+			k := newKeyed(t, options{
+				New:           func(string) (core.Limiter, error) { return newFake(time.Second), nil },
+				MaxPartitions: 8,
+				OnEvict: func(_ string, l core.Limiter) {
+					require.Equal(t, int32(1), at.Add(1))
+					require.Equal(t, int32(1), l.(*fake).closed.Load())
+					told[l]++
+					<-hold
+					at.Add(-1)
+				},
+			})
+			const keys = 200
+			for i := range keys {
+				go k.TryAcquire(strconv.Itoa(i), 1)
+				synctest.Wait()
+			}
+			c := k.Counts()
+			require.Len(t, told, 1, "OnEvict still runs")
+			require.Equal(t, uint64(1+64), c.Dropped, "and so many wait")
+			require.Equal(t, uint64(keys-8-65-1), c.Overflowed, "one request is in OnEvict")
+			switch end {
+			case "Close":
+				require.NoError(t, k.Close())
+				close(hold)
+				synctest.Wait()
+			case "Sweep":
+				close(hold)
+				synctest.Wait()
+				k.Sweep()
+			default:
+				close(hold)
+				synctest.Wait()
+				for range 100 * callsPerSweep {
+					k.TryAcquire("199", 1)
+				}
+			}
+			require.Len(t, told, int(k.Counts().Dropped))
+			for _, n := range told {
+				require.Equal(t, 1, n)
+			}
+		})
+	}
+}
+
+const callsPerSweep = 32
 
 func (a askingIdler) IdleFor() (time.Duration, bool) {
 	a.ask()

@@ -25,8 +25,8 @@ var ways = backdoor.Core[core.Lease]()
 //   - For any other limiter, the entry does it. Each request pins the entry before it asks the limiter,
 //     and a drop needs an entry that has no pins and had none since the limiter reported that it is idle.
 //
-// An exchange is a drop whose successor takes the entry's place in the same step, and which does not wait until the
-// limiter is idle: see [Keyed.replace].
+// An exchange by Refresh is a drop whose successor takes the entry's place in the same step, and which does not wait
+// until the limiter is idle.
 type entry[R any, K comparable] struct {
 	of      keyLimiter[R, K] // what For returns while the entry is live, so that it allocates nothing
 	limiter core.Limiter
@@ -181,11 +181,7 @@ func (e *entry[R, K]) idle() (d time.Duration, word uint64, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	if e.retires { // one of core's, whose IdleFor calls no user code
-		d, ok = idler.IdleFor()
-		return d, word, ok
-	}
-	callUser(func() { d, ok = idler.IdleFor() })
+	d, ok = idler.IdleFor()
 	return d, word, ok
 }
 
@@ -201,4 +197,12 @@ func (e *entry[R, K]) dropLocked(word uint64, idle time.Duration) bool {
 		return false
 	}
 	return true
+}
+
+// closeLimiter closes a limiter that is an io.Closer.
+func closeLimiter(l core.Limiter) error {
+	if c, ok := l.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }

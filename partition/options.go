@@ -52,11 +52,12 @@ type Options[R any, K comparable] struct {
 	// 0 means 1<<20. Below 0 is an error.
 	MaxPartitions int
 
-	// OnEvict is called for each partition or group that was dropped, by the call that dropped it, after
-	// its limiter is closed. No lock is held, and New may already have been called for the same key again; the
-	// limiter tells them apart. OnEvict may use the Keyed. Its own requests drop no other
-	// partitions: if there is no room for a new key, they are decided by its group or rejected. If OnEvict
-	// panics, the call that dropped the partition panics, before it has taken permits. It may be nil.
+	// OnEvict is called for each partition or group that was dropped, after its limiter is closed, by the call that
+	// dropped it or by a later one. One call of OnEvict runs at a time, with no lock held. New may already have been
+	// called for the same key again; the limiter tells them apart. OnEvict may use the Keyed. While it runs, nothing is
+	// dropped because it was idle for IdleTimeout, so it should return soon. A request of OnEvict for a new key may still
+	// drop a partition to make room; a later request then calls OnEvict for that one. If OnEvict
+	// panics, the request or Sweep that called it panics, before it has taken permits. It may be nil.
 	OnEvict func(K, core.Limiter)
 }
 

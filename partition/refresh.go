@@ -91,11 +91,7 @@ func (k *Keyed[R, K]) refresh(e *entry[R, K]) error {
 	return e.close()
 }
 
-// replace puts next in the place of e. It returns false if e was dropped meanwhile.
-//
-// The old entry is marked before the new one is published, and the waits in it end last. So a request whose wait has
-// ended sees the mark and asks the new one. A limiter that stays in use, because the new one asks it, may also grant
-// a request that found the old entry. The request sees the mark then, refunds the grant, and asks the new limiter.
+// replace puts next in the place of e, as ARCHITECTURE.md describes it. It returns false if e was dropped meanwhile.
 func (k *Keyed[R, K]) replace(e, next *entry[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

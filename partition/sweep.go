@@ -1,13 +1,13 @@
 package partition
 
 import (
-	"io"
 	"iter"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
-
-	"github.com/sluice-go/sluice/core"
 )
 
 // Each call does a bounded share of the sweeping: one call in 32, chosen at random, looks at 16
@@ -19,7 +19,8 @@ const (
 	looksPerSweep  = 16
 	looksPerNewKey = 2
 	looksForRoom   = 16
-	triesForRoom   = 2 // others may take a place that came free
+	triesForRoom   = 2  // others may take a place that came free
+	maxUntold      = 64 // while there are as many, no partition is dropped to make room
 )
 
 // sweepSometimes looks at some partitions in one call of callsPerSweep.
@@ -29,35 +30,77 @@ func (k *Keyed[R, K]) sweepSometimes() {
 	}
 }
 
-// sweepSome looks at the next n partitions, and drops the ones that have been idle for
-// IdleTimeout. It does nothing if another sweep runs. The caller has taken no permits yet, so a panic of
+// sweepSome looks at the next n partitions and groups, and drops the ones that have been idle for
+// IdleTimeout. It does nothing while another call looks or tells. The caller has taken no permits yet, so a panic of
 // OnEvict loses none.
 func (k *Keyed[R, K]) sweepSome(n int) {
-	if !k.sweeps.start() {
+	if !k.telling.isFree() || !k.looking.take() {
 		return
 	}
-	defer k.sweeps.end()
 	var buffer [2 * looksPerSweep]*entry[R, K]
-	now := int64(time.Since(k.base))
-	each(slices.Values(k.next(buffer[:0], n, n)), func(e *entry[R, K]) {
-		if e.due(now, k.o.IdleTimeout) {
-			k.expire(e, now)
-		}
-	})
+	now := k.now()
+	due := slices.DeleteFunc(k.next(buffer[:0], n, n), func(e *entry[R, K]) bool { return !e.due(now, k.o.IdleTimeout) })
+	k.sweep(slices.Values(due), k.o.IdleTimeout, len(due), true)
 }
 
-// each calls look for each entry, also if a user's code panics, and then panics as the first one did.
-func each[R any, K comparable](entries iter.Seq[*entry[R, K]], look func(*entry[R, K])) {
+// now returns the nanoseconds since base.
+func (k *Keyed[R, K]) now() int64 { return int64(time.Since(k.base)) }
+
+// makeRoom drops a partition that is idle now, and reports whether it found one among those
+// it looked at.
+func (k *Keyed[R, K]) makeRoom() bool {
+	var buffer [looksForRoom]*entry[R, K]
+	return k.sweep(slices.Values(k.next(buffer[:0], looksForRoom, 0)), 0, 1, k.looking.takeSoon()) > 0
+}
+
+// Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a
+// limiter panics, Sweep goes on with the others and panics then. It does nothing after Close, or while another
+// call is in OnEvict, for example when OnEvict calls it. A [core.ConcurrencyLimiter] measures its idle time from the
+// first sweep that finds it idle, so only a later sweep drops it.
+func (k *Keyed[R, K]) Sweep() int {
+	if !k.telling.takeSoon() {
+		return 0
+	}
+	k.telling.leave()
+	defer func() { k.tell(k.untoldNow()) }()
+	return k.sweep(k.all, k.o.IdleTimeout, math.MaxInt, k.looking.takeSoon())
+}
+
+// sweep looks at partitions and groups, and drops the ones that have been idle for so long, until it has dropped most
+// of them. Then it tells of as many, and at least of one. looks says that the caller has taken k.looking: otherwise
+// sweep does not look at the limiters of users.
+func (k *Keyed[R, K]) sweep(entries iter.Seq[*entry[R, K]], idle time.Duration, most int, looks bool) (dropped int) {
+	defer func() { k.tell(max(dropped, 1)) }()
+	if looks {
+		defer k.looking.leave()
+	}
+	now := k.now()
+	each(entries, func(e *entry[R, K]) bool {
+		if (e.retires || looks) && k.expire(e, now, idle) {
+			dropped++
+		}
+		return dropped < most
+	})
+	return dropped
+}
+
+// each calls f for each entry until f returns false. If the code of a user panics, each goes on, and then panics as
+// the first one did.
+func each[R any, K comparable](entries iter.Seq[*entry[R, K]], f func(*entry[R, K]) (more bool)) {
 	var panicked any
 	for e := range entries {
+		more := true
 		func() {
 			defer func() {
 				if p := recover(); p != nil && panicked == nil {
 					panicked = p
 				}
 			}()
-			look(e)
+			more = f(e)
 		}()
+		if !more {
+			break
+		}
 	}
 	if panicked != nil {
 		panic(panicked)
@@ -71,12 +114,12 @@ func (k *Keyed[R, K]) next(buffer []*entry[R, K], partitions, groups int) []*ent
 	return k.groups.table.next(k.partitions.table.next(buffer, partitions), groups)
 }
 
-// expire drops the partition if its limiter has been idle for IdleTimeout, or notes when to
-// ask again. It reports whether it dropped it.
-func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) bool {
+// expire drops the partition if its limiter has been idle for so long, and reports whether it did. Otherwise it notes when a
+// sweep has to ask again.
+func (k *Keyed[R, K]) expire(e *entry[R, K], now int64, timeout time.Duration) bool {
 	d, word, idle := e.idle()
-	if idle && d >= k.o.IdleTimeout {
-		return k.drop(e, word, k.o.IdleTimeout)
+	if idle && d >= timeout {
+		return k.drop(e, word, timeout)
 	}
 	if !idle {
 		d = 0
@@ -85,60 +128,12 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) bool {
 	return false
 }
 
-// makeRoom drops a partition that is idle now, and reports whether it found one among those
-// it looked at. For a call from user code of a sweep it drops none.
-func (k *Keyed[R, K]) makeRoom() bool {
-	if !k.sweeps.startNeeded() {
-		return false
-	}
-	defer k.sweeps.end()
-	var buffer [looksForRoom]*entry[R, K]
-	for _, e := range k.next(buffer[:0], looksForRoom, 0) {
-		if _, word, idle := e.idle(); idle && k.drop(e, word, 0) {
-			return true
-		}
-	}
-	return false
-}
-
-// Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a
-// limiter panics, Sweep goes on with the others and panics then. It does nothing after Close, or when called
-// from OnEvict. A [core.ConcurrencyLimiter] measures its idle time from the first sweep that finds it idle, so only
-// a later sweep drops it.
-func (k *Keyed[R, K]) Sweep() int {
-	if !k.sweeps.startNeeded() {
-		return 0
-	}
-	defer k.sweeps.end()
-	n, now := 0, int64(time.Since(k.base))
-	each(k.all, func(e *entry[R, K]) {
-		if k.expire(e, now) {
-			n++
-		}
-	})
-	return n
-}
-
-// drop drops the partition if nothing has happened in it since its word was read and, if the limiter
-// retires, it has still been idle for that time. Then it closes the limiter and calls OnEvict.
+// drop takes the partition out of the map and the table if nothing has happened in it since its word was read and, if
+// the limiter retires, it has still been idle for that time. A call of tell follows.
 func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool {
-	if !k.unlink(e, word, idle) {
-		return false
-	}
-	callUser(func() {
-		_ = e.close() // no caller to return its error to
-		if k.o.OnEvict != nil {
-			k.o.OnEvict(e.of.key, e.limiter)
-		}
-	})
-	return true
-}
-
-// unlink takes the partition out of the map and the table.
-func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.open.Load() || !e.dropLocked(word, idle) {
+	if !k.open.Load() || idle == 0 && len(k.untold) >= maxUntold || !e.dropLocked(word, idle) {
 		return false
 	}
 	s := k.entriesOf(e)
@@ -146,13 +141,76 @@ func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration) bo
 	s.places--
 	s.table.remove(e)
 	k.counts.Dropped++
+	if !e.retires || k.o.OnEvict != nil {
+		k.untold = append(k.untold, e)
+	}
 	return true
 }
 
-// closeLimiter closes a limiter that is an io.Closer.
-func closeLimiter(l core.Limiter) error {
-	if c, ok := l.(io.Closer); ok {
-		return c.Close()
+// tell closes the limiters of dropped partitions and calls OnEvict, for n of them.
+//
+// One call at a time does so. A request of OnEvict may drop a partition to make room, and a later call tells of that: if
+// each told of its own, their calls would be as deep in each other as there are idle partitions.
+func (k *Keyed[R, K]) tell(n int) {
+	for n > 0 && k.untoldNow() > 0 && k.telling.take() {
+		n -= k.tellOf(n)
 	}
-	return nil
 }
+
+// tellOf is tell for a call that has k.telling, which it leaves. It returns of how many it has told.
+func (k *Keyed[R, K]) tellOf(n int) (told int) {
+	defer k.telling.leave()
+	each(k.takeUntold, func(e *entry[R, K]) bool {
+		told++
+		_ = e.close() // no caller to return its error to
+		if k.o.OnEvict != nil {
+			k.o.OnEvict(e.of.key, e.limiter)
+		}
+		return told < n || !k.open.Load() // no later call comes after Close
+	})
+	return told
+}
+
+// takeUntold yields the partitions that are to be told of, the one first that was dropped first.
+func (k *Keyed[R, K]) takeUntold(yield func(*entry[R, K]) bool) {
+	for more := true; more; {
+		k.mu.Lock()
+		if len(k.untold) == 0 {
+			k.mu.Unlock()
+			return
+		}
+		e := k.untold[0]
+		k.untold[0] = nil
+		k.untold = k.untold[1:]
+		k.mu.Unlock()
+		more = yield(e)
+	}
+}
+
+// untoldNow returns how many partitions were dropped and are not told of yet.
+func (k *Keyed[R, K]) untoldNow() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.untold)
+}
+
+// turn is taken by one call at a time. No call waits for it, because code of a user runs meanwhile, which may call the
+// Keyed.
+type turn struct{ taken atomic.Bool }
+
+func (t *turn) isFree() bool { return !t.taken.Load() }
+
+func (t *turn) take() bool { return t.taken.CompareAndSwap(false, true) }
+
+// takeSoon is take, but gives another call that needs only a moment time to leave.
+func (t *turn) takeSoon() bool {
+	for range 10 {
+		if t.take() {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return false
+}
+
+func (t *turn) leave() { t.taken.Store(false) }
