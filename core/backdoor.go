@@ -40,6 +40,13 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	AcquireWaiting: func(ctx context.Context, limiter any, permits int) (Lease, error) {
 		return acquireWaiting(ctx, limiter.(Limiter), permits)
 	},
+	AcquireUnder: func(ctx context.Context, limiter any, permits int, s *wait.Source, waits bool) (Lease, bool, error) {
+		q := bounded
+		if waits {
+			q = beyond
+		}
+		return acquireUnder(ctx, limiter.(Limiter), permits, s, q)
+	},
 	Undo:            Lease.undo,
 	Checked:         checkedAnswer,
 	Reserve:         func(limiter any, permits int) Lease { return reserve(limiter.(Limiter), permits) },
@@ -60,13 +67,9 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	},
 	Granters: func(l Lease) []any { return l.granters(nil) },
 	Grants:   grants,
-	ChainLike: func(limiters, like any) any {
+	ChainOf: func(limiters any) any {
 		c := &ChainedLimiter{limiters: limiters.([]Limiter)}
-		if l, ok := like.(*ChainedLimiter); ok {
-			c.leases = l.leases
-		} else {
-			c.leases = &joiner{size: len(c.limiters)}
-		}
+		c.leases = &joiner{size: len(c.limiters)}
 		return c
 	},
 	NewJoiner: func(parts int, settle func([]Lease, int) int) backdoor.Joiner[Lease] {

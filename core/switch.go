@@ -221,7 +221,7 @@ func (s *Switch) acquire(ctx context.Context, permits int, q queueing) (Lease, e
 		if st == nil || st.closed {
 			return notAsked(permits), ErrClosed
 		}
-		k, waited, err := st.acquire(ctx, permits, q)
+		k, waited, err := acquireUnder(ctx, st.Limiter, permits, &st.over, q)
 		if s.keeps(st, k) {
 			s.count(k)
 			return k, err
@@ -232,19 +232,20 @@ func (s *Switch) acquire(ctx context.Context, permits int, q queueing) (Lease, e
 	}
 }
 
-// acquire asks the limiter, until it is exchanged. It also reports whether the request has waited in a queue.
-func (st *switched) acquire(ctx context.Context, permits int, q queueing) (k Lease, waited bool, err error) {
-	if e := endableOf(st.Limiter); e != nil {
-		return e.acquireUnder(ctx, permits, &st.over, q)
+// acquireUnder asks l, until s ends: the error then is that of ctx, or context.Canceled. It also reports whether the
+// request has waited in a queue.
+func acquireUnder(ctx context.Context, l Limiter, permits int, s *wait.Source, q queueing) (k Lease, waited bool, err error) {
+	if e := endableOf(l); e != nil {
+		return e.acquireUnder(ctx, permits, s, q)
 	}
-	call := st.over.Begin(ctx)
+	call := s.Begin(ctx)
 	defer call.End()
 	under := wait.NewMark(call)
 	defer under.End()
 	if q == beyond {
-		k, err = acquireWaiting(under, st.Limiter, permits)
+		k, err = acquireWaiting(under, l, permits)
 	} else {
-		k, err = st.Limiter.Acquire(under, permits)
+		k, err = l.Acquire(under, permits)
 		k, err = checkedAnswer(k, err)
 	}
 	return k, under.Waited(), err

@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
-	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
@@ -37,7 +35,7 @@ func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease
 	if err := k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return k.acquire(ctx, k.o.Key(r), permits, hold.Acquire)
+	return k.acquire(ctx, k.o.Key(r), permits, false)
 }
 
 func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
@@ -102,10 +100,8 @@ func (k *Keyed[R, K]) tryQuietly(key K, permits int) (core.Lease, bool) {
 	return l, true
 }
 
-// acquireFunc is hold.Acquire or hold.AcquireWaiting.
-type acquireFunc = func(ctx context.Context, s *wait.Source, l core.Limiter, permits int) (core.Lease, error)
-
-func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int, acquire acquireFunc) (core.Lease, error) {
+// acquire is tryAcquire that may wait: whatever QueueLimit is, if waits is set.
+func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int, waits bool) (core.Lease, error) {
 	for again := false; ; again = true {
 		e, err := k.entry(ctx, key)
 		if !again {
@@ -115,16 +111,14 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int, acquire a
 			l := k.failed(err, permits)
 			return l, l.Err()
 		}
-		waits := !e.dropped()
-		if l, err := e.acquire(ctx, permits, acquire); !k.lost(e, l) {
+		l, waited, err := e.acquire(ctx, permits, waits)
+		if !k.lost(e, l) {
 			return l, err
-		}
-		if waits && e.replaced() {
-			acquire = hold.AcquireWaiting // as it has waited already
 		}
 		if err := ctx.Err(); err != nil {
 			return core.Fail(err), err
 		}
+		waits = waits || waited // it keeps its right to wait
 	}
 }
 

@@ -150,7 +150,7 @@ func (c *chain[R]) bind(_ Limiter[R], r R) core.Limiter {
 	for i, l := range c.ls {
 		links[i] = For(l, r)
 	}
-	return &boundChain{ways.ChainLike(links, nil).(chained), links, c.String}
+	return &boundChain{ways.ChainOf(links).(chained), links, c.String}
 }
 
 // boundChain is a chain that is bound to a request.

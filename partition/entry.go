@@ -89,16 +89,45 @@ func (e *entry[R, K]) try(permits int, try tryFunc) core.Lease {
 	return try(e.limiter, permits)
 }
 
-// acquire is try that may wait, until the limiter is closed or e.over ends.
-func (e *entry[R, K]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
-	if e.retires {
-		return acquire(ctx, e.source(), e.limiter, permits)
+// acquire is try that may wait, until the limiter is closed or e.over ends: whatever QueueLimit is, if waits is set. It also
+// reports whether the request has waited.
+func (e *entry[R, K]) acquire(ctx context.Context, permits int, waits bool) (l core.Lease, waited bool, err error) {
+	if !e.retires {
+		if !e.pin() {
+			return core.Fail(core.ErrClosed), false, core.ErrClosed
+		}
+		defer e.unpin()
 	}
-	if !e.pin() {
-		return core.Fail(core.ErrClosed), core.ErrClosed
+	if err := ctx.Err(); err != nil {
+		return core.Fail(err), false, err
 	}
-	defer e.unpin()
-	return acquire(ctx, e.source(), e.limiter, permits)
+	if l, ok := core.TryQuietly(e.limiter, permits); ok {
+		return l, false, nil
+	}
+	return e.wait(ctx, permits, waits)
+}
+
+// wait is acquire after a try.
+func (e *entry[R, K]) wait(ctx context.Context, permits int, waits bool) (l core.Lease, waited bool, err error) {
+	s := e.source()
+	l, waited, err = ways.AcquireUnder(ctx, e.limiter, permits, s, waits)
+	if err != nil {
+		if why := s.Explain(ctx, err); why != err { //nolint:errorlint // this very value
+			return core.Fail(why), waited, why
+		}
+		return l, waited, err
+	}
+	granted, kept := l, false
+	defer func() { // deferred, because ctx may panic
+		if !kept {
+			granted.Refund()
+		}
+	}()
+	if err := s.Ended(ctx); err != nil {
+		return core.Fail(err), waited, err
+	}
+	kept = true
+	return l, waited, nil
 }
 
 // source returns what ends the waits in the limiter besides its Close.
@@ -132,18 +161,14 @@ func (e *entry[R, K]) close() error {
 func (e *entry[R, K]) endWaits() { e.source().End(core.ErrClosed) }
 
 // lost reports whether l decides nothing, so that the request has to look for its partition again: the limiter was
-// asked after its partition had been dropped, or it granted l after it had been replaced. Then lost refunds l.
+// replaced meanwhile, or it was asked after its partition had been dropped. Then lost refunds l.
 func (k *Keyed[R, K]) lost(e *entry[R, K], l core.Lease) bool {
-	if !e.dropped() {
+	switch {
+	case !e.dropped():
 		return false
-	}
-	if l.Acquired() {
-		// Only a limiter that stays in use grants after it was replaced, or one that is just being closed.
-		if e.replaced() {
-			l.Refund()
-			return true
-		}
-		return false
+	case e.replaced():
+		l.Refund()
+		return true
 	}
 	return errors.Is(l.Err(), core.ErrClosed) && k.gone(e)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. For a [Keyed], a [Chain], or a [Translate]
@@ -116,19 +115,19 @@ func (b *keyLimiter[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (b *keyLimiter[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	return b.acquire(ctx, permits, hold.Acquire)
+	return b.acquire(ctx, permits, false)
 }
 
 // AcquireWaiting makes it a [backdoor.Waiter].
 func (b *keyLimiter[R, K]) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return b.acquire(ctx, permits, hold.AcquireWaiting)
+	return b.acquire(ctx, permits, true)
 }
 
-func (b *keyLimiter[R, K]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
+func (b *keyLimiter[R, K]) acquire(ctx context.Context, permits int, waits bool) (core.Lease, error) {
 	if err := b.k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return b.k.acquire(ctx, b.key, permits, acquire)
+	return b.k.acquire(ctx, b.key, permits, waits)
 }
 
 func (b *keyLimiter[R, K]) Available() int { return b.current().Available() }

@@ -43,9 +43,10 @@ type Keyed[R any, K comparable] struct {
 
 	groups     entries[R, K] // for the keys for which there is no room
 	overflowed atomic.Uint64
-	looking    turn      // of the sweep that asks the limiters of users whether they are idle
-	telling    turn      // of the call that closes limiters and calls OnEvict
-	refreshing wait.Turn // of Refresh: a turn and not a mutex, because Update may sleep in a synctest bubble
+	looking    turn         // of the sweep that asks the limiters of users whether they are idle
+	telling    turn         // of the call that closes limiters and calls OnEvict
+	untoldNow  atomic.Int64 // the length of untold
+	refreshing wait.Turn    // of Refresh: a turn and not a mutex, because Update may sleep in a synctest bubble
 
 	// mu is held for a few steps when a partition comes or goes, never while a user's code
 	// runs. A limiter's mutex may be taken under it. It guards what follows, the dropped and replaced
@@ -186,7 +187,7 @@ func (k *Keyed[R, K]) title() string {
 // Later requests fail with core.ErrClosed. Leases can still be released. OnEvict is not called.
 // A second Close does nothing and returns nil.
 func (k *Keyed[R, K]) Close() error {
-	defer func() { k.tell(k.untoldNow()) }() // of what was dropped before
+	defer func() { k.tell(int(k.untoldNow.Load())) }() // of what was dropped before
 	var errs []error
 	for _, closed := range k.detach() {
 		for e := range closed.all {

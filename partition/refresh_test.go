@@ -336,6 +336,50 @@ func TestRefreshMovesWaitersOfAUsersLimiter(t *testing.T) {
 
 func must2[T any](v T, _ bool) T { return v }
 
+// The answer of a limiter that was replaced meanwhile does not count, be it a grant, a rejection or an error. A request that has not
+// waited there does not wait in the new one either if that has no queue.
+func TestAnswersOfAReplacedLimiter(t *testing.T) {
+	refunded := 0
+	for name, answer := range map[string]core.Lease{
+		"grant": core.Grant(1, func() { refunded++ }), "rejection": core.Reject(), "error": core.Fail(errors.New("odd")),
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			var k *keyed
+			next := must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "new", PermitLimit: 1}))
+			f := newFake(busy)
+			f.try = func(int) core.Lease {
+				require.NoError(t, k.Refresh())
+				return answer
+			}
+			k = newKeyed(t, options{
+				New:    func(string) (core.Limiter, error) { return f, nil },
+				Update: func(string, core.Limiter) (core.Limiter, error) { return next, nil },
+			})
+			lease := must(k.Acquire(t.Context(), "a", 1))
+			require.Equal(t, 0, next.Available())
+			refused(t, k, "a", 1, core.ErrRejected)
+			lease.Release()
+
+			f = newFake(busy)
+			f.acquire = func(context.Context, int) (core.Lease, error) {
+				require.NoError(t, k.Refresh())
+				return answer, answer.Err()
+			}
+			held := next.TryAcquire(1)
+			k = newKeyed(t, options{
+				New:    func(string) (core.Limiter, error) { return bare{f}, nil },
+				Update: func(string, core.Limiter) (core.Limiter, error) { return next, nil },
+			})
+			_, err := k.Acquire(t.Context(), "a", 1)
+			var rejected *core.RejectedError
+			require.ErrorAs(t, err, &rejected)
+			require.Equal(t, "new", rejected.Limiter)
+			held.Release()
+		})
+	}
+	require.Equal(t, 1, refunded)
+}
+
 // If Update fails for a key, its limiter stays. The others are refreshed, and the errors are joined.
 func TestRefreshFails(t *testing.T) {
 	odd, even := errors.New("odd"), errors.New("even")

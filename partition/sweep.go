@@ -40,6 +40,11 @@ func (k *Keyed[R, K]) sweepSome(n int) {
 	var buffer [2 * looksPerSweep]*entry[R, K]
 	now := k.now()
 	due := slices.DeleteFunc(k.next(buffer[:0], n, n), func(e *entry[R, K]) bool { return !e.due(now, k.o.IdleTimeout) })
+	if len(due) == 0 {
+		k.looking.leave()
+		k.tell(1)
+		return
+	}
 	k.sweep(slices.Values(due), k.o.IdleTimeout, len(due), true)
 }
 
@@ -62,7 +67,7 @@ func (k *Keyed[R, K]) Sweep() int {
 		return 0
 	}
 	k.telling.leave()
-	defer func() { k.tell(k.untoldNow()) }()
+	defer func() { k.tell(int(k.untoldNow.Load())) }()
 	return k.sweep(k.all, k.o.IdleTimeout, math.MaxInt, k.looking.takeSoon())
 }
 
@@ -143,6 +148,7 @@ func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool
 	k.counts.Dropped++
 	if !e.retires || k.o.OnEvict != nil {
 		k.untold = append(k.untold, e)
+		k.untoldNow.Store(int64(len(k.untold)))
 	}
 	return true
 }
@@ -152,7 +158,7 @@ func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool
 // One call at a time does so. A request of OnEvict may drop a partition to make room, and a later call tells of that: if
 // each told of its own, their calls would be as deep in each other as there are idle partitions.
 func (k *Keyed[R, K]) tell(n int) {
-	for n > 0 && k.untoldNow() > 0 && k.telling.take() {
+	for n > 0 && k.untoldNow.Load() > 0 && k.telling.take() {
 		n -= k.tellOf(n)
 	}
 }
@@ -182,16 +188,10 @@ func (k *Keyed[R, K]) takeUntold(yield func(*entry[R, K]) bool) {
 		e := k.untold[0]
 		k.untold[0] = nil
 		k.untold = k.untold[1:]
+		k.untoldNow.Store(int64(len(k.untold)))
 		k.mu.Unlock()
 		more = yield(e)
 	}
-}
-
-// untoldNow returns how many partitions were dropped and are not told of yet.
-func (k *Keyed[R, K]) untoldNow() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.untold)
 }
 
 // turn is taken by one call at a time. No call waits for it, because code of a user runs meanwhile, which may call the

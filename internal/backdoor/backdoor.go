@@ -243,6 +243,11 @@ type Ways[L any] struct {
 	// package comment.
 	AcquireWaiting func(ctx context.Context, limiter any, permits int) (L, error)
 
+	// AcquireUnder is the Acquire of limiter, or AcquireWaiting if waits is set, which ends with s too: the error then is
+	// that of ctx, or context.Canceled. It also reports whether the request has waited in a queue. A wait in one of
+	// core's four limiters makes no context.
+	AcquireUnder func(ctx context.Context, limiter any, permits int, s *wait.Source, waits bool) (lease L, waited bool, err error)
+
 	// Undo refunds a grant that no caller will see. If the limiter cannot take it back, Undo releases it.
 	Undo func(lease L)
 
@@ -286,10 +291,8 @@ type Ways[L any] struct {
 	// of them allocates.
 	Grants func(release func()) (next func() L)
 
-	// ChainLike returns a *core.ChainedLimiter of limiters, a []core.Limiter, which are not compared. The caller may
-	// replace them in the slice while no call of the chain runs. The leases of the chain are also leases of
-	// like, another such chain of as many limiters, if it is not nil: each can refund and settle those of the other.
-	ChainLike func(limiters, like any) any
+	// ChainOf returns a *core.ChainedLimiter of limiters, a []core.Limiter, which are not compared.
+	ChainOf func(limiters any) any
 
 	// NewJoiner returns a Joiner of leases with this number of parts. Settle of a joined lease calls settle with the
 	// parts, which it may replace, and with the permits to settle to. Settle returns the permits that the lease has
