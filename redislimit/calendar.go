@@ -44,7 +44,7 @@ func (l *limits) corrected(args, reply []int64) []int64 {
 	return args
 }
 
-// again reports whether the reply says that the script has performed nothing and is to be run again; lua/window.lua says when.
+// again reports whether the reply says that the script has performed nothing and is to be run again; the heads of the scripts say when.
 func again(reply []int64) bool { return len(reply) == 2 && reply[0] == 0 }
 
 // lengthOf returns the length of the window that ends at a server's instant, in microseconds.

@@ -294,19 +294,16 @@ func (c *client) send(call *call) {
 }
 
 // runScript runs the call's script. If the server's instant is in none of the calendar windows, it runs the script once more, with the
-// windows around that instant. If a window has many segments that are due, it runs the script until they are removed.
+// windows around that instant. If many segments of a window are due, or many leases have expired, it runs the script until all are removed.
 func (c *client) runScript(ctx context.Context, call *call) ([]int64, error) {
 	script := call.limits.script()
 	reply, err := c.store.Run(ctx, script, c.keys, call.args...)
-	switch {
-	case err != nil || !again(reply):
-	case call.limits.ofCalendar():
+	if err == nil && again(reply) && call.limits.ofCalendar() {
 		return c.store.Run(ctx, script, c.keys, call.limits.corrected(call.args, reply)...)
-	case call.limits.window():
-		for err == nil && again(reply) {
-			if err = ctx.Err(); err == nil {
-				reply, err = c.store.Run(ctx, script, c.keys, call.args...)
-			}
+	}
+	for err == nil && again(reply) {
+		if err = ctx.Err(); err == nil {
+			reply, err = c.store.Run(ctx, script, c.keys, call.args...)
 		}
 	}
 	return reply, err

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -243,6 +244,40 @@ func TestAKeyIsDropped(t *testing.T) {
 			require.Zero(t, l.Available())
 			all.Release()
 			require.Equal(t, 4, l.Available())
+		})
+	}
+}
+
+// Leases of a process that has gone expire together. No script removes more than 100 of them, and the decision is exact.
+func TestManyLeasesExpireTogether(t *testing.T) {
+	for _, leases := range []int{1, 100, 101, 200, 450} {
+		bubble(t, func(t *testing.T, s *server) {
+			gone := s.shared("key")
+			cut := &counting{Store: s.plain}
+			gone.Store = cut
+			theirs := concurrency(t, gone, core.ConcurrencyLimiterOptions{PermitLimit: 1000})
+			for range leases {
+				takes(t, theirs, 1)
+			}
+			cut.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, errGone })
+			l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1000})
+			mine := takes(t, l, 7)
+			require.Equal(t, 1000-leases-7, l.Available())
+			members := func() int {
+				all, _ := s.redis.ZMembers("{key}:leases") // none if there is no such key
+				return len(all)
+			}
+			had := members()
+			s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+				reply, err := next()
+				assert.LessOrEqual(t, had-members(), 100)
+				had = members()
+				return reply, err
+			})
+			time.Sleep(40 * time.Second)
+			require.Equal(t, 1000-7, l.Available())
+			mine.Release()
+			require.Equal(t, 1000, l.Available())
 		})
 	}
 }

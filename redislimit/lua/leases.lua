@@ -12,10 +12,12 @@
 --            RENEW id permits version  the lease has that many permits from now on, unless a higher version came before
 --            RELEASE id
 -- Returns  0, the instant, 0; then for each operation: done (1 or 0), permits held, microseconds until a lease that is not
---          renewed ends, the lease's token.
+--          renewed ends, the lease's token. Or 0 and the instant: more leases have expired than one call removes. No operation was
+--          performed, and the caller is to call again.
 --
 -- Format 1. A changed format must have other keys.
--- Cost: O(log n) for each operation with n leases. Expired leases are removed, once each.
+-- Cost: O(log n) for each operation with n leases. Expired leases are removed, once each and at most 100 in a call, so that no call
+-- blocks the server for long.
 -- Invariants: held is the sum of the leases' permits; each member of the set has its permits in the hash; token only
 -- grows. PUBLISH comes last and may fail: releases do not depend on it.
 local limit, ttl, holder = arg(), arg(), ARGV[3]
@@ -76,17 +78,15 @@ local function put(member, permits, version)
 	last, dirty = max(last, now + ttl), true
 end
 
-while count > 0 do
-	local dead = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'LIMIT', 0, 100)
-	for i = 1, #dead do
-		remove(dead[i])
-	end
-	if #dead < 100 then
-		break
-	end
+local dead = count > 0 and redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'LIMIT', 0, 101) or {}
+for i = 1, min(#dead, 100) do
+	remove(dead[i])
 end
 
 local out, blocked = {0, now, 0}, false
+if #dead > 100 then
+	out, position = {0, now}, #ARGV
+end
 while position < #ARGV do
 	local op, done, retry, stamp = arg(), 1, 0, 0
 	if op == TAKE or op == CHARGE then
