@@ -94,6 +94,8 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 // returns [ErrClosed].
 func (l *TokenBucket) Update(o TokenBucketOptions) error { return l.update(o) }
 
+func (l *TokenBucket) itself() Limiter { return l }
+
 // ReplenishmentPeriod returns the time from one replenishment to the next, or 0 for the zero value.
 func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.current().Span) }
 

@@ -38,7 +38,7 @@ import (
 // chains. Requests to the zero value fail with [ErrClosed].
 type ChainedLimiter struct {
 	limiters []Limiter
-	roots    []root
+	below    []root // the limiters that it asks in the end
 
 	leases   *joiner // that of a chain like it, if package backdoor made it
 	granted  atomic.Uint64
@@ -61,14 +61,14 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 			errs = append(errs, fmt.Errorf("core: Chain limiter %d is nil", i))
 			continue
 		}
-		for _, r := range roots(l) {
-			for _, s := range c.roots {
+		for _, r := range rootsOf(l) {
+			for _, s := range c.below {
 				if identical(r.Limiter, s.Limiter) {
 					errs = append(errs, fmt.Errorf("core: Chain limiter %d asks the same limiter as limiter %d, %s", i, s.at, describe(r.Limiter)))
 				}
 			}
-			r.at = i
-			c.roots = append(c.roots, r)
+			r.at, r.engine = i, engineOf(r.Limiter)
+			c.below = append(c.below, r)
 		}
 		c.limiters = append(c.limiters, l)
 	}
@@ -81,6 +81,11 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 
 // Limiters returns the limiters of the chain, in order.
 func (c *ChainedLimiter) Limiters() []Limiter { return append([]Limiter(nil), c.limiters...) }
+
+func (c *ChainedLimiter) itself() Limiter  { return c }
+func (c *ChainedLimiter) roots() []root    { return c.below }
+func (c *ChainedLimiter) parts() []Limiter { return c.limiters }
+func (c *ChainedLimiter) isClosed() bool   { return c.limiters == nil || c.source.Cause() != nil }
 
 // TryAcquire takes the permits from all limiters, or from none. It does not wait for permits.
 func (c *ChainedLimiter) TryAcquire(permits int) Lease {
@@ -208,7 +213,7 @@ func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	switch {
 	case permits < 0:
 		return Lease{bits: uint64(negative)}, false
-	case c.limiters == nil || c.source.Cause() != nil:
+	case c.isClosed():
 		return Lease{bits: uint64(closed)}, false
 	}
 	// More than a later limiter's limit fails before an earlier one is taken from.
@@ -225,9 +230,9 @@ func (c *ChainedLimiter) join(j *chainLease, permits int) Lease {
 // exceeding returns the answer of the first limiter whose limit is less than permits; false if
 // there is none. It considers only limiters of this package.
 func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
-	for _, r := range c.roots {
-		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
-			if s := e.settings.Load(); s != nil && permits > s.Most() {
+	for _, r := range c.below {
+		if r.engine != nil && !r.shadowed {
+			if s := r.engine.settings.Load(); s != nil && permits > s.Most() {
 				failed := r.Limiter.TryAcquire(permits)
 				failed.Refund() // an Update may have come between
 				return failed, failed.outcome() == exceeds
@@ -262,7 +267,7 @@ func (c *ChainedLimiter) Statistics() Statistics {
 			}
 		}
 	}
-	for _, r := range c.roots {
+	for _, r := range c.below {
 		if _, none := As[*shut](r.Limiter); none {
 			s.Limit = 0 // and it is known
 		}

@@ -67,6 +67,8 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 // and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error { return l.update(o) }
 
+func (l *ConcurrencyLimiter) itself() Limiter { return l }
+
 // IdleFor returns a lower bound of how long no permit has been held. It returns 0 and false if one
 // is held. Releases do not read the clock, so the time counts from the first call of IdleFor or
 // Statistics, or from the first release with waiters in the queue, after which no permit was held.

@@ -29,6 +29,15 @@ type engine struct {
 	woken    atomic.Uint64 // grants to callers that waited: each counts its own when it wakes
 }
 
+func (e *engine) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed || e.settings.Load() == nil
+}
+
+// base returns the engine of a limiter that embeds it: see engineOf.
+func (e *engine) base() *engine { return e }
+
 // start makes the engine ready. The leases are the owner's.
 func (e *engine) start(o owner, s *settings, a machine.Account) {
 	e.clock.Start()

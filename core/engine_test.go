@@ -91,9 +91,13 @@ func TestResetOfAConcurrencyLimiter(t *testing.T) {
 	slots := concurrency(t, 5, 0)
 	_, ok := core.Limiter(slots).(core.Resetter)
 	require.False(t, ok)
-	for _, view := range []core.Limiter{core.WithReason(slots, "full"), core.Shadow(slots), core.Unlimited()} {
-		_, ok = view.(core.Resetter)
-		require.False(t, ok)
+	_, ok = core.Unlimited().(core.Resetter)
+	require.False(t, ok)
+	for _, view := range []core.Limiter{core.WithReason(slots, "full"), core.Shadow(slots)} {
+		lease := takes(t, view, 5)
+		view.(core.Resetter).Reset()
+		available(t, slots, 0)
+		lease.Release()
 	}
 	rate := bucket(t, core.Every(time.Hour, 5))
 	c := chain(t, slots, chain(t, rate))

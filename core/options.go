@@ -39,7 +39,10 @@ func Apply(now Limiter, o Options) (Limiter, error) {
 // updater is one of the four limiters; O are its options.
 type updater[O any] interface {
 	Limiter
+	owner
 	Update(o O) error
+	itself() Limiter
+	base() *engine
 }
 
 // apply is Apply for one kind of limiter.

@@ -103,6 +103,7 @@ func (s *shut) IdleFor() (time.Duration, bool) {
 
 func (s *shut) String() string  { return s.reason.phrase() + ": " + s.Statistics().String() }
 func (s *shut) itself() Limiter { return s }
+func (s *shut) isClosed() bool  { return s.closing.Cause() != nil }
 
 func (s *shut) Close() error {
 	s.closing.End(ErrClosed)

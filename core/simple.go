@@ -239,7 +239,9 @@ func (u *unlimited) Close() error {
 	return nil
 }
 
-func (u *unlimited) String() string { return "unlimited: " + u.Statistics().String() }
+func (u *unlimited) String() string  { return "unlimited: " + u.Statistics().String() }
+func (u *unlimited) itself() Limiter { return u }
+func (u *unlimited) isClosed() bool  { return u.closed.Load() }
 
 // Must returns v, or panics with err if err is not nil. Use it if the options are constants:
 //

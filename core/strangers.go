@@ -20,61 +20,22 @@ func embeds(l Limiter) bool {
 	return ours && k.itself() != l
 }
 
-func (l *ConcurrencyLimiter) itself() Limiter  { return l }
-func (l *TokenBucket) itself() Limiter         { return l }
-func (l *FixedWindow) itself() Limiter         { return l }
-func (l *SlidingWindow) itself() Limiter       { return l }
-func (c *ChainedLimiter) itself() Limiter      { return c }
-func (u *unlimited) itself() Limiter           { return u }
-func (r *failing) itself() Limiter             { return r }
-func (r *reasoned) itself() Limiter            { return r }
-func (r *reasonedReplenisher) itself() Limiter { return r }
-func (s *shadow) itself() Limiter              { return s }
-func (s *shadowReplenisher) itself() Limiter   { return s }
-
 // engineOf returns the engine of one of the four limiters, or nil.
 func engineOf(limiter any) *engine {
-	switch l := limiter.(type) {
-	case *ConcurrencyLimiter:
-		if l != nil {
-			return &l.engine
-		}
-	case *TokenBucket:
-		if l != nil {
-			return &l.engine
-		}
-	case *FixedWindow:
-		if l != nil {
-			return &l.engine
-		}
-	case *SlidingWindow:
-		if l != nil {
-			return &l.engine
-		}
+	l, ok := limiter.(interface {
+		itself() Limiter
+		base() *engine
+	})
+	if !ok || isNil(limiter) || l.itself() != limiter {
+		return nil
 	}
-	return nil
+	return l.base()
 }
 
 // isClosed reports whether a limiter of this package is closed. Zero values are; a view is not, because it has no Close.
 func isClosed(l Limiter) bool {
-	switch l := l.(type) {
-	case *unlimited:
-		return l.closed.Load()
-	case *shut:
-		return l.closing.Cause() != nil
-	case *ChainedLimiter:
-		return l.limiters == nil || l.source.Cause() != nil
-	case *Switch:
-		st := l.now.Load()
-		return st == nil || st.closed
-	}
-	e := engineOf(l)
-	if e == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.closed || e.settings.Load() == nil
+	k, ok := l.(interface{ isClosed() bool })
+	return ok && !embeds(l) && k.isClosed()
 }
 
 // checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and
@@ -122,42 +83,28 @@ func describe(l Limiter) string {
 // root is a limiter that asks no other limiter.
 type root struct {
 	Limiter
-	at       int  // its place among the limiters of a chain
 	shadowed bool // its rejections have no effect
+
+	// In a chain:
+	at     int     // its place among the limiters
+	engine *engine // that of the limiter, or nil
 }
 
-// roots returns the limiters that l asks, through the chains and views of this package; for any other
+// rootsOf returns the limiters that l asks, through the chains and views of this package; for any other
 // limiter, l itself.
-func roots(l Limiter) []root {
-	switch l := l.(type) {
-	case *ChainedLimiter:
-		return l.roots
-	case *reasoned:
-		return roots(l.Limiter)
-	case *reasonedReplenisher:
-		return roots(l.Limiter)
-	case *shadow:
-		return shadowedRoots(l.Limiter)
-	case *shadowReplenisher:
-		return shadowedRoots(l.Limiter)
+func rootsOf(l Limiter) []root {
+	if k, ok := l.(interface{ roots() []root }); ok && !embeds(l) {
+		return k.roots()
 	}
 	return []root{{Limiter: l}}
 }
 
-func shadowedRoots(l Limiter) []root {
-	all := slices.Clone(roots(l))
-	for i := range all {
-		all[i].shadowed = true
-	}
-	return all
-}
-
-// allRoots is roots, but also through limiters of other packages that name the limiters they ask: by a method
+// allRoots is rootsOf, but also through limiters of other packages that name the limiters they ask: by a method
 // Unwrap() Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this
 // package's may take from that one too.
 func allRoots(l Limiter, binding bool) []any {
 	var all []any
-	for _, r := range roots(l) {
+	for _, r := range rootsOf(l) {
 		if binding && r.shadowed {
 			continue
 		}
@@ -188,9 +135,12 @@ func allRoots(l Limiter, binding bool) []any {
 // returnsWithTime reports whether all that l grants comes back with time alone: it is one of this package's
 // rate limiters, or Unlimited, or a chain or view of nothing else. A Switch, and a limiter per key, is what it asks now.
 func returnsWithTime(l Limiter) bool {
-	for _, r := range roots(l) {
+	for _, r := range rootsOf(l) {
+		if e := engineOf(r.Limiter); e != nil && !e.current().Held() {
+			continue
+		}
 		switch k := r.Limiter.(type) {
-		case *TokenBucket, *FixedWindow, *SlidingWindow, *unlimited:
+		case *unlimited:
 		case *Switch:
 			if !returnsWithTime(k.Limiter()) {
 				return false
@@ -216,8 +166,8 @@ func orderOf(l Limiter) QueueOrder {
 	switch k := l.(type) {
 	case interface{ QueueOrder() QueueOrder }:
 		return k.QueueOrder()
-	case *ChainedLimiter:
-		return orderOfAny(k.limiters)
+	case interface{ parts() []Limiter }:
+		return orderOfAny(k.parts())
 	case interface{ Unwrap() Limiter }:
 		return orderOf(k.Unwrap())
 	case interface{ Limiters() []Limiter }:

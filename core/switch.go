@@ -274,3 +274,8 @@ func (s *Switch) IdleFor() (time.Duration, bool) {
 func (s *Switch) String() string { return "switch: " + describe(s.Limiter()) }
 
 func (s *Switch) itself() Limiter { return s }
+
+func (s *Switch) isClosed() bool {
+	st := s.now.Load()
+	return st == nil || st.closed
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -42,31 +43,39 @@ func (v *view) Close() error {
 	return nil
 }
 
-// replenishing is what the views of a Replenisher have in addition.
-type replenishing struct{ Replenisher }
+// TryReplenish, ReplenishmentPeriod and AutoReplenishing are those of the [Replenisher] that [As] finds in the limiter.
+// If there is none, the period is 0, as a chain's.
+func (v *view) TryReplenish() bool { return v.replenisher().TryReplenish() }
+
+func (v *view) ReplenishmentPeriod() time.Duration { return v.replenisher().ReplenishmentPeriod() }
+
+func (v *view) AutoReplenishing() bool { return v.replenisher().AutoReplenishing() }
+
+func (v *view) replenisher() Replenisher {
+	if r, ok := As[Replenisher](v.Limiter); ok {
+		return r
+	}
+	return new(ChainedLimiter)
+}
 
 // Reset resets the limiter if it is a [Resetter].
-func (r replenishing) Reset() {
-	if k, ok := r.Replenisher.(Resetter); ok {
-		k.Reset()
+func (v *view) Reset() {
+	if r, ok := As[Resetter](v.Limiter); ok {
+		r.Reset()
 	}
 }
 
 // WithReason returns a limiter that wraps l and gives its rejections the reason phrase, in their
 // metadata and their error. Permits, queue and statistics are those of l, and Close closes l. The
-// returned limiter is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
-// Unwrap() Limiter that returns l.
+// returned limiter has a method Unwrap() Limiter that returns l. It is a [Replenisher], whose period is 0 if l is
+// none, and a [Resetter], whose Reset does nothing if l is none.
 //
 // If l is nil, every request fails with an error that says so. To have no limit, use [Unlimited].
 func WithReason(l Limiter, phrase string) Limiter {
 	if isNil(l) {
 		l = &failing{errNoLimiter}
 	}
-	r := reasoned{view{l}, phrase}
-	if k, ok := l.(Replenisher); ok {
-		return &reasonedReplenisher{r, replenishing{k}}
-	}
-	return &r
+	return &reasoned{view{l}, phrase}
 }
 
 var errNoLimiter = errors.New("core: WithReason of a nil Limiter: every request fails")
@@ -74,11 +83,6 @@ var errNoLimiter = errors.New("core: WithReason of a nil Limiter: every request 
 type reasoned struct {
 	view
 	phrase string
-}
-
-type reasonedReplenisher struct {
-	reasoned
-	replenishing
 }
 
 func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.Limiter.TryAcquire(permits)) }
@@ -153,26 +157,18 @@ var Shadowed = NewMetadataKey[error]("SHADOWED")
 // for any limiter.
 //
 // Statistics are those of l. Close closes l, and later requests are still granted. The returned
-// limiter is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method Unwrap() Limiter
-// that returns l. If l is nil, every request is granted, with a Shadowed error that says so.
+// limiter has a method Unwrap() Limiter that returns l, and is a [Replenisher] and a [Resetter] as that of
+// [WithReason]. If l is nil, every request is granted, with a Shadowed error that says so.
 func Shadow(l Limiter) Limiter {
 	if isNil(l) {
 		l = &failing{errNoShadow}
 	}
-	if k, ok := l.(Replenisher); ok {
-		return &shadowReplenisher{shadow{view: view{l}}, replenishing{k}}
-	}
-	return &shadow{view: view{l}}
+	return &shadow{view{l}}
 }
 
 var errNoShadow = errors.New("core: Shadow of a nil Limiter: it grants everything")
 
 type shadow struct{ view }
-
-type shadowReplenisher struct {
-	shadow
-	replenishing
-}
 
 func (s *shadow) TryAcquire(permits int) Lease {
 	l := s.Limiter.TryAcquire(permits)
@@ -189,4 +185,16 @@ func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 // String returns a human-readable line: that of the limiter, marked as shadowed.
 func (s *shadow) String() string { return describe(s.Limiter) + ", shadowed" }
 
-var _ fmt.Stringer = (*shadow)(nil)
+func (r *failing) itself() Limiter  { return r }
+func (r *reasoned) itself() Limiter { return r }
+func (s *shadow) itself() Limiter   { return s }
+
+func (r *reasoned) roots() []root { return rootsOf(r.Limiter) }
+
+func (s *shadow) roots() []root {
+	all := slices.Clone(rootsOf(s.Limiter))
+	for i := range all {
+		all[i].shadowed = true
+	}
+	return all
+}

@@ -93,18 +93,19 @@ type endable interface {
 
 // endableOf returns the limiter if it is endable, or nil.
 func endableOf(l Limiter) endable {
-	switch r := l.(type) {
-	case *reasoned:
-		if endableOf(r.Limiter) != nil {
-			return r
-		}
-	case *reasonedReplenisher:
-		return endableOf(&r.reasoned)
-	}
-	if e := engineOf(l); e != nil {
-		return e
+	if k, ok := l.(interface{ endable() endable }); ok && !embeds(l) {
+		return k.endable()
 	}
 	return nil
+}
+
+func (e *engine) endable() endable { return e }
+
+func (r *reasoned) endable() endable {
+	if endableOf(r.Limiter) == nil {
+		return nil
+	}
+	return r
 }
 
 func (r *reasoned) acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (Lease, bool, error) {

@@ -135,6 +135,8 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 // them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *FixedWindow) Update(o FixedWindowOptions) error { return l.update(o) }
 
+func (l *FixedWindow) itself() Limiter { return l }
+
 // Options returns the current options: those of [NewFixedWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
 // from the limiter's creation.
@@ -226,6 +228,8 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 // [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
 // and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error { return l.update(o) }
+
+func (l *SlidingWindow) itself() Limiter { return l }
 
 // Options returns the current options: those of [NewSlidingWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor segments still
