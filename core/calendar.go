@@ -54,24 +54,3 @@ func (c Calendar) Bounds(t time.Time) (start, end time.Time) {
 // Europe/Berlin", "week from sunday", "month day 15", "year". UTC, monday and day 1 are omitted. The
 // zero Calendar is "".
 func (c Calendar) String() string { return calendar.Calendar(c).String() }
-
-// lookEvery is how often waiters for the next window look at the clock on the wall, which may be
-// set.
-const lookEvery = int64(time.Minute)
-
-// rollLocked makes the calendar's window of now the current one. Each window has its own settings, so that
-// its leases know its length. If it is the next window, waiters are served as of its boundary, however
-// late that is. If windows were skipped, the clock was set, or the machine was suspended: waiters look at
-// the clock once a minute, and no timer is late by a day. The skipped windows grant nothing.
-func (e *engine) rollLocked(now int64) {
-	e.concludeLocked()
-	old := e.settings.Load()
-	s := old.copy()
-	s.Enter(now)
-	at := now
-	if s.From == old.End() && !e.m.Empty() {
-		at = s.From
-	}
-	e.settings.Store(s)
-	e.m.Roll(at, &s.Terms)
-}

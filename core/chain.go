@@ -363,3 +363,41 @@ func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
 		}
 	}
 }
+
+func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	return c.acquireAll(ctx, permits, beyond)
+}
+
+// Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the
+// largest of the limiters' delays. If a limiter is no [Reserver], the lease is not acquired, and its error
+// names that limiter. After Close the error is [ErrClosed].
+//
+// The reservations are in the limiters, so the chain's Close does not end them: refund the lease, or close the
+// limiters. The chain's Granted counts the lease immediately. Its Queued, the sum of the limiters', counts the
+// permits too until they come.
+func (c *ChainedLimiter) Reserve(permits int) Lease {
+	if l, ok := c.check(permits); !ok {
+		return l
+	}
+	longest, known := time.Duration(0), true // until a limiter does not say when its permits come
+	for _, l := range c.limiters {
+		if _, ok := l.(Reserver); !ok {
+			return reserve(l, permits)
+		}
+	}
+	l := c.ask(permits, func(l Limiter, permits int) Lease {
+		k := reserve(l, permits)
+		d, ok := Delay.From(k)
+		longest, known = max(longest, d), known && ok
+		return k
+	})
+	switch {
+	case l.rejected():
+		c.rejected.Add(1)
+	case l.Acquired() && known:
+		return l.With(Delay.With(longest))
+	case l.Acquired():
+		return l.without(Delay.name) // that of one limiter is not that of all
+	}
+	return l
+}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +57,12 @@ func (e *engine) current() *settings {
 	return settingsOf(label{}, machine.Terms{Mode: machine.Held})
 }
 
+// heldPermits returns the account of a concurrency limiter, or nil.
+func (e *engine) heldPermits() *heldPermits {
+	p, _ := e.m.Account().(*heldPermits)
+	return p
+}
+
 // lockAndServe takes the mutex, applies what is due by now and serves the waiters that now fit, so that
 // after a late timer a new request does not overtake a waiter. For a concurrency limiter it
 // returns 0 and reads no clock.
@@ -97,6 +102,27 @@ func (e *engine) nowLocked(s *settings) int64 {
 	return e.clock.Jump(reading, s.window())
 }
 
+// lookEvery is how often waiters for the next window look at the clock on the wall, which may be
+// set.
+const lookEvery = int64(time.Minute)
+
+// rollLocked makes the calendar's window of now the current one. Each window has its own settings, so that
+// its leases know its length. If it is the next window, waiters are served as of its boundary, however
+// late that is. If windows were skipped, the clock was set, or the machine was suspended: waiters look at
+// the clock once a minute, and no timer is late by a day. The skipped windows grant nothing.
+func (e *engine) rollLocked(now int64) {
+	e.concludeLocked()
+	old := e.settings.Load()
+	s := old.copy()
+	s.Enter(now)
+	at := now
+	if s.From == old.End() && !e.m.Empty() {
+		at = s.From
+	}
+	e.settings.Store(s)
+	e.m.Roll(at, &s.Terms)
+}
+
 // unlockAndWake makes the leases of the waiters whose wait has ended, sets the timer if requests still
 // wait, releases the mutex and wakes those waiters.
 func (e *engine) unlockAndWake(now int64) {
@@ -120,229 +146,114 @@ func (e *engine) unlockAndWake(now int64) {
 	}
 }
 
-// TryAcquire takes permits if they are available now, and otherwise rejects the request: see
-// [Limiter]. It does not wait. Unless the order is [NewestFirst], it also rejects a request for
-// permits while another request waits, even if the permits are available.
-func (e *engine) TryAcquire(permits int) Lease {
-	if k, decided := e.try(permits, false); decided {
-		return k
-	}
-	return e.trySlow(permits, false)
-}
-
-// TryQuietly is like TryAcquire, but does not count a rejection: see the function [TryQuietly].
-func (e *engine) TryQuietly(permits int) (Lease, bool) {
-	k, decided := e.try(permits, true)
-	if !decided {
-		k = e.trySlow(permits, true)
-	}
-	return k, k.Acquired()
-}
-
-// Acquire takes permits, and waits for them if the queue has room. If it has none, as with a
-// QueueLimit of 0, Acquire immediately returns a *[RejectedError] with [ReasonQueueLimit]. If ctx
-// is done before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
-// [Limiter] describes the other cases and errors.
-func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
-	return e.acquire(ctx, permits, bounded)
-}
-
-// acquireWaiting is Acquire that waits whatever QueueLimit is: see waiting.go.
-func (e *engine) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	return e.acquire(ctx, permits, beyond)
-}
-
-func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) {
-	if ctx.Err() == nil {
-		if k, _ := e.try(n, true); k.Acquired() {
-			return k, nil
+// concludeLocked makes the leases of the waiters whose wait has ended. Call it before changing the settings,
+// because these waiters were served under the old ones.
+func (e *engine) concludeLocked() {
+	for w := e.m.Undelivered(); w != nil; w = w.Next() {
+		if w.Value.lease.outcome() == unanswered {
+			w.Value.lease = e.decidedLocked(w)
+			if w.Reserved && w.Answer.Outcome == machine.Granted {
+				e.granted++
+			}
 		}
 	}
-	k, _, err := e.acquireUnder(ctx, n, nil, q)
-	return k, err
 }
 
-// try decides a request that can be decided from the available permits alone; decided is false for others. A
-// quiet request leaves no trace if it is not granted.
-func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
-	e.mu.Lock()
-	s := e.simpleLocked(n)
-	if s == nil {
-		e.mu.Unlock()
-		return Lease{}, false
+// decidedLocked makes the lease of a waiter whose wait has ended. It counts no grant: see await.
+func (e *engine) decidedLocked(w *waiter) Lease {
+	switch w.Answer.Outcome {
+	case machine.Granted:
+		return e.leaseLocked(w.Answer, w.N)
+	case machine.Ended:
+		return e.failure(closed, 0)
+	default:
+		return e.answerLocked(w.Answer, w.N)
 	}
-	now := int64(0)
-	if !s.Held() {
-		now = e.nowLocked(s)
-		s = e.settings.Load()
-	}
-	left, fullAt, readyAt, ok := e.m.Account().Try(&s.Terms, now, n)
-	if ok {
+}
+
+var rejections = [...]outcome{
+	machine.Exhausted: exhausted,
+	machine.QueueFull: queueFull,
+	machine.Evicted:   evicted,
+	machine.TooSoon:   tooSoon,
+}
+
+// answerLocked counts an answer and makes its lease.
+func (e *engine) answerLocked(a machine.Answer, n int) Lease {
+	switch a.Outcome {
+	case machine.Granted:
 		e.granted++
-		if s.Held() {
-			k = e.heldPermits().holdLocked(s, n, left, &e.clock)
-			e.mu.Unlock()
-			return k, true
-		}
-	} else if !quiet {
-		e.rejected++
+		return e.leaseLocked(a, n)
+	case machine.ExceedsLimit:
+		return e.failure(exceeds, n)
 	}
-	e.mu.Unlock()
-	if quiet && !ok {
-		return Lease{}, true
+	e.rejected++
+	s, retry := e.settings.Load(), int64(0)
+	if s.Timed() {
+		retry = max(a.ReadyAt-a.At, 1)
 	}
-	return s.decision(now, n, left, fullAt, readyAt, ok), true
+	return newLease(&s.shared, rejections[a.Outcome], n, a.Left, until(a.FullAt, a.At), retry)
 }
 
-// simpleLocked returns the settings if a request for n permits can be decided from the available permits
-// alone: the limiter is open, no request waits, and n is at least 1 and no more than the limit.
-// Such requests are decided without the rest of the engine (bench: bucket, windows). For others
-// it returns nil.
-func (e *engine) simpleLocked(n int) *settings {
+// leaseLocked makes the lease of n permits that the machine has granted.
+func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
 	s := e.settings.Load()
-	if s == nil || e.closed || !e.m.Empty() || s.Manual() || n <= 0 || n > s.Limit {
-		return nil
+	switch {
+	case s.Held() && n > 0:
+		return e.heldPermits().holdLocked(s, n, a.Left, &e.clock)
+	case a.Missing != s.Limit-a.Left:
+		// Tokens are overdue: the lease says what is left now, and Settle needs what is left once
+		// they have come.
+		f := newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.GrantAt).info()
+		k := Lease{bits: uint64(granted), reset: until(a.FullAt, a.At), at: a.GrantAt}
+		return k.with(s, extra{base: &s.shared, info: &f, missing: a.Missing})
 	}
-	return s
+	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.GrantAt)
 }
 
-// decision makes the lease of such a request, after the mutex is free. Settle finds the window by the instant of
-// the grant. If a calendar's clock was set back, that instant may lie before the window, and the start of the window
-// is used.
-func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bool) Lease {
-	o, at := granted, max(now, s.From)
-	if !ok {
-		o, at = exhausted, max(readyAt-now, 1)
+// until returns the time from now to an instant, which may be machine.Never.
+func until(instant, now int64) int64 {
+	if instant == machine.Never {
+		return machine.Never
 	}
-	if b, ok := packUsual(n, left); ok {
-		return Lease{h: &s.shared, bits: uint64(o) | b, reset: until(fullAt, now), at: at}
-	}
-	return newLease(&s.shared, o, n, left, until(fullAt, now), at)
+	return instant - now
 }
 
-// The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
-// backdoor offers.
-
-// update puts new current settings. Equal settings change nothing.
-func (e *engine) update(o Options) error {
-	if err := o.validate(); err != nil {
-		return err
+// failure returns a lease with an outcome that is an error but not a rejection.
+func (e *engine) failure(o outcome, n int) Lease {
+	if s := e.settings.Load(); s != nil {
+		return newLease(&s.shared, o, n, unknown, unknown, 0)
 	}
-	if e.settings.Load() == nil {
-		return ErrClosed
-	}
-	now := e.lockAndServe()
-	defer func() { e.unlockAndWake(now) }()
-	switch l, t := o.label(), o.terms(); {
-	case e.closed:
-		return ErrClosed
-	case !e.settings.Load().same(l, t):
-		now = e.replaceLocked(now, settingsOf(l, t))
-	}
-	return nil
+	return Lease{bits: uint64(o)}
 }
 
-// replaceLocked puts new current settings. Instants continue as before; it returns the current one.
-func (e *engine) replaceLocked(now int64, s *settings) int64 {
-	e.concludeLocked()
-	old := e.settings.Load()
-	if old.Calendar != nil && s.calendar == (Calendar{}) {
-		was := now
-		if now = e.clock.Monotonic(now); now != was { // the current window moves with it
-			old = old.copy()
-			old.Shift(now - was)
-			e.m.Rebind(&old.Terms)
+// setAlarmLocked sets the timer to the instant at which a waiter can be served.
+func (e *engine) setAlarmLocked(now int64) {
+	r, due := e.waitlist, e.m.Next(now)
+	if e.settings.Load().Calendar != nil {
+		if r.alarm > now && r.alarm <= min(due, now+lookEvery) {
+			return
 		}
+		due = min(due, now+lookEvery)
 	}
-	s.place(old, &e.clock, now)
-	s.owner, s.Epoch = old.owner, e.m.NextEpoch(&s.Terms)
-	if old.hook != nil && s.hook == nil {
-		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
+	switch {
+	case due == r.alarm:
+	case due == machine.Never:
+		r.timer.Stop() // not nil: alarm was another instant
+	case r.timer == nil:
+		r.timer = time.AfterFunc(time.Duration(due-now), e.onTimer)
+	default:
+		r.timer.Reset(time.Duration(due - now))
 	}
-	e.settings.Store(s)
-	if p := e.heldPermits(); p != nil {
-		p.updatedLocked(s)
-	}
-	e.m.Update(now, &s.Terms)
-	return now
+	r.alarm = due
 }
 
-// resize puts another current limit, from 0 to the one that the settings were made with.
-func (e *engine) resize(limit int) {
+// onTimer is the timer's function. Taking the mutex serves the waiters that are due. If another goroutine has
+// served them already, or the waitlist is gone, it changes nothing.
+func (e *engine) onTimer() {
 	now := e.lockAndServe()
-	if s := e.settings.Load().copy(); s.Limit != limit {
-		s.Step, s.Limit = s.Most(), limit
-		now = e.replaceLocked(now, s)
+	if e.waitlist != nil {
+		e.waitlist.alarm = machine.Never
 	}
 	e.unlockAndWake(now)
-}
-
-// Close ends all waits with [ErrClosed], and later requests fail with ErrClosed. Leases can still
-// be released, refunded and settled, and Statistics continues to work. Close always returns nil
-// and may be called again.
-func (e *engine) Close() error {
-	if e.settings.Load() == nil {
-		return nil
-	}
-	now := e.lockAndServe()
-	e.closed = true
-	e.m.Close(now)
-	e.unlockAndWake(now)
-	return nil
-}
-
-// retire closes the limiter if it has been idle for at least that long.
-func (e *engine) retire(idle time.Duration) bool {
-	if e.settings.Load() == nil {
-		return false
-	}
-	now := e.lockAndServe()
-	d, ok := e.idleLocked(now)
-	if ok = ok && d >= idle && e.m.Empty(); ok {
-		e.closed = true
-	}
-	e.unlockAndWake(now)
-	return ok
-}
-
-// rate is what the limiters share whose permits come back with time.
-type rate struct{ engine }
-
-// TryReplenish adds the permits that are due by now, serves the waiters that now fit, and
-// reports whether permits came back. Under automatic replenishment, and after Close, it changes
-// nothing and returns false.
-func (r *rate) TryReplenish() bool {
-	if !r.current().Manual() {
-		return false
-	}
-	now := r.lockAndServe()
-	back := !r.closed && r.m.Replenish(now)
-	r.unlockAndWake(now)
-	return back
-}
-
-// AutoReplenishing reports whether permits come back without calls of TryReplenish.
-func (r *rate) AutoReplenishing() bool {
-	s := r.settings.Load()
-	return s != nil && !s.Manual()
-}
-
-// Reset returns the limiter to its initial state: all permits are available, debts are canceled,
-// and waiters are served. With a [Calendar], the wall clock determines the current window again,
-// even if the window was ahead of the clock. The statistics continue. Settling a lease from
-// before the Reset returns no permits. Reset may be called again, and after Close.
-func (r *rate) Reset() {
-	if r.settings.Load() == nil {
-		return
-	}
-	now := r.lockAndServe()
-	r.concludeLocked()
-	s := r.settings.Load().copy()
-	s.Epoch++
-	if s.Calendar != nil { // which may be ahead of a clock that was set back
-		s.Enter(now)
-	}
-	r.settings.Store(s)
-	r.m.Reset(now, &s.Terms)
-	r.unlockAndWake(now)
 }

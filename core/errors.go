@@ -28,6 +28,14 @@ var (
 	ErrNegativePermits = errors.New("core: negative permits")
 )
 
+// The phrases of [ReasonPhrase] and [RejectedError].Reason for rejections by core's limiters.
+const (
+	ReasonExhausted       = "permits exhausted"
+	ReasonQueueLimit      = "queue limit reached"
+	ReasonEvicted         = "evicted by a newer request"
+	ReasonDeadlineTooSoon = "deadline too soon"
+)
+
 // ExceedsLimitError is the error of a request for more permits than the limit, which can never
 // be served. errors.Is(err, [ErrPermitsExceedLimit]) is true for it.
 type ExceedsLimitError struct {

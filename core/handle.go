@@ -2,6 +2,10 @@ package core
 
 import (
 	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // handle is what a lease points at. It leads to the settings under which the lease was granted,
@@ -21,29 +25,37 @@ type handle struct {
 	next       *handle                  // in a list of handles that no lease uses
 }
 
-// handles is a list of handles whose leases have ended, for later leases. It has at most maxSpare.
-type handles struct {
-	first *handle
-	len   int
+// settings are a limiter's current options. They do not change: an Update makes new ones, and
+// leases keep those under which they were granted.
+type settings struct {
+	*label
+	machine.Terms
+
+	shared handle // of leases that hold nothing
+	owner  owner  // nil: of leases that no limiter of this package has granted, and of those of a chain
 }
 
-const maxSpare = 64
-
-func (l *handles) push(h *handle) {
-	if l.len < maxSpare {
-		h.next, l.first = l.first, h
-		l.len++
-	}
+// label holds the rarely used settings. Limiters that set none of them share one label.
+type label struct {
+	name     string
+	anchor   time.Time     // a window's, as it was given
+	calendar Calendar      // a fixed window's
+	hook     backdoor.Hook // called at the end of leases; nil: they are not watched
 }
 
-// pop returns nil if there is none.
-func (l *handles) pop() *handle {
-	h := l.first
-	if h != nil {
-		l.first, h.next = h.next, nil
-		l.len--
+// copy returns equal settings.
+func (s *settings) copy() *settings {
+	k := &settings{label: s.label, Terms: s.Terms, owner: s.owner}
+	k.shared.s.Store(k)
+	return k
+}
+
+// window returns what the metadata calls by that name; 0: nothing. It is how long a full replenishment takes.
+func (s *settings) window() int64 {
+	if s.owner == nil {
+		return s.Span // of a chain: that of one of its limiters
 	}
-	return h
+	return s.owner.window(s)
 }
 
 // extra is what few leases need beyond their own fields.
@@ -54,6 +66,15 @@ type extra struct {
 	err     error      // why the lease is not acquired
 	meta    []Metadata // each name once
 	owner   owner      // who granted the lease, if its settings do not tell
+}
+
+// leaseInfo is the numbers that a lease says.
+type leaseInfo struct {
+	permits int   // requested
+	limit   int   // at the decision; 0: unknown
+	left    int   // available right after the decision, or unknown
+	retry   int64 // of a rejection; 0: unknown
+	reset   int64 // below 0: unknown
 }
 
 // owner is who granted leases and takes back what they hold: one of the four limiters, a chain, whoever called Grant or
@@ -82,6 +103,108 @@ func (l Lease) owner() owner {
 		return s.owner
 	}
 	return nil
+}
+
+// handle returns the handle whose generation the lease has.
+func (l Lease) handle() *handle {
+	if l.h.x != nil && l.h.x.base != nil {
+		return l.h.x.base
+	}
+	return l.h
+}
+
+// settings returns the settings under which the lease was granted; nil if it is of none of this
+// package's limiters.
+func (l Lease) settings() *settings { return l.h.reported() }
+
+// extra returns what the lease has beyond its fields, or nil.
+func (l Lease) extra() *extra {
+	if l.h == nil {
+		return nil
+	}
+	return l.h.x
+}
+
+// settings returns the settings that the handle leads to, or nil.
+func (h *handle) settings() *settings { return h.s.Load() }
+
+// reported returns the settings that a handle leads to, which may be nil.
+func (h *handle) reported() *settings {
+	if h == nil {
+		return nil
+	}
+	return h.settings()
+}
+
+// with returns the lease with x beyond its fields; s are the settings by which it reads them.
+func (l Lease) with(s *settings, x extra) Lease {
+	k := &struct {
+		handle
+		extra
+	}{extra: x}
+	k.handle.s.Store(s)
+	k.handle.x = &k.extra
+	l.h = &k.handle
+	return l
+}
+
+// copyExtra returns what a copy of the lease has beyond its fields: not the error of a rejection,
+// which is made from the metadata.
+func (l Lease) copyExtra() (x extra) {
+	if old := l.extra(); old != nil {
+		x.meta, x.info, x.missing = old.meta, old.info, old.missing
+		if o := l.outcome(); o == failed || o == exceeds {
+			x.err = old.err
+		}
+	}
+	if l.h != nil {
+		x.base = l.handle()
+	}
+	return x
+}
+
+// wideLease is newLease for numbers that do not fit.
+func wideLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
+	l := Lease{h: h, bits: uint64(o), reset: reset, at: at}
+	f := l.info()
+	f.permits, f.left = permits, left
+	x := extra{base: h, info: &f, missing: f.limit - left}
+	if h == nil {
+		return l.with(nil, x)
+	}
+	return l.with(h.settings(), x)
+}
+
+// permits returns the permits requested.
+func (l Lease) permits() int {
+	if l.h != nil && l.h.x != nil {
+		return l.info().permits
+	}
+	return l.packed()
+}
+
+// info returns what the lease says.
+func (l Lease) info() leaseInfo {
+	if x := l.extra(); x != nil && x.info != nil {
+		return *x.info
+	}
+	f := leaseInfo{
+		permits: l.packed(),
+		left:    int(l.bits>>factShift>>(l.width()&63)) - 1,
+		reset:   unknown,
+	}
+	s := l.settings()
+	if s == nil {
+		return f
+	}
+	f.limit = s.Limit
+	if s.Timed() {
+		f.reset = l.reset
+		if l.outcome().rejected() {
+			f.retry = l.at
+		}
+	}
+	return f
 }
 
 // free is the handle of all leases that hold nothing and that nobody counts: those of Unlimited, and those
@@ -158,60 +281,27 @@ func (h *handle) settled(generation int64, kept bool) (then int64) {
 	return then
 }
 
-// handle returns the handle whose generation the lease has.
-func (l Lease) handle() *handle {
-	if l.h.x != nil && l.h.x.base != nil {
-		return l.h.x.base
-	}
-	return l.h
+// handles is a list of handles whose leases have ended, for later leases. It has at most maxSpare.
+type handles struct {
+	first *handle
+	len   int
 }
 
-// settings returns the settings that the handle leads to, or nil.
-func (h *handle) settings() *settings { return h.s.Load() }
+const maxSpare = 64
 
-// reported returns the settings that a handle leads to, which may be nil.
-func (h *handle) reported() *settings {
-	if h == nil {
-		return nil
+func (l *handles) push(h *handle) {
+	if l.len < maxSpare {
+		h.next, l.first = l.first, h
+		l.len++
 	}
-	return h.settings()
 }
 
-// extra returns what the lease has beyond its fields, or nil.
-func (l Lease) extra() *extra {
-	if l.h == nil {
-		return nil
+// pop returns nil if there is none.
+func (l *handles) pop() *handle {
+	h := l.first
+	if h != nil {
+		l.first, h.next = h.next, nil
+		l.len--
 	}
-	return l.h.x
+	return h
 }
-
-// with returns the lease with x beyond its fields; s are the settings by which it reads them.
-func (l Lease) with(s *settings, x extra) Lease {
-	k := &struct {
-		handle
-		extra
-	}{extra: x}
-	k.handle.s.Store(s)
-	k.handle.x = &k.extra
-	l.h = &k.handle
-	return l
-}
-
-// copyExtra returns what a copy of the lease has beyond its fields: not the error of a rejection,
-// which is made from the metadata.
-func (l Lease) copyExtra() (x extra) {
-	if old := l.extra(); old != nil {
-		x.meta, x.info, x.missing = old.meta, old.info, old.missing
-		if o := l.outcome(); o == failed || o == exceeds {
-			x.err = old.err
-		}
-	}
-	if l.h != nil {
-		x.base = l.handle()
-	}
-	return x
-}
-
-// settings returns the settings under which the lease was granted; nil if it is of none of this
-// package's limiters.
-func (l Lease) settings() *settings { return l.h.reported() }

@@ -9,67 +9,6 @@ import (
 	"time"
 )
 
-// Lease is a limiter's decision: the permits that it granted, or the reason why it did not.
-//
-// A Lease is a small value. It may be copied, stored, sent over channels and released from any
-// goroutine; all copies are the same lease. The zero Lease is not acquired.
-type Lease struct {
-	// Four words, no more: the compiler keeps such a struct in registers. pack.go says what
-	// is where.
-	h         *handle // nil: no limiter of this package, and nothing extra
-	bits      uint64
-	reset, at int64
-}
-
-// outcome is how a request was decided.
-type outcome uint8
-
-const (
-	unanswered outcome = iota // not acquired: the zero lease, and Reject's
-	granted                   // acquired, with nothing to release
-	reduced                   // granted, and part of it was returned before
-	reserved                  // of Reserve: granted, or promised for later
-	held                      // acquired from a concurrency limiter, a chain, or with Grant
-	exhausted                 // rejected
-	queueFull                 // rejected
-	evicted                   // rejected
-	tooSoon                   // rejected
-	barred                    // rejected: by Blocked
-	paused                    // rejected: by Paused
-	closed                    // ErrClosed
-	exceeds                   // ExceedsLimitError
-	negative                  // ErrNegativePermits
-	failed                    // extra.err
-)
-
-// The phrases of [ReasonPhrase] and [RejectedError].Reason for rejections by core's limiters.
-const (
-	ReasonExhausted       = "permits exhausted"
-	ReasonQueueLimit      = "queue limit reached"
-	ReasonEvicted         = "evicted by a newer request"
-	ReasonDeadlineTooSoon = "deadline too soon"
-)
-
-var reasonPhrases = [...]string{
-	exhausted: ReasonExhausted,
-	queueFull: ReasonQueueLimit,
-	evicted:   ReasonEvicted,
-	tooSoon:   ReasonDeadlineTooSoon,
-	barred:    "blocked",
-	paused:    "paused",
-}
-
-func (o outcome) acquired() bool { return o-granted <= held-granted }
-func (o outcome) rejected() bool { return o-exhausted <= paused-exhausted }
-
-// phrase returns the reason phrase of a rejection; "" if there is none.
-func (o outcome) phrase() string {
-	if !o.rejected() {
-		return ""
-	}
-	return reasonPhrases[o]
-}
-
 // Acquired reports whether the permits were granted. It stays true after Release.
 func (l Lease) Acquired() bool {
 	return l.outcome().acquired()
@@ -249,4 +188,13 @@ func (l Lease) With(metadata ...Metadata) Lease {
 	x := l.copyExtra()
 	x.meta = mergeMetadata(x.meta, metadata)
 	return l.with(l.settings(), x)
+}
+
+// delayed returns the lease with a Delay.
+func (l Lease) delayed(d int64) Lease {
+	if d == 0 && l.outcome() == granted {
+		l.bits ^= uint64(granted ^ reserved)
+		return l
+	}
+	return l.With(Delay.With(time.Duration(d)))
 }

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -101,19 +103,6 @@ func As[T any](l Limiter) (T, bool) {
 	return none, false
 }
 
-// TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no
-// reason. It is for callers that try before they wait. If it returns false, no permits were
-// taken, although in a chain the limiters before the one that rejected have counted a grant.
-// TryQuietly always returns false if l is not a [QuietTrier] or embeds a limiter of this package. It
-// also returns false for negative permits, for more permits than the limit, and after Close.
-func TryQuietly(l Limiter, permits int) (Lease, bool) {
-	if q, ok := l.(QuietTrier); ok && !embeds(l) {
-		k, ok := q.TryQuietly(permits)
-		return k, ok && k.Acquired()
-	}
-	return Lease{}, false
-}
-
 // Replenisher is a rate limiter: its permits come back with time.
 type Replenisher interface {
 	// TryReplenish adds the permits that are due by now and reports whether any came back.
@@ -127,4 +116,52 @@ type Replenisher interface {
 
 	// AutoReplenishing reports whether permits come back without calls of TryReplenish.
 	AutoReplenishing() bool
+}
+
+// Statistics is a snapshot of a limiter's state and counts. Each field was correct at some
+// instant during the call.
+type Statistics struct {
+	Limit     int    // current limit, in permits
+	Available int    // permits that are not taken
+	Queued    int    // permits (not requests) waiting
+	Granted   uint64 // leases granted, including those of zero permits
+	Rejected  uint64 // requests rejected: failed tries, full queue, evictions, deadlines too soon
+}
+
+// String returns the fields on one line.
+func (s Statistics) String() string {
+	return fmt.Sprintf("%d of %d available, %d queued, %d granted, %d rejected",
+		s.Available, s.Limit, s.Queued, s.Granted, s.Rejected)
+}
+
+// LogValue implements [slog.LogValuer]: a group of the five fields.
+func (s Statistics) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Int("limit", s.Limit),
+		slog.Int("available", s.Available),
+		slog.Int("queued", s.Queued),
+		slog.Uint64("granted", s.Granted),
+		slog.Uint64("rejected", s.Rejected),
+	)
+}
+
+// Reserver is a rate limiter that can promise permits for later. The rate limiters of this package are
+// Reservers. A [ChainedLimiter], a [Switch], [WithReason] and [Shadow] have a Reserve that works if the
+// limiters below are Reservers.
+type Reserver interface {
+	// Reserve takes permits now or reserves them, without waiting: see [TokenBucket.Reserve].
+	Reserve(permits int) Lease
+}
+
+// Must returns v, or panics with err if err is not nil. Use it if the options are constants:
+//
+//	var mail = core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1000, Window: 24 * time.Hour}))
+//
+// It works with every constructor that returns one value and an error; pipe.New and pipe.Conns return two
+// values. If the options come from a flag, a file or a user, handle the error instead.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

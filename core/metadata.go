@@ -126,6 +126,17 @@ func (l Lease) lookup(name string) (any, bool) {
 	return l.builtin(name)
 }
 
+// delay returns what [Delay] says; false if the lease is of no reservation or it is unknown.
+func (l Lease) delay() (time.Duration, bool) {
+	if l.outcome() != reserved {
+		return 0, false
+	}
+	if k, ok := l.owner().(interface{ delayKnown() (time.Duration, bool) }); ok {
+		return k.delayKnown()
+	}
+	return 0, true
+}
+
 // builtin returns the metadata of that name from the lease's own fields and settings.
 func (l Lease) builtin(name string) (any, bool) {
 	if name == Delay.name {
@@ -159,3 +170,8 @@ func (l Lease) builtin(name string) (any, bool) {
 	}
 	return nil, false
 }
+
+// Delay is set on a lease of Reserve: the time from the call until its permits come, or 0 if they were
+// available. It is exact if nothing changes. It is a lower bound under [FairShare], and may be one if very
+// many requests wait.
+var Delay = NewMetadataKey[time.Duration]("DELAY")

@@ -59,3 +59,6 @@ func apply[L updater[O], O any](now Limiter, o O, create func(O) (L, error)) (Li
 	}
 	return l, nil
 }
+
+// newSettings returns settings that no limiter has yet.
+func newSettings(o Options) *settings { return settingsOf(o.label(), o.terms()) }

@@ -1,7 +1,37 @@
 package core
 
-import (
-	"math/bits"
+import "math/bits"
+
+// Lease is a limiter's decision: the permits that it granted, or the reason why it did not.
+//
+// A Lease is a small value. It may be copied, stored, sent over channels and released from any
+// goroutine; all copies are the same lease. The zero Lease is not acquired.
+type Lease struct {
+	// Four words, no more: the compiler keeps such a struct in registers. See below what is where.
+	h         *handle // nil: no limiter of this package, and nothing extra
+	bits      uint64
+	reset, at int64
+}
+
+// outcome is how a request was decided.
+type outcome uint8
+
+const (
+	unanswered outcome = iota // not acquired: the zero lease, and Reject's
+	granted                   // acquired, with nothing to release
+	reduced                   // granted, and part of it was returned before
+	reserved                  // of Reserve: granted, or promised for later
+	held                      // acquired from a concurrency limiter, a chain, or with Grant
+	exhausted                 // rejected
+	queueFull                 // rejected
+	evicted                   // rejected
+	tooSoon                   // rejected
+	barred                    // rejected: by Blocked
+	paused                    // rejected: by Paused
+	closed                    // ErrClosed
+	exceeds                   // ExceedsLimitError
+	negative                  // ErrNegativePermits
+	failed                    // extra.err
 )
 
 // The fields of a lease, whatever its outcome:
@@ -30,15 +60,6 @@ const (
 // unknown is the value of left or reset if it is not known.
 const unknown = -1
 
-// leaseInfo is the numbers that a lease says.
-type leaseInfo struct {
-	permits int   // requested
-	limit   int   // at the decision; 0: unknown
-	left    int   // available right after the decision, or unknown
-	retry   int64 // of a rejection; 0: unknown
-	reset   int64 // below 0: unknown
-}
-
 // newLease returns the lease of a decision.
 func newLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
 	if b, ok := packUsual(permits, left); ok {
@@ -59,53 +80,30 @@ func packUsual(permits, left int) (b uint64, ok bool) {
 	return b, uint64(permits)>>usualWidth|uint64(left+1)>>(factBits-usualWidth) == 0
 }
 
-// wideLease is newLease for numbers that do not fit.
-func wideLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
-	l := Lease{h: h, bits: uint64(o), reset: reset, at: at}
-	f := l.info()
-	f.permits, f.left = permits, left
-	x := extra{base: h, info: &f, missing: f.limit - left}
-	if h == nil {
-		return l.with(nil, x)
-	}
-	return l.with(h.settings(), x)
-}
-
 func (l Lease) outcome() outcome { return outcome(l.bits & (1<<outcomeBits - 1)) }
-
-// permits returns the permits requested.
-func (l Lease) permits() int {
-	if l.h != nil && l.h.x != nil {
-		return l.info().permits
-	}
-	return l.packed()
-}
 
 // packed returns the permits that are in the lease's bits.
 func (l Lease) packed() int { return int(l.bits >> factShift & (1<<(l.width()&63) - 1)) }
 
 func (l Lease) width() uint { return uint(l.bits >> outcomeBits & (1<<widthBits - 1)) }
 
-// info returns what the lease says.
-func (l Lease) info() leaseInfo {
-	if x := l.extra(); x != nil && x.info != nil {
-		return *x.info
+var reasonPhrases = [...]string{
+	exhausted: ReasonExhausted,
+	queueFull: ReasonQueueLimit,
+	evicted:   ReasonEvicted,
+	tooSoon:   ReasonDeadlineTooSoon,
+	barred:    "blocked",
+	paused:    "paused",
+}
+
+func (o outcome) acquired() bool { return o-granted <= held-granted }
+
+func (o outcome) rejected() bool { return o-exhausted <= paused-exhausted }
+
+// phrase returns the reason phrase of a rejection; "" if there is none.
+func (o outcome) phrase() string {
+	if !o.rejected() {
+		return ""
 	}
-	f := leaseInfo{
-		permits: l.packed(),
-		left:    int(l.bits>>factShift>>(l.width()&63)) - 1,
-		reset:   unknown,
-	}
-	s := l.settings()
-	if s == nil {
-		return f
-	}
-	f.limit = s.Limit
-	if s.Timed() {
-		f.reset = l.reset
-		if l.outcome().rejected() {
-			f.retry = l.at
-		}
-	}
-	return f
+	return reasonPhrases[o]
 }

@@ -1,25 +1,11 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 )
-
-// Reserver is a rate limiter that can promise permits for later. The rate limiters of this package are
-// Reservers. A [ChainedLimiter], a [Switch], [WithReason] and [Shadow] have a Reserve that works if the
-// limiters below are Reservers.
-type Reserver interface {
-	// Reserve takes permits now or reserves them, without waiting: see [TokenBucket.Reserve].
-	Reserve(permits int) Lease
-}
-
-// Delay is set on a lease of Reserve: the time from the call until its permits come, or 0 if they were
-// available. It is exact if nothing changes. It is a lower bound under [FairShare], and may be one if very
-// many requests wait.
-var Delay = NewMetadataKey[time.Duration]("DELAY")
 
 // Reserve takes permits now, or promises them for later. It does not wait. The request takes the place in
 // the queue that an Acquire would take, so QueueLimit applies. If the lease is acquired, [Delay] in its
@@ -121,25 +107,8 @@ func (r *rate) probeLocked(now int64) Lease {
 	return l.delayed(until(r.m.ReadyAt(now, 0), now))
 }
 
-// delayed returns the lease with a Delay.
-func (l Lease) delayed(d int64) Lease {
-	if d == 0 && l.outcome() == granted {
-		l.bits ^= uint64(granted ^ reserved)
-		return l
-	}
-	return l.With(Delay.With(time.Duration(d)))
-}
-
-// delay returns what [Delay] says; false if the lease is of no reservation or it is unknown.
-func (l Lease) delay() (time.Duration, bool) {
-	if l.outcome() != reserved {
-		return 0, false
-	}
-	if r, ok := l.owner().(*reservation); ok {
-		return time.Duration(r.delay), r.delay >= 0
-	}
-	return 0, true
-}
+// delayKnown returns what [Delay] says of its leases; false if it is unknown.
+func (k *reservation) delayKnown() (time.Duration, bool) { return time.Duration(k.delay), k.delay >= 0 }
 
 // release does nothing.
 func (k *reservation) release(Lease) {}
@@ -169,67 +138,4 @@ func (k *reservation) settle(l Lease, n int) Lease {
 		meta = mergeMetadata(meta, []Metadata{Delay.With(time.Duration(k.delay))})
 	}
 	return r.settleTakenLocked(now, taken.With(meta...), n)
-}
-
-// reserve is l.Reserve.
-func reserve(l Limiter, permits int) Lease {
-	if r, ok := l.(Reserver); ok {
-		return r.Reserve(permits)
-	}
-	return Fail(fmt.Errorf("core: %s is no Reserver", describe(l)))
-}
-
-// Reserve grants the permits immediately.
-func (u *unlimited) Reserve(permits int) Lease {
-	l := u.TryAcquire(permits)
-	if !l.Acquired() {
-		return l
-	}
-	return l.delayed(0)
-}
-
-// Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the
-// largest of the limiters' delays. If a limiter is no [Reserver], the lease is not acquired, and its error
-// names that limiter. After Close the error is [ErrClosed].
-//
-// The reservations are in the limiters, so the chain's Close does not end them: refund the lease, or close the
-// limiters. The chain's Granted counts the lease immediately. Its Queued, the sum of the limiters', counts the
-// permits too until they come.
-func (c *ChainedLimiter) Reserve(permits int) Lease {
-	if l, ok := c.check(permits); !ok {
-		return l
-	}
-	longest, known := time.Duration(0), true // until a limiter does not say when its permits come
-	for _, l := range c.limiters {
-		if _, ok := l.(Reserver); !ok {
-			return reserve(l, permits)
-		}
-	}
-	l := c.ask(permits, func(l Limiter, permits int) Lease {
-		k := reserve(l, permits)
-		d, ok := Delay.From(k)
-		longest, known = max(longest, d), known && ok
-		return k
-	})
-	switch {
-	case l.rejected():
-		c.rejected.Add(1)
-	case l.Acquired() && known:
-		return l.With(Delay.With(longest))
-	case l.Acquired():
-		return l.without(Delay.name) // that of one limiter is not that of all
-	}
-	return l
-}
-
-// Reserve is the limiter's, if it is a [Reserver].
-func (r *reasoned) Reserve(permits int) Lease { return r.explain(reserve(r.Limiter, permits)) }
-
-// Reserve is TryAcquire: a request that would have had to wait is granted and [Shadowed].
-func (s *shadow) Reserve(permits int) Lease {
-	l := s.TryAcquire(permits)
-	if !l.Acquired() {
-		return l
-	}
-	return l.delayed(0)
 }

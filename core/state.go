@@ -2,36 +2,8 @@ package core
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 )
-
-// Statistics is a snapshot of a limiter's state and counts. Each field was correct at some
-// instant during the call.
-type Statistics struct {
-	Limit     int    // current limit, in permits
-	Available int    // permits that are not taken
-	Queued    int    // permits (not requests) waiting
-	Granted   uint64 // leases granted, including those of zero permits
-	Rejected  uint64 // requests rejected: failed tries, full queue, evictions, deadlines too soon
-}
-
-// String returns the fields on one line.
-func (s Statistics) String() string {
-	return fmt.Sprintf("%d of %d available, %d queued, %d granted, %d rejected",
-		s.Available, s.Limit, s.Queued, s.Granted, s.Rejected)
-}
-
-// LogValue implements [slog.LogValuer]: a group of the five fields.
-func (s Statistics) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Int("limit", s.Limit),
-		slog.Int("available", s.Available),
-		slog.Int("queued", s.Queued),
-		slog.Uint64("granted", s.Granted),
-		slog.Uint64("rejected", s.Rejected),
-	)
-}
 
 // The methods that report a limiter's state.
 

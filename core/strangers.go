@@ -1,17 +1,18 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Functions for any limiter, whether it is of this package or not. The methods that a limiter has are
 // its methods, promoted or not: only TryQuietly and acquireWaiting look whether they are those of an
-// embedded limiter. The other packages of this module get these functions from package backdoor.
+// embedded limiter. What a limiter asks is in roots.go. The other packages of this module get these functions from package backdoor.
 
 // embeds reports whether l is of a type that embeds a limiter of this package. Such a type has all
 // methods of that limiter, and may have overridden some: a promoted TryQuietly would bypass its TryAcquire.
@@ -20,22 +21,83 @@ func embeds(l Limiter) bool {
 	return ours && k.itself() != l
 }
 
-// engineOf returns the engine of one of the four limiters, or nil.
-func engineOf(limiter any) *engine {
-	l, ok := limiter.(interface {
-		itself() Limiter
-		base() *engine
-	})
-	if !ok || isNil(limiter) || l.itself() != limiter {
-		return nil
-	}
-	return l.base()
-}
-
 // isClosed reports whether a limiter of this package is closed. Zero values are; a view is not, because it has no Close.
 func isClosed(l Limiter) bool {
 	k, ok := l.(interface{ isClosed() bool })
 	return ok && !embeds(l) && k.isClosed()
+}
+
+// TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no
+// reason. It is for callers that try before they wait. If it returns false, no permits were
+// taken, although in a chain the limiters before the one that rejected have counted a grant.
+// TryQuietly always returns false if l is not a [QuietTrier] or embeds a limiter of this package. It
+// also returns false for negative permits, for more permits than the limit, and after Close.
+func TryQuietly(l Limiter, permits int) (Lease, bool) {
+	if q, ok := l.(QuietTrier); ok && !embeds(l) {
+		k, ok := q.TryQuietly(permits)
+		return k, ok && k.Acquired()
+	}
+	return Lease{}, false
+}
+
+// reserve is l.Reserve.
+func reserve(l Limiter, permits int) Lease {
+	if r, ok := l.(Reserver); ok {
+		return r.Reserve(permits)
+	}
+	return Fail(fmt.Errorf("core: %s is no Reserver", describe(l)))
+}
+
+// queueing says how a request may wait.
+type queueing bool
+
+const (
+	bounded queueing = false // as far as QueueLimit permits
+	beyond  queueing = true  // whatever QueueLimit is: see waiting.go
+)
+
+// waitingLimiter is a limiter of this package that can be asked to wait whatever QueueLimit is.
+type waitingLimiter interface {
+	Limiter
+	acquireWaiting(ctx context.Context, permits int) (Lease, error)
+}
+
+// acquireWaiting is l.Acquire, but the request waits in the queues of this package's limiters whatever their
+// QueueLimit is: those of l, or those that l asks as a chain or a view. Any other limiter is asked by its
+// Acquire. The answer is in valid form: see checkedAnswer.
+func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) {
+	var k Lease
+	var err error
+	switch w := l.(type) {
+	case waitingLimiter:
+		if !embeds(l) {
+			return w.acquireWaiting(ctx, permits)
+		}
+		k, err = l.Acquire(ctx, permits)
+	case backdoor.Waiter[Lease]:
+		k, err = w.AcquireWaiting(ctx, permits)
+	default:
+		if acquire := backdoor.WaiterOf[Lease](l); acquire != nil {
+			return acquire(ctx, l, permits)
+		}
+		k, err = l.Acquire(ctx, permits)
+	}
+	return checkedAnswer(k, err)
+}
+
+// endable is a limiter of this package in which a source can end the wait without a context for it.
+type endable interface {
+	// acquireUnder is Acquire, whose wait ends with a source too, which may be nil: its error then is that of ctx, or
+	// context.Canceled. It also reports whether the request has waited.
+	acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (l Lease, waited bool, err error)
+}
+
+// endableOf returns the limiter if it is endable, or nil.
+func endableOf(l Limiter) endable {
+	if k, ok := l.(interface{ endable() endable }); ok && !embeds(l) {
+		return k.endable()
+	}
+	return nil
 }
 
 // checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and
@@ -78,109 +140,4 @@ func describe(l Limiter) string {
 		return s.String()
 	}
 	return fmt.Sprintf("%T: %d available", l, l.Available())
-}
-
-// root is a limiter that asks no other limiter.
-type root struct {
-	Limiter
-	shadowed bool // its rejections have no effect
-
-	// In a chain:
-	at     int     // its place among the limiters
-	engine *engine // that of the limiter, or nil
-}
-
-// rootsOf returns the limiters that l asks, through the chains and views of this package; for any other
-// limiter, l itself.
-func rootsOf(l Limiter) []root {
-	if k, ok := l.(interface{ roots() []root }); ok && !embeds(l) {
-		return k.roots()
-	}
-	return []root{{Limiter: l}}
-}
-
-// allRoots is rootsOf, but also through limiters of other packages that name the limiters they ask: by a method
-// Unwrap() Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this
-// package's may take from that one too.
-func allRoots(l Limiter, binding bool) []any {
-	var all []any
-	for _, r := range rootsOf(l) {
-		if binding && r.shadowed {
-			continue
-		}
-		if k, ok := r.Limiter.(interface{ itself() Limiter }); ok && k.itself() != r.Limiter {
-			all = append(all, allRoots(k.itself(), binding)...)
-		}
-		var asked []Limiter
-		switch k := r.Limiter.(type) {
-		case interface{ Unwrap() Limiter }:
-			asked = []Limiter{k.Unwrap()}
-		case interface{ Limiters() []Limiter }:
-			asked = k.Limiters()
-		case backdoor.Asker[Limiter]:
-			asked = k.Asks()
-		}
-		if len(asked) == 0 {
-			all = append(all, r.Limiter)
-		}
-		for _, a := range asked {
-			if !isNil(a) {
-				all = append(all, allRoots(a, binding)...)
-			}
-		}
-	}
-	return all
-}
-
-// returnsWithTime reports whether all that l grants comes back with time alone: it is one of this package's
-// rate limiters, or Unlimited, or a chain or view of nothing else. A Switch, and a limiter per key, is what it asks now.
-func returnsWithTime(l Limiter) bool {
-	for _, r := range rootsOf(l) {
-		if e := engineOf(r.Limiter); e != nil && !e.current().Held() {
-			continue
-		}
-		switch k := r.Limiter.(type) {
-		case *unlimited:
-		case *Switch:
-			if !returnsWithTime(k.Limiter()) {
-				return false
-			}
-		case backdoor.Asker[Limiter]:
-			asked := k.Asks()
-			if len(asked) == 0 || !allReturnWithTime(asked) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func allReturnWithTime(limiters []Limiter) bool {
-	return !slices.ContainsFunc(limiters, func(l Limiter) bool { return isNil(l) || !returnsWithTime(l) })
-}
-
-// orderOf returns the order in which the queue of l is served now: see backdoor.Ways.
-func orderOf(l Limiter) QueueOrder {
-	switch k := l.(type) {
-	case interface{ QueueOrder() QueueOrder }:
-		return k.QueueOrder()
-	case interface{ parts() []Limiter }:
-		return orderOfAny(k.parts())
-	case interface{ Unwrap() Limiter }:
-		return orderOf(k.Unwrap())
-	case interface{ Limiters() []Limiter }:
-		return orderOfAny(k.Limiters())
-	case backdoor.Asker[Limiter]:
-		return orderOfAny(k.Asks())
-	}
-	return OldestFirst
-}
-
-func orderOfAny(limiters []Limiter) (order QueueOrder) {
-	for _, l := range limiters {
-		order = max(order, orderOf(l))
-	}
-	return order
 }

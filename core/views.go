@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // view is what the views of a limiter share: everything that a view does not change is the
@@ -197,4 +199,34 @@ func (s *shadow) roots() []root {
 		all[i].shadowed = true
 	}
 	return all
+}
+
+func (r *reasoned) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	l, err := acquireWaiting(ctx, r.Limiter, permits)
+	return r.explained(ctx, l, err)
+}
+
+func (r *reasoned) endable() endable {
+	if endableOf(r.Limiter) == nil {
+		return nil
+	}
+	return r
+}
+
+func (r *reasoned) acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (Lease, bool, error) {
+	l, waited, err := endableOf(r.Limiter).acquireUnder(ctx, permits, s, q)
+	l, err = r.explained(ctx, l, err)
+	return l, waited, err
+}
+
+// Reserve is the limiter's, if it is a [Reserver].
+func (r *reasoned) Reserve(permits int) Lease { return r.explain(reserve(r.Limiter, permits)) }
+
+// Reserve is TryAcquire: a request that would have had to wait is granted and [Shadowed].
+func (s *shadow) Reserve(permits int) Lease {
+	l := s.TryAcquire(permits)
+	if !l.Acquired() {
+		return l
+	}
+	return l.delayed(0)
 }

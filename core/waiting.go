@@ -2,10 +2,8 @@ package core
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -15,104 +13,30 @@ import (
 // sending to a channel of Go does: QueueLimit is for servers, which bound the callers of Acquire. Such a
 // request takes no room in the queue from others, and newer requests do not evict it.
 
-// waitingLimiter is a limiter of this package that can be asked to wait whatever QueueLimit is.
-type waitingLimiter interface {
-	Limiter
-	acquireWaiting(ctx context.Context, permits int) (Lease, error)
+// Acquire takes permits, and waits for them if the queue has room. If it has none, as with a
+// QueueLimit of 0, Acquire immediately returns a *[RejectedError] with [ReasonQueueLimit]. If ctx
+// is done before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// [Limiter] describes the other cases and errors.
+func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
+	return e.acquire(ctx, permits, bounded)
 }
 
-// acquireWaiting is l.Acquire, but the request waits in the queues of this package's limiters whatever their
-// QueueLimit is: those of l, or those that l asks as a chain or a view. Any other limiter is asked by its
-// Acquire. The answer is in valid form: see checkedAnswer.
-func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) {
-	var k Lease
-	var err error
-	switch w := l.(type) {
-	case waitingLimiter:
-		if !embeds(l) {
-			return w.acquireWaiting(ctx, permits)
-		}
-		k, err = l.Acquire(ctx, permits)
-	case backdoor.Waiter[Lease]:
-		k, err = w.AcquireWaiting(ctx, permits)
-	default:
-		if acquire := backdoor.WaiterOf[Lease](l); acquire != nil {
-			return acquire(ctx, l, permits)
-		}
-		k, err = l.Acquire(ctx, permits)
-	}
-	return checkedAnswer(k, err)
+// acquireWaiting is Acquire that waits whatever QueueLimit is.
+func (e *engine) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	return e.acquire(ctx, permits, beyond)
 }
 
-func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	return c.acquireAll(ctx, permits, beyond)
-}
-
-func (r *reasoned) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	l, err := acquireWaiting(ctx, r.Limiter, permits)
-	return r.explained(ctx, l, err)
-}
-
-// trySlow decides the requests that try does not decide: it asks the machine.
-func (e *engine) trySlow(n int, quiet bool) (l Lease) {
-	switch {
-	case n < 0:
-		return e.failure(negative, 0)
-	case e.settings.Load() == nil:
-		return e.failure(closed, 0)
-	}
-	now := e.lockAndServe()
-	switch {
-	case e.closed:
-		l = e.failure(closed, 0)
-	case !quiet:
-		l = e.answerLocked(e.m.Try(now, n), n)
-	default:
-		if a, ok := e.m.TryQuietly(now, n); ok {
-			l = e.answerLocked(a, n)
+func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) {
+	if ctx.Err() == nil {
+		if k, _ := e.try(n, true); k.Acquired() {
+			return k, nil
 		}
 	}
-	e.unlockAndWake(now)
-	return l
-}
-
-// queueing says how a request may wait.
-type queueing bool
-
-const (
-	bounded queueing = false // as far as QueueLimit permits
-	beyond  queueing = true  // whatever QueueLimit is: see waiting.go
-)
-
-// endable is a limiter of this package in which a source can end the wait without a context for it.
-type endable interface {
-	// acquireUnder is Acquire, whose wait ends with a source too, which may be nil: its error then is that of ctx, or
-	// context.Canceled. It also reports whether the request has waited.
-	acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (l Lease, waited bool, err error)
-}
-
-// endableOf returns the limiter if it is endable, or nil.
-func endableOf(l Limiter) endable {
-	if k, ok := l.(interface{ endable() endable }); ok && !embeds(l) {
-		return k.endable()
-	}
-	return nil
+	k, _, err := e.acquireUnder(ctx, n, nil, q)
+	return k, err
 }
 
 func (e *engine) endable() endable { return e }
-
-func (r *reasoned) endable() endable {
-	if endableOf(r.Limiter) == nil {
-		return nil
-	}
-	return r
-}
-
-func (r *reasoned) acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (Lease, bool, error) {
-	l, waited, err := endableOf(r.Limiter).acquireUnder(ctx, permits, s, q)
-	l, err = r.explained(ctx, l, err)
-	return l, waited, err
-}
 
 func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (l Lease, waited bool, err error) {
 	if n < 0 {
@@ -260,141 +184,4 @@ func (e *engine) timeLeft(ctx context.Context) int64 {
 		}
 	}
 	return machine.Never
-}
-
-// waitlist is where a limiter's callers wait. It exists only while one does: an idle limiter has no
-// timer and no channel, and may be used in another synctest bubble. The engine's mutex guards it.
-type waitlist struct {
-	timer *time.Timer // nil until the first waiter whose instant is known
-	alarm int64       // the instant that the timer is set to, or Never
-
-	// Waiters for reuse. A caller that woke pushes its waiter onto returned, without the mutex. The
-	// mutex's holder takes the whole stack, so the stack has no ABA problem.
-	spare    *waiter
-	returned atomic.Pointer[waiter]
-
-	// Beside the rest, because a wait in an idle limiter may allocate no more than 4 objects (TestAllocationsOfAWait).
-	first waiter
-	queue machine.Queue[parked]
-}
-
-func newWaitlist() *waitlist {
-	r := &waitlist{alarm: machine.Never}
-	r.first.Value = newParked(r)
-	r.spare = &r.first
-	return r
-}
-
-// waiter is an Acquire that waits. Its wait ends under the mutex, when the machine takes it out of the queue:
-//
-//   - Grant: permits have come back, by a release, a refund, with time, or by an Update or a Reset.
-//   - Close: the wait of every waiter ends.
-//   - Update: the new limit is lower than the number of permits that it waits for.
-//   - Eviction: a newer request takes its room in the queue.
-//   - Cancellation: its own goroutine has found ctx done, and calls cancel.
-//
-// Unless it is canceled, the goroutine that holds the mutex makes its lease (concludeLocked) and, after it has
-// released the mutex, sends to Ready (wake). Then await returns the lease.
-type waiter = machine.Waiter[parked]
-
-type parked struct {
-	wait.Signal // its Ready has true once the wait has ended and lease is set
-
-	waitlist *waitlist
-	lease    Lease
-	received bool // await has received true
-}
-
-func newParked(r *waitlist) parked {
-	return parked{waitlist: r, Signal: wait.Signal{Ready: make(chan bool, 2)}}
-}
-
-// receive waits for the lease, whatever the source does.
-func (p *parked) receive() {
-	for !<-p.Ready {
-	}
-}
-
-// waiter returns a new waiter for n permits.
-func (r *waitlist) waiter(n int) *waiter {
-	if r.spare == nil {
-		r.spare = r.returned.Swap(nil)
-	}
-	w := r.spare
-	if w == nil {
-		w = &waiter{Value: newParked(r)}
-	} else {
-		r.spare = w.Next()
-	}
-	w.N = n
-	return w
-}
-
-// recycle keeps w, which is no longer referenced, for another Acquire. If its source has ended, something may still
-// come to its channel.
-func recycle(w *waiter) {
-	if !w.Value.Leave() {
-		return
-	}
-	r := w.Value.waitlist
-	w.Value.lease, w.Value.received = Lease{}, false
-	for {
-		top := r.returned.Load()
-		w.SetNext(top)
-		if r.returned.CompareAndSwap(top, w) {
-			return
-		}
-	}
-}
-
-// leave stops the timer.
-func (r *waitlist) leave() {
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-}
-
-// wake notifies the waiters of a list that their wait has ended. No lock is held: the woken
-// goroutines may take it.
-func wake(w *waiter) {
-	for w != nil {
-		next := w.Next() // once notified, w belongs to its goroutine
-		if w.Reserved {
-			w.SetNext(nil) // no goroutine waits for a reservation
-		} else {
-			w.Value.Ready <- true
-		}
-		w = next
-	}
-}
-
-// setAlarmLocked sets the timer to the instant at which a waiter can be served.
-func (e *engine) setAlarmLocked(now int64) {
-	r, due := e.waitlist, e.m.Next(now)
-	if e.settings.Load().Calendar != nil {
-		if r.alarm > now && r.alarm <= min(due, now+lookEvery) {
-			return
-		}
-		due = min(due, now+lookEvery)
-	}
-	switch {
-	case due == r.alarm:
-	case due == machine.Never:
-		r.timer.Stop() // not nil: alarm was another instant
-	case r.timer == nil:
-		r.timer = time.AfterFunc(time.Duration(due-now), e.onTimer)
-	default:
-		r.timer.Reset(time.Duration(due - now))
-	}
-	r.alarm = due
-}
-
-// onTimer is the timer's function. Taking the mutex serves the waiters that are due. If another goroutine has
-// served them already, or the waitlist is gone, it changes nothing.
-func (e *engine) onTimer() {
-	now := e.lockAndServe()
-	if e.waitlist != nil {
-		e.waitlist.alarm = machine.Never
-	}
-	e.unlockAndWake(now)
 }
