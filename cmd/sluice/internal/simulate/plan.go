@@ -99,7 +99,8 @@ func addRules(p *engine.Plan, c *config.Policy, limits []config.Limit) ([]*engin
 		if err != nil {
 			return nil, err
 		}
-		r.Policy, r.First, r.MaxWait, r.Failures = c.Name, i == 0, int64(c.MaxWait), c.Failures
+		r.Policy, r.First, r.Several = c.Name, i == 0, len(limits) > 1
+		r.MaxWait, r.Failures = int64(c.MaxWait), c.Failures
 		r.Cost, r.Settles, r.Shadow = c.Cost, c.Settle != "", c.Shadow
 		r.KeyName, r.Key = c.Key.String(), keyOf(c.Key)
 		if l.Order == core.FairShare {

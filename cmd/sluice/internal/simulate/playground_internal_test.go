@@ -52,7 +52,7 @@ func questions() (all []question) {
 	}
 	for _, limit := range []string{
 		"10/s burst 5", "50/s burst 20 queue 30", "50/s queue 9 newest-first", "fixed 20/1s queue 40", "sliding 50/1s segments 7", "sliding 10/3s queue 3",
-		"concurrency 3 queue 2", "unlimited",
+		"concurrency 3 queue 2", "unlimited", "30/s burst 9, fixed 40/5s", "20/s queue 9, concurrency 4 queue 3",
 	} {
 		for _, q := range traffic {
 			q.Input.Limits = []string{limit}

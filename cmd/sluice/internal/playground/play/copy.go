@@ -24,7 +24,11 @@ var goKeys = map[string]string{
 }
 
 // goCode returns a function that makes the limiter: one, or one per key.
-func goCode(limit, key string) string {
+func goCode(limits spec.Limits, key string) string {
+	limit, parse := limits.String(), "Parse"
+	if len(limits) > 1 {
+		parse = "ParseLimits"
+	}
 	if key == "" {
 		return fmt.Sprintf(`import (
 	"github.com/sluice-go/sluice/core"
@@ -32,13 +36,13 @@ func goCode(limit, key string) string {
 )
 
 func newLimiter() (core.Limiter, error) {
-	limit, err := spec.Parse(%q)
+	limit, err := spec.%s(%q)
 	if err != nil {
 		return nil, err
 	}
 	return limit.New("api")
 }
-`, limit)
+`, parse, limit)
 	}
 	of, imports := "string", ""
 	if key == "ip" || key == "client" {
@@ -58,7 +62,7 @@ func newLimiter() (core.Limiter, error) {
 
 // newLimiters returns one limiter per %s, to use as the Limiter of an httplimit.Policy.
 func newLimiters() (*partition.Keyed[*http.Request, %s], error) {
-	limit, err := spec.Parse(%q)
+	limit, err := spec.%s(%q)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +71,7 @@ func newLimiters() (*partition.Keyed[*http.Request, %s], error) {
 		New: func(%s) (core.Limiter, error) { return limit.New("api") },
 	})
 }
-`, imports, http, key, of, limit, of, goKeys[key], of)
+`, imports, http, key, of, parse, limit, of, goKeys[key], of)
 }
 
 // yamlKeys are the keys of the proxy that are those of a log.
@@ -78,8 +82,11 @@ var yamlKeys = map[string]string{
 
 // yaml returns a configuration of the proxy. Requests that wait must have a longest wait there: here the longest that was
 // seen, rounded up.
-func yaml(l spec.Limit, key, flow string, longest int64) string {
-	policy := "limit: " + l.String()
+func yaml(limits spec.Limits, key, flow string, longest int64) string {
+	policy := "limit: " + limits.String()
+	if len(limits) > 1 {
+		policy = "limit: " + strconv.Quote(limits.String()) // it has a comma
+	}
 	if key != "" {
 		k, ok := yamlKeys[key]
 		if !ok {
@@ -87,10 +94,10 @@ func yaml(l spec.Limit, key, flow string, longest int64) string {
 		}
 		policy = "key: " + k + ", " + policy
 	}
-	if k, ok := yamlKeys[flow]; ok && l.Order == core.FairShare {
+	if k, ok := yamlKeys[flow]; ok && has(limits, isFair) {
 		policy += ", flow: " + k
 	}
-	if l.Queue > 0 {
+	if has(limits, func(l spec.Limit) bool { return l.Queue > 0 }) {
 		wait := (time.Duration(longest) + time.Second - 1).Truncate(time.Second)
 		policy += fmt.Sprintf(", max-wait: %ds", max(wait/time.Second, 1))
 	}
@@ -104,17 +111,17 @@ routes:
 }
 
 // command returns a command line that plays the same.
-func command(limit spec.Limit, in Input) string {
-	words := []string{"sluice", "simulate", "--limit", quote(limit.String())}
+func command(limits spec.Limits, in Input) string {
+	words := []string{"sluice", "simulate", "--limit", quote(limits.String())}
 	if in.Key != "" {
 		words = append(words, "--key", quote(in.Key))
 	}
-	if in.Flow != "" && limit.Order == core.FairShare {
+	if in.Flow != "" && has(limits, isFair) {
 		words = append(words, "--flow", quote(in.Flow))
 	}
 	if in.Arrivals != "" {
 		words = append(words, "--arrivals", quote(in.Arrivals), "--seed", strconv.FormatUint(in.Seed, 10))
-		if in.Takes != "" && limit.Kind == spec.Concurrency { // else it makes no difference
+		if in.Takes != "" && has(limits, func(l spec.Limit) bool { return l.Kind == spec.Concurrency }) { // else it makes no difference
 			words = append(words, "--takes", quote(in.Takes))
 		}
 		return strings.Join(words, " ") + "\n"
@@ -134,6 +141,8 @@ func command(limit spec.Limit, in Input) string {
 	}
 	return strings.Join(append(words, quote(name)), " ") + "\n"
 }
+
+func isFair(l spec.Limit) bool { return l.Order == core.FairShare }
 
 // quote quotes a word for a shell, if it needs that.
 func quote(word string) string {

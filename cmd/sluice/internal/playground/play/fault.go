@@ -21,15 +21,15 @@ type Fault struct {
 func faults(limits []string) []Result {
 	results := make([]Result, len(limits))
 	for i, text := range limits {
-		if _, err := spec.Parse(text); err != nil {
+		if _, err := spec.ParseLimits(text); err != nil {
 			results[i].Fault = newFault(text, err)
 		}
 	}
 	return results
 }
 
-// newFault finds the word that err, of [spec.Parse], quotes. If the text has it twice, it is the last one of the words up to
-// which Parse must read to find the error.
+// newFault finds the word that err, of [spec.ParseLimits], quotes. If the text has it twice, it is the last one of the words up to
+// which ParseLimits must read to find the error.
 func newFault(text string, err error) *Fault {
 	f := &Fault{Message: strings.TrimPrefix(err.Error(), "spec: ")}
 	quoted, quoteErr := strconv.QuotedPrefix(f.Message)
@@ -39,7 +39,7 @@ func newFault(text string, err error) *Fault {
 	}
 	words := fields(text)
 	for n := range words {
-		if _, e := spec.Parse(text[:words[n].end]); e != nil && e.Error() == err.Error() {
+		if _, e := spec.ParseLimits(text[:words[n].end]); e != nil && e.Error() == err.Error() {
 			words = words[:n+1]
 			break
 		}
@@ -55,11 +55,11 @@ func newFault(text string, err error) *Fault {
 // field is where a word is.
 type field struct{ start, end int }
 
-// fields is [strings.Fields] with places.
+// fields is [strings.Fields] with places. A comma separates fields too.
 func fields(text string) (words []field) {
 	start := -1
 	for i, c := range text + " " {
-		switch space := unicode.IsSpace(c); {
+		switch space := unicode.IsSpace(c) || c == ','; {
 		case !space && start < 0:
 			start = i
 		case space && start >= 0:

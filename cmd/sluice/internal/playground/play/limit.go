@@ -2,8 +2,10 @@ package play
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -37,46 +39,63 @@ const (
 	maxFlows  = 8
 )
 
-// play plays the traffic through a limit.
+// play plays the traffic through limits.
 func play(ctx context.Context, text string, t *traffic, in Input) Result {
-	limit, err := spec.Parse(text)
-	if err == nil {
-		_, err = engine.NewRule(limit)
-	}
+	limits, plan, err := parse(text, t.plan)
 	if err != nil {
 		return Result{Fault: newFault(text, err)}
 	}
 	stats := engine.Stats{Series: engine.NewSeries(t.width()), PerKey: t.plan.Keys() > 1}
 	stats.Series.End = t.span() + t.span()/4 + stats.Series.Width
-	player := engine.NewPlayer(&stats, func(spec.Limit) spec.Limit { return limit })
+	player := engine.NewPlayer(&stats, engine.Scaled(1))
 	player.Zero = t.base
-	if limit.Kind != spec.Unlimited {
-		player.Decided = func(now int64, q *engine.Request, _ bool) { stats.Series.Leave(now, player.Available(&q.Steps[0])) }
+	limited := !cli.Unlimited(limits)
+	if limited {
+		player.Decided = func(now int64, q *engine.Request, _ bool) { stats.Series.Leave(now, player.Available(q)) }
 	}
-	first := &t.requests[0].Steps[0]
-	permits := player.Available(first)
+	first := plan.Again(&t.requests[0])
+	permits := player.Available(&first)
 	next := int64(0) // the start of the next bin to look at
 	for i := range t.requests {
-		q := &t.requests[i]
+		q := plan.Again(&t.requests[i])
 		if i%lookEvery == 0 && ctx.Err() != nil {
 			break
 		}
-		for ; player.Decided != nil && !stats.PerKey && next <= q.At; next += stats.Series.Width {
-			stats.Series.Leave(next, player.AvailableAt(next, first))
+		for ; limited && !stats.PerKey && next <= q.At; next += stats.Series.Width {
+			stats.Series.Leave(next, player.AvailableAt(next, &first))
 		}
-		player.Play(q)
+		player.Play(&q)
 	}
 	r := Result{
-		End: seconds(player.Finish()), Counts: stats.Counts, Limit: limit.String(), Wait: stats.Waits.Waits(), Permits: permits,
-		Bins: stats.Series.Bins, Flows: stats.TopFlows(t.plan, maxFlows),
-		Keys: slices.DeleteFunc(stats.TopKeys(t.plan, maxKeys), func(k engine.KeyRow) bool { return k.Rejected == 0 }),
-		Go:   goCode(limit.String(), in.Key), YAML: yaml(limit, in.Key, in.Flow, stats.Waits.Most), Command: command(limit, in),
+		End: seconds(player.Finish()), Counts: stats.Counts, Limit: limits.String(), Wait: stats.Waits.Waits(), Permits: permits,
+		Bins: stats.Series.Bins, Flows: stats.TopFlows(plan, maxFlows),
+		Keys: slices.DeleteFunc(stats.TopKeys(plan, maxKeys), func(k engine.KeyRow) bool { return k.Rejected == 0 }),
+		Go:   goCode(limits, in.Key), YAML: yaml(limits, in.Key, in.Flow, stats.Waits.Most), Command: command(limits, in),
 	}
 	for _, b := range r.Bins {
 		r.Queue = max(r.Queue, b.Queue)
 	}
-	if limit.Kind == spec.Concurrency && !t.took {
+	if !t.took && has(limits, func(l spec.Limit) bool { return l.Kind == spec.Concurrency }) {
 		r.Notes = []string{"The requests take no time, so a concurrency limit is held for none."}
 	}
 	return r
+}
+
+// parse reads limits, as the other commands do, and returns them with the plan of a traffic under them.
+func parse(text string, p *engine.Plan) (spec.Limits, *engine.Plan, error) {
+	limits, err := spec.ParseLimits(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range limits {
+		if err := cli.NoBytes(spec.Limits{l}, "requests"); err != nil {
+			return nil, nil, fmt.Errorf("%q %w", l, err)
+		}
+	}
+	plan, err := p.Under(limits)
+	return limits, plan, err
+}
+
+func has(limits spec.Limits, what func(l spec.Limit) bool) bool {
+	return slices.ContainsFunc(limits, what)
 }

@@ -123,7 +123,7 @@ func (p *Page) traffic(q Input) (*traffic, error) {
 		return p.kept, nil
 	}
 	p.kept = nil
-	plan, err := engine.Single(spec.Limit{}, q.Key)
+	plan, err := engine.Of(make(spec.Limits, 1), q.Key)
 	if err != nil {
 		return nil, err
 	}

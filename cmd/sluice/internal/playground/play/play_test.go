@@ -94,6 +94,20 @@ func TestQueueThatOutlastsThePage(t *testing.T) {
 	assert.Equal(t, 1, sum(r).Grants, "the others are granted later than what is drawn")
 }
 
+// TestSeveralLimits: all of them apply, what is left is what the tightest has, and what is copied has all of them.
+func TestSeveralLimits(t *testing.T) {
+	in := play.Input{Limits: []string{"100/s, fixed 30/h"}, Key: "client", Arrivals: "constant:100/s,2s,2", Seed: 1}
+	out := plays(t, new(play.Page), in)
+	r := out.Results[0]
+	require.Nil(t, r.Fault)
+	assert.Equal(t, []int{60, 140, 30}, []int{r.Granted, r.Rejected, r.Permits})
+	assert.Len(t, r.Keys, 2)
+	assert.Equal(t, "fixed 30/h", r.Keys[0].Limit)
+	assert.Contains(t, r.Go, `spec.ParseLimits("100/s, fixed 30/h")`)
+	assert.Contains(t, r.YAML, `limit: "100/s, fixed 30/h"}`)
+	assert.Contains(t, r.Command, `--limit '100/s, fixed 30/h' --key client`)
+}
+
 // TestLog plays a log, compressed and not, and says what to know about it.
 func TestLog(t *testing.T) {
 	var z bytes.Buffer
@@ -166,6 +180,11 @@ func TestFault(t *testing.T) {
 		"sliding 10/5ns":                  "more than the 5 nanoseconds",
 		"[10rps]":                         "want it as 10/s",
 		"1/µs burst 5 [\u00e4\U0001F600]": "unknown word",
+		"100/s, [bogus]":                  "unknown kind",
+		"100/s burst 5, 9/s [brust] 7":    "unknown word",
+		"[5MB/s]":                         "is an amount of bytes, but requests are counted",
+		"5/s, [1kB/s]":                    "is an amount of bytes",
+		"blocked":                         "nothing to simulate",
 		"":                                "no words",
 	} {
 		clean := strings.NewReplacer("[", "", "]", "").Replace(text)

@@ -338,7 +338,7 @@ function figures(card, r) {
     div.append(dt, dd);
     return div;
   }));
-  card.find(".rejected-keys").textContent = r.keys ? `Rejected most: ${r.keys.map((k) => `${k.key} (${count(k.rejected)} of ${count(k.requests)})`).join(", ")}` : "";
+  card.find(".rejected-keys").textContent = r.keys ? `Rejected most: ${r.keys.map((k) => `${k.key}${k.limit ? ` at ${k.limit}` : ""} (${count(k.rejected)} of ${count(k.requests)})`).join(", ")}` : "";
   flows(card, r.flows ?? []);
   card.find(".notes").replaceChildren(...(r.notes ?? []).map(item));
   card.find(".chart").setAttribute("role", "img");

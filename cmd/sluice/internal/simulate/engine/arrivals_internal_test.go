@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
 // TestDay: a day has as many requests as its mean rate says, most of them in the afternoon and few at night.
@@ -47,7 +49,7 @@ func TestClients(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, slices.Collect(one.times()), slices.Collect(three.times()))
 	l := limitOf(t, "unlimited")
-	p, err := Single(l, "client")
+	p, err := Of(spec.Limits{l}, "client")
 	require.NoError(t, err)
 	counts := make(map[string]int)
 	n := 0
@@ -80,7 +82,7 @@ func TestTaking(t *testing.T) {
 		a, err := plain.Taking(takes)
 		require.NoError(t, err)
 		assert.Equal(t, takes != "", a.HaveDurations())
-		p, err := Single(limitOf(t, "concurrency 5"), "")
+		p, err := Of(spec.Limits{limitOf(t, "concurrency 5")}, "")
 		require.NoError(t, err)
 		for q := range a.Requests(p) {
 			all = append(all, q)

@@ -40,7 +40,7 @@ func traffic(r *rand.Rand, n int, mean time.Duration) []Request {
 // simulated plays requests through one limit.
 func simulated(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requests []Request) []decision {
 	t.Helper()
-	p, err := Single(l, "")
+	p, err := Of(spec.Limits{l}, "")
 	require.NoError(t, err)
 	p.Rules[0].MaxWait, p.Rules[0].Cost = int64(maxWait), cost
 	var made []decision
@@ -179,7 +179,7 @@ func TestACalendarByTheLogsTimes(t *testing.T) {
 		1:   {true, true, false, true},
 		2:   {true, true, true, true},
 	} {
-		p, err := Single(l, "")
+		p, err := Of(spec.Limits{l}, "")
 		require.NoError(t, err)
 		var made []decision
 		pl := playerOf(factor, &made)

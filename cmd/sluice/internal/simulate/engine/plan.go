@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -29,16 +30,21 @@ type Plan struct {
 // Name is what a limiter or a flow is of.
 type Name struct {
 	Policy string `json:"policy,omitempty"`
+	Limit  string `json:"limit,omitempty"` // if its policy has several
 	Key    string `json:"key"`
 }
 
 func (n Name) compare(m Name) int {
-	return cmp.Or(strings.Compare(n.Policy, m.Policy), strings.Compare(n.Key, m.Key))
+	return cmp.Or(strings.Compare(n.Policy, m.Policy), strings.Compare(n.Key, m.Key), strings.Compare(n.Limit, m.Limit))
 }
 
 // String returns the name without what could control a terminal: clients choose keys.
 func (n Name) String() string {
-	return strings.Map(printable, strings.ToValidUTF8(strings.TrimSpace(n.Policy+" "+n.Key), "?"))
+	name := strings.Map(printable, strings.ToValidUTF8(strings.TrimSpace(n.Policy+" "+n.Key), "?"))
+	if n.Limit != "" {
+		name = strings.TrimSpace(name + " (" + n.Limit + ")")
+	}
+	return name
 }
 
 func printable(r rune) rune {
@@ -53,6 +59,7 @@ type Rule struct {
 	Limit    spec.Limit
 	Policy   string
 	First    bool                             // of its policy
+	Several  bool                             // its policy has other limits too
 	KeyName  string                           // as the user wrote it; "" if there is one limiter for all
 	Key      func(r *accesslog.Record) []byte // of KeyName; nil if there is one limiter for all
 	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0 means no limit
@@ -127,8 +134,14 @@ func pathOf(r *accesslog.Record) []byte {
 	return r.Path
 }
 
-// Single is Of for one limit.
-func Single(l spec.Limit, key string) (*Plan, error) { return Of(spec.Limits{l}, key) }
+// name returns the name of the limiter of a key.
+func (r *Rule) name(key string) Name {
+	n := Name{Policy: r.Policy, Key: key}
+	if r.Several {
+		n.Limit = r.Limit.String()
+	}
+	return n
+}
 
 // Of returns a plan of limits that all requests have to pass, per key; if key is "", all requests share them.
 func Of(limits spec.Limits, key string) (*Plan, error) {
@@ -144,11 +157,40 @@ func Of(limits spec.Limits, key string) (*Plan, error) {
 				return nil, err
 			}
 		}
-		r.First = i == 0
+		r.First, r.Several = i == 0, len(limits) > 1
 		p.Rules[i] = r
 	}
 	p.Route = func(*accesslog.Record) []*Rule { return p.Rules }
 	return p, nil
+}
+
+// Under returns a plan that has the keys and flows of p, which has one rule, under other limits. See [Plan.Again].
+func (p *Plan) Under(limits spec.Limits) (*Plan, error) {
+	u, err := Of(limits, "")
+	if err != nil {
+		return nil, err
+	}
+	u.flows = p.flows
+	for _, n := range p.names {
+		for _, r := range u.Rules {
+			u.steps = append(u.steps, Step{ID: len(u.names), Rule: r})
+			u.names = append(u.names, r.name(n.Key))
+		}
+	}
+	return u, nil
+}
+
+// Again returns a request that another plan has made as one of p, which is that plan Under other limits.
+func (p *Plan) Again(q *Request) Request {
+	again, s, n := *q, q.Steps[0], len(p.Rules)
+	again.Steps = p.steps[s.ID*n : (s.ID+1)*n]
+	if s.Flow != nil {
+		again.Steps = slices.Clone(again.Steps)
+		for i := range again.Steps {
+			again.Steps[i].Flow = s.Flow
+		}
+	}
+	return again
 }
 
 // ByFlow makes the requests of a plan wait by flow, which is a name of [Keys], where a limit has fair-share.
@@ -214,7 +256,7 @@ func (p *Plan) limiter(r *Rule, of *accesslog.Record) int {
 	if !ok {
 		id = len(p.names)
 		r.ids[string(key)] = id
-		p.names = append(p.names, Name{r.Policy, string(key)})
+		p.names = append(p.names, r.name(string(key)))
 		p.steps = append(p.steps, Step{ID: id, Rule: r})
 		if r.KeyName == "ip" && len(key) > 0 && !isClient(string(key)) {
 			r.NoAddresses++
@@ -239,7 +281,7 @@ func (p *Plan) flow(r *Rule, key []byte) *Flow {
 		}
 		f = &Flow{fair.Flow{Key: string(key), Weight: r.Weights[string(key)]}, len(p.flows)}
 		r.flows[f.Key] = f
-		p.flows = append(p.flows, Name{r.Policy, f.Key})
+		p.flows = append(p.flows, Name{Policy: r.Policy, Key: f.Key})
 	}
 	return f
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // TestAddressIsTheProxys: clients of a log have the key that the proxy gives to the peers of its connections.
@@ -32,7 +33,7 @@ func TestAddressIsTheProxys(t *testing.T) {
 
 // TestRejectedRequestsCostNothing: what the earlier limits of a request have granted is returned if a later one rejects it.
 func TestRejectedRequestsCostNothing(t *testing.T) {
-	both, err := Single(limitOf(t, "fixed 2/1h"), "")
+	both, err := Of(spec.Limits{limitOf(t, "fixed 2/1h")}, "")
 	require.NoError(t, err)
 	other, err := NewRule(limitOf(t, "fixed 1/1h"))
 	require.NoError(t, err)
@@ -58,7 +59,7 @@ func TestRejectedRequestsCostNothing(t *testing.T) {
 
 // TestShadowedRequestsCostNothing: nor does a policy in shadow that would have rejected a request.
 func TestShadowedRequestsCostNothing(t *testing.T) {
-	p, err := Single(limitOf(t, "fixed 2/1h"), "")
+	p, err := Of(spec.Limits{limitOf(t, "fixed 2/1h")}, "")
 	require.NoError(t, err)
 	other, err := NewRule(limitOf(t, "fixed 1/1h"))
 	require.NoError(t, err)

@@ -101,18 +101,26 @@ func (p *Player) Finish() int64 {
 	return p.now
 }
 
-// Available returns the permits that the limiter of a step has at the latest event.
-func (p *Player) Available(s *Step) int { return p.limiter(s).Available() }
+// Available returns the permits that the limiters of a request have at the latest event: those of the limiter that has the fewest.
+func (p *Player) Available(q *Request) int {
+	least := math.MaxInt
+	for i := range q.Steps {
+		least = min(least, p.limiter(&q.Steps[i]).Available())
+	}
+	return least
+}
 
-// AvailableAt plays what happens up to an instant, which is not after the next request, and returns the permits that the
-// limiter of a step has then.
-func (p *Player) AvailableAt(at int64, s *Step) int {
+// AvailableAt plays what happens up to an instant, which is not after the next request, and returns what [Player.Available] does
+// then.
+func (p *Player) AvailableAt(at int64, q *Request) int {
 	p.until(at)
 	p.now = at
-	m := p.limiter(s)
-	m.Advance(at)
-	p.resume(m)
-	return m.Available()
+	for i := range q.Steps {
+		m := p.limiter(&q.Steps[i])
+		m.Advance(at)
+		p.resume(m)
+	}
+	return p.Available(q)
 }
 
 // until plays what happens up to an instant.

@@ -88,7 +88,7 @@ func limitOf(t *testing.T, text string) spec.Limit {
 
 // TestTopKeys: the keys with the most rejections come first, then those with the most requests.
 func TestTopKeys(t *testing.T) {
-	p, err := Single(limitOf(t, "1/s"), "client")
+	p, err := Of(spec.Limits{limitOf(t, "1/s")}, "client")
 	require.NoError(t, err)
 	for _, client := range []string{"a", "b", "c"} {
 		p.Request(&accesslog.Record{Client: []byte(client)})
