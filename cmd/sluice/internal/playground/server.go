@@ -2,11 +2,9 @@ package playground
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path"
@@ -15,10 +13,8 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/play"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/site"
 )
-
-//go:embed site
-var embedded embed.FS
 
 // policy keeps the page from loading or sending anything elsewhere.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -37,8 +33,7 @@ const (
 
 // server serves the page and plays for it.
 type server struct {
-	site fs.FS
-	log  string // the log that it offers, or ""
+	log string // the log that it offers, or ""
 
 	mu   sync.Mutex // held while it plays
 	id   string     // of the page whose log it has; another one sends its log again
@@ -47,11 +42,7 @@ type server struct {
 
 // handler serves the page, and the log if there is one.
 func handler(log string) http.Handler {
-	site, err := fs.Sub(embedded, "site")
-	if err != nil {
-		panic(err) // the directory is embedded
-	}
-	s := &server{site: site, log: log}
+	s := &server{log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.serveFile(w, r, "index.html") })
 	mux.HandleFunc("GET /{name}", func(w http.ResponseWriter, r *http.Request) { s.serveFile(w, r, r.PathValue("name")) })
@@ -80,7 +71,7 @@ func guarded(next http.Handler) http.Handler {
 }
 
 func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
-	content, err := fs.ReadFile(s.site, name)
+	content, err := site.Files.ReadFile(name)
 	if err != nil {
 		http.NotFound(w, r)
 		return

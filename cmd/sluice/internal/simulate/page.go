@@ -2,23 +2,41 @@ package simulate
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"html"
-	"math"
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/site"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
 //go:embed page.css
 var style string
 
+// glue draws the chart of the playground. It is a module, with the files of the playground before it.
+const glue = `
+const element = document.querySelector(".chart"), readout = document.querySelector(".readout");
+const chart = new Chart(element, (at) => { readout.textContent = describe(chart.cursor(at)); });
+new ResizeObserver(() => chart.draw(output, output.results[0], scales(output, Chart.most(element)))).observe(element);
+`
+
 // page returns a self-contained page with the report and charts. It does not use html/template, because templates call methods
 // by name: the linker would keep every method of every package, which makes the program half as large again.
 func (r *result) page(top int) string {
 	v, s := r.report(top), r.main.Series
-	width := float64(s.Width) / 1e9
+	output := struct { // as the playground has it
+		Width   float64 `json:"width"`
+		Results [1]struct {
+			Bins []engine.Bin `json:"bins"`
+		} `json:"results"`
+	}{Width: time.Duration(s.Width).Seconds()}
+	output.Results[0].Bins = s.Bins
+	data, err := json.Marshal(output)
+	if err != nil {
+		panic(err) // it is numbers
+	}
 	var b strings.Builder
 	what := html.EscapeString(r.what)
 	_, _ = fmt.Fprintf(&b, `<!DOCTYPE html>
@@ -27,68 +45,31 @@ func (r *result) page(top int) string {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>sluice simulate: %s</title>
 <style>
-%s</style>
+%s%s</style>
 <h1>What <code>%s</code> would have done</h1>
-`, what, style, what)
-	rates := []line{
-		{"arrived", "#9aa0a6", func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
-		{"rejected", "#c83c32", func(b engine.Bin) float64 { return float64(b.Rejections) / width }},
-		{"granted", "#2e8b57", func(b engine.Bin) float64 { return float64(b.Grants) / width }}, // above the others
-	}
-	title := "Requests per second:"
-	if width > 1 {
-		title = fmt.Sprintf("Requests per second, mean of %v s:", width)
-		rates = append([]line{{"arrived in the busiest second", "#b4bac0", func(b engine.Bin) float64 { return float64(b.Peak) }}}, rates...)
-	}
-	drawChart(&b, s, title, rates)
-	drawChart(&b, s, "Waiting requests:", []line{{"at most", "#1f6fb4", func(b engine.Bin) float64 { return float64(b.Queue) }}})
+<div class="chart" tabindex="0" role="img" aria-label="Chart of the requests over time: %d of %d were granted, %d rejected. The arrow keys move through the time."></div>
+<p class="readout" aria-live="polite"></p>
+<noscript><p>The chart needs JavaScript. The figures below do not.</p></noscript>
+`, what, siteFile("chart.css"), style, what, v.Granted, v.Requests, v.Rejected)
 	drawKeys(&b, v.Keys)
-	_, _ = fmt.Fprintf(&b, "<pre>%s</pre>\n</html>\n", html.EscapeString(v.text(r.what)))
+	_, _ = fmt.Fprintf(&b, "<pre>%s</pre>\n", html.EscapeString(v.text(r.what)))
+	_, _ = fmt.Fprintf(&b, "<script type=\"module\">\n%s\n%s\nconst output = %s;%s</script>\n</html>\n", siteFile("format.js"), siteFile("chart.js"), data, glue)
 	return b.String()
 }
 
-// line is one line of a chart.
-type line struct {
-	name, color string
-	value       func(engine.Bin) float64
-}
-
-// The size of a chart, and of the space to the left of its lines, where the numbers are.
-const chartWidth, chartHeight, chartLeft = 850.0, 190.0, 60.0
-
-// drawChart draws lines over the time since the first request.
-func drawChart(b *strings.Builder, s *engine.Series, title string, lines []line) {
-	const parts = 4 // of each axis
-	most, last := 0.0, max(len(s.Bins)-1, 1)
-	for _, l := range lines {
-		for _, bin := range s.Bins {
-			most = max(most, l.value(bin))
+// siteFile returns a file of the playground, without the lines that import others.
+func siteFile(name string) string {
+	text, err := site.Files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "import ") {
+			b.WriteString(line)
 		}
 	}
-	most = max(math.Ceil(most/parts)*parts, parts)
-	x := func(share float64) float64 { return math.Round(chartLeft + (chartWidth-chartLeft)*share) }
-	y := func(share float64) float64 { return math.Round(10*chartHeight*(1-share)) / 10 }
-	add := func(format string, args ...any) { _, _ = fmt.Fprintf(b, format, args...) }
-	add("<figure>\n<figcaption>%s", title)
-	for _, l := range lines {
-		add(" <b style=\"color: %s\">— %s</b>", l.color, l.name)
-	}
-	add("</figcaption>\n<svg viewBox=\"0 -10 910 230\">\n")
-	for i := range parts + 1 {
-		share := float64(i) / parts
-		at := time.Duration(share * float64(last) * float64(s.Width)).Round(time.Second)
-		add("<path d=\"M%v %vH%v\"/><text x=\"%v\" y=\"%v\" text-anchor=\"end\">%v</text>\n",
-			chartLeft, y(share), chartWidth, chartLeft-8, y(share)+5, thousands(int(most*share)))
-		add("<path d=\"M%v %vv5\"/><text x=\"%v\" y=\"%v\" text-anchor=\"middle\">%v</text>\n", x(share), chartHeight, x(share), chartHeight+22, at)
-	}
-	for _, l := range lines {
-		add("<polyline stroke=\"%s\" points=\"", l.color)
-		for i, bin := range s.Bins {
-			add("%v,%v ", x(float64(i)/float64(last)), y(l.value(bin)/most))
-		}
-		add("\"/>\n")
-	}
-	add("</svg>\n</figure>\n")
+	return b.String()
 }
 
 // drawKeys draws a bar for each key, which is as long as its share of the most rejections.

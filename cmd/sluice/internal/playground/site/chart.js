@@ -1,5 +1,6 @@
-// Charts of one limit over time, as SVG: requests per second, requests that wait, and permits that are left.
-import { clock, compact, duration, step, timeStep } from "./format.js";
+// Charts of one limit over time, as SVG: requests per second, requests that wait, and permits that are left. The page that
+// sluice simulate --html writes has them too.
+import { clock, compact, count, duration, step, timeStep } from "./format.js";
 
 const margin = { left: 42, right: 6 };
 const title = 18;
@@ -45,6 +46,15 @@ export function scales(output, most) {
     }
   }
   return { rate, waiting, end };
+}
+
+// describe returns what Chart.cursor returns, as text.
+export function describe(b) {
+  if (b === null) return "";
+  const rate = (n) => compact(n / b.width);
+  return `${clock(b.at, b.width)}, mean of ${duration(b.width)}: ${rate(b.arrivals)}/s arrived` +
+    `${b.peak > b.arrivals / b.width ? ` (peak ${count(b.peak)} in a second)` : ""}, ${rate(b.granted)}/s granted, ` +
+    `${rate(b.rejected)}/s rejected, ${count(b.waiting)} waiting${b.left === null ? "" : `, ${count(b.left)} left`}`;
 }
 
 // Chart draws into an element. moved is called with the instant that the pointer or the arrow keys are at, or null.

@@ -1,6 +1,6 @@
 // The page: its state is what the inputs say; the server plays it; what comes back is shown.
-import { Chart, bins, scales } from "./chart.js";
-import { clock, compact, count, duration, share } from "./format.js";
+import { Chart, bins, describe, scales } from "./chart.js";
+import { clock, count, duration, share } from "./format.js";
 import { Player } from "./player.js";
 import { initial, mostLimits, read, seed, write } from "./state.js";
 
@@ -376,11 +376,7 @@ function draw() {
 // moved moves the lines of all charts to an instant.
 function moved(at) {
   for (const card of cards) {
-    const b = card.chart.cursor(at);
-    const rate = (n) => compact(n / b.width);
-    card.find(".readout").textContent = b === null ? "" :
-      `${clock(b.at, b.width)}, mean of ${duration(b.width)}: ${rate(b.arrivals)}/s arrived${b.peak > b.arrivals / b.width ? ` (peak ${count(b.peak)} in a second)` : ""}, ${rate(b.granted)}/s granted, ${rate(b.rejected)}/s rejected, ` +
-      `${count(b.waiting)} waiting${b.left === null ? "" : `, ${count(b.left)} left`}`;
+    card.find(".readout").textContent = describe(card.chart.cursor(at));
     card.find(".readout").setAttribute("aria-live", document.activeElement === card.chart.element ? "polite" : "off");
   }
 }
