@@ -33,19 +33,13 @@ func New(o Options) (*Reader, *Writer, error) {
 	return &Reader{p}, &Writer{p}, nil
 }
 
-// pipe is the state that the two ends share. The bytes to be read are those in the buffer,
-// followed by the bytes that a large Write lends: while it waits, Reads copy them directly out of the
-// slice passed to it. Conversely, a Write copies its bytes directly into the slice of a Read that
-// waits.
+// pipe is the state that the two ends share.
 type pipe struct {
 	// mu guards the fields below, and the fields of the sides that say so. It is held while bytes are copied.
 	// The only lock taken under it is that of a core.ConcurrencyLimiter; no user code is called under it.
 	mu     sync.Mutex
-	buffer buffer
+	bytes  exchange
 	ledger hold.Ledger // what the bytes in the buffer hold
-	lent   []byte      // the unread part of the bytes that a Write lends
-	resume int         // a Write that waits for Reads is woken when at most this many bytes are left to read
-	wanted []byte      // the rest of the slice of a Read that waits; nil if none waits
 
 	rd, wr side
 
@@ -81,7 +75,7 @@ func newPipe(o Options) (*pipe, error) {
 	if p.unsized {
 		p.size = bufferSize
 	}
-	p.buffer.keep = max(p.size, bufferSize)
+	p.bytes.buffer.keep = max(p.size, bufferSize)
 	p.wr.start(o.WriteLimiter)
 	read := o.ReadLimiter
 	if !p.wr.unlimited() {
@@ -156,9 +150,6 @@ func (p *pipe) setExpired(s *side, expired bool) {
 	s.change.Signal()
 }
 
-// unreadLocked returns the number of bytes that can be read.
-func (p *pipe) unreadLocked() int { return p.buffer.len() + len(p.lent) }
-
 // givePlainLocked returns the permits of n bytes that were not in the buffer.
 func (p *pipe) givePlainLocked(n int) {
 	if p.plain && n > 0 {
@@ -191,7 +182,7 @@ func release(popped *[]core.Lease) {
 // readErrLocked returns the error with which a Read has to end, or nil. The end of the stream
 // counts when all bytes have been read.
 func (p *pipe) readErrLocked() error {
-	drained := p.wr.closed && p.unreadLocked() == 0
+	drained := p.wr.closed && p.bytes.unread() == 0
 	switch {
 	case p.rd.closed:
 		return io.ErrClosedPipe
@@ -265,8 +256,8 @@ func (p *pipe) close(s *side, err error, dropped *[]core.Lease) bool {
 	}
 	s.closed, s.err = true, err
 	if dropped != nil {
-		p.popLocked(p.buffer.len(), dropped)
-		p.buffer.drop()
+		p.popLocked(p.bytes.buffer.len(), dropped)
+		p.bytes.buffer.drop()
 	}
 	p.rd.change.Signal()
 	p.wr.change.Signal()

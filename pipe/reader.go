@@ -52,7 +52,7 @@ func (r *Reader) Buffered() int {
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.p.buffer.len()
+	return r.p.bytes.buffer.len()
 }
 
 // Asks is what [Writer.Asks] returns: the bytes that are read hold permits of WriteLimiter.
@@ -120,17 +120,17 @@ func (p *pipe) awaitBytes(ctx context.Context, b []byte) (n int, err error) {
 	done := ctx.Done() // before the mutex, because it is user code
 	p.mu.Lock()
 	going := true
-	for going && len(b) > 0 && n == 0 && p.unreadLocked() == 0 && p.readErrLocked() == nil {
+	for going && len(b) > 0 && n == 0 && p.bytes.unread() == 0 && p.readErrLocked() == nil {
 		if p.rd.unlimited() {
-			p.wanted = b
+			p.bytes.wanted = b
 		}
 		going = p.rd.change.Await(&p.mu, done) == wait.Granted
-		if p.wanted != nil {
-			n = len(b) - len(p.wanted)
-			if len(p.wanted) > 0 {
+		if p.bytes.wanted != nil {
+			n = len(b) - len(p.bytes.wanted)
+			p.bytes.wanted = nil
+			if p.bytes.enough() { // for awaitRead
 				p.wr.change.Signal()
 			}
-			p.wanted = nil
 		}
 	}
 	if n == 0 && going {
@@ -152,7 +152,7 @@ func (p *pipe) takeOrCountLocked(b []byte) (int, error) {
 	case p.rd.unlimited():
 		return p.takeLocked(b), nil
 	}
-	return min(len(b), p.unreadLocked()), nil
+	return min(len(b), p.bytes.unread()), nil
 }
 
 // takeMetered waits for permits for a part of b and reads that part. Then it reads more of b as
@@ -207,15 +207,11 @@ func (p *pipe) take(b []byte) int {
 
 // takeLocked is take without the release of leases. It wakes a Write that waits for the reader.
 func (p *pipe) takeLocked(b []byte) int {
-	n := p.buffer.take(b)
-	p.popLocked(n, &p.rd.popped)
-	if n == 0 {
-		n = copy(b, p.lent)
-		p.lent = p.lent[n:]
-		p.givePlainLocked(n)
-	}
-	if p.unreadLocked() <= p.resume {
+	buffered, lent := p.bytes.take(b)
+	p.popLocked(buffered, &p.rd.popped)
+	p.givePlainLocked(lent)
+	if p.bytes.enough() {
 		p.wr.change.Signal()
 	}
-	return n
+	return buffered + lent
 }

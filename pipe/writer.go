@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
@@ -75,16 +76,21 @@ func (w *Writer) String() string {
 	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
 }
 
+// A Write of at least lentMin bytes that has to wait for the reader lends them, so that they are
+// copied once. Copying fewer bytes twice takes less time than waking the other side.
+const lentMin = 16 << 10
+
 // write is called with a ctx that was not done.
 func (p *pipe) write(ctx context.Context, b []byte) (n int, err error) {
-	if len(b) < lentMin && p.tryWrite(b) {
+	if len(b) < lentMin && p.tryWrite(b, false) {
 		return len(b), nil
 	}
 	if err := p.wr.turn.Take(ctx); err != nil {
 		return 0, err
 	}
 	defer p.wr.turn.Leave()
-	if p.tryWriteInTurn(b) {
+	p.awaitRead(len(b))
+	if p.tryWrite(b, true) {
 		return len(b), nil
 	}
 	for {
@@ -96,32 +102,14 @@ func (p *pipe) write(ctx context.Context, b []byte) (n int, err error) {
 	}
 }
 
-// tryWrite is for a small Write, which need not have the turn: if the turn is free under the mutex, no other
-// Write is in progress. Without it, a byte takes 1.2 times as long through a pipe (BenchmarkPipe of bench).
-func (p *pipe) tryWrite(b []byte) bool {
+// tryWrite writes b if it can be written without waiting for permits or room, and without a lease. It reports whether it
+// did. A small Write need not have the turn: if the turn is free under the mutex, no other Write is in progress. If it took
+// the turn, a byte would take 1.2 times as long through a pipe (BenchmarkPipe of bench).
+func (p *pipe) tryWrite(b []byte, hasTurn bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.leased && p.wr.turn.Free() && p.tryWriteLocked(b)
-}
-
-// tryWriteInTurn is for a call that has the turn. If b is large and given to a Read that could take more, it waits until
-// that Read has noticed. If the next Write ran ahead of the Read, its bytes would be copied twice, and the one after that
-// might wait for permits.
-func (p *pipe) tryWriteInTurn(b []byte) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ok := !p.leased && p.tryWriteLocked(b)
-	if ok && len(b) >= lentMin && len(p.wanted) > 0 {
-		p.wr.change.Await(&p.mu, nil)
-	}
-	return ok
-}
-
-// tryWriteLocked writes b if it can be written without waiting for permits or room, and without a lease. It reports
-// whether it did.
-func (p *pipe) tryWriteLocked(b []byte) bool {
 	n := len(b)
-	if n == 0 || p.writeErrLocked() != nil || n > p.capacity-p.buffer.len() {
+	if n == 0 || p.leased || !hasTurn && !p.wr.turn.Free() || p.writeErrLocked() != nil || n > p.capacity-p.bytes.buffer.len() {
 		return false
 	}
 	if !p.wr.unlimited() && !p.wr.limiter.TryPlain(n) {
@@ -131,57 +119,79 @@ func (p *pipe) tryWriteLocked(b []byte) bool {
 	return true
 }
 
-// A Write of at least lentMin bytes that has to wait for the reader lends them, so that they are
-// copied once. Copying fewer bytes twice takes less time than waking the other side.
-const lentMin = 16 << 10
+// awaitRead is called before n bytes are written. If there are many, and a Read that was given bytes has no room for them and
+// has not run since, awaitRead waits until it runs. Otherwise the Write would run ahead of the Reads, and all bytes would
+// go through the buffer, to be copied twice.
+func (p *pipe) awaitRead(n int) {
+	if n < lentMin {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.bytes.wanted; w != nil && len(w) < n && p.rd.change.Empty() {
+		p.bytes.resume = math.MaxInt
+		p.wr.change.Await(&p.mu, nil)
+	}
+}
 
 // writePart writes a part of b, for which it may wait for room and permits, and returns its length.
 // It may return 0 when there is room now.
-func (p *pipe) writePart(ctx context.Context, b []byte) (int, error) {
+func (p *pipe) writePart(ctx context.Context, b []byte) (n int, err error) {
 	if p.leased {
 		p.fitCapacity() // without the mutex, because limiters may be user code
 	}
+	done := ctx.Done() // before the permits are taken, because it is user code
 	room, err := p.room()
 	switch {
 	case err != nil || len(b) == 0:
 		return 0, err
 	case p.wr.unlimited() && room < len(b) && len(b) >= lentMin:
-		return p.lend(ctx, ctx.Done(), b, p.capacity)
+		return p.lend(ctx, done, b, p.capacity)
 	case room == 0:
 		// Until the buffer has room for b, or is half free. If a Write continued as soon as there is any room, it
 		// and the reader would wake each other for every few bytes.
-		return p.lend(ctx, ctx.Done(), nil, p.capacity-min(len(b), max(p.capacity/2, 1)))
+		return p.lend(ctx, done, nil, p.capacity-min(len(b), max(p.capacity/2, 1)))
 	}
 	part := b[:min(room, len(b))]
-	switch {
-	case p.wr.unlimited():
-		return p.put(part, hold.Hold{})
-	case p.plain:
-		return p.writePlain(ctx, part)
+	defer p.wr.meter.Settle(0) // in case the limiter panics
+	k, h, err := p.pay(ctx, len(part))
+	if err != nil {
+		return 0, p.endOr(p.writeErrLocked, err)
 	}
-	return p.writeMetered(ctx, part)
+	if p.plain && k < len(part) && k >= lentMin { // it waits for the reader anyway
+		if n, err = p.lend(ctx, done, part[:k], 0); n == k {
+			return n, err
+		}
+	}
+	rest, putErr := p.put(part[n:k], h) // they have permits, so they are written even if ctx is done
+	if putErr != nil {
+		h.Lease.Refund()
+	}
+	p.wr.meter.Settle(rest)
+	if err == nil {
+		err = putErr
+	}
+	return n + rest, err
 }
 
 // room returns how many bytes the buffer has room for, or the error with which a Write has to end.
 func (p *pipe) room() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.capacity-p.buffer.len(), 0), p.writeErrLocked()
+	return max(p.capacity-p.bytes.buffer.len(), 0), p.writeErrLocked()
 }
 
 // lend waits until Reads have left at most resume bytes. They take those in the buffer, and then those of b directly. It
 // returns how many bytes of b they took. b may be empty.
 func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume int) (n int, err error) {
 	p.mu.Lock()
-	p.lent, p.resume = b[p.giveWantedLocked(b):], resume
-	p.givePlainLocked(len(b) - len(p.lent))
+	p.givePlainLocked(p.bytes.lend(b, resume))
 	p.rd.change.Signal()
 	going := true
-	for err = p.writeErrLocked(); going && err == nil && p.unreadLocked() > resume; err = p.writeErrLocked() {
+	for err = p.writeErrLocked(); going && err == nil && !p.bytes.enough(); err = p.writeErrLocked() {
 		going = p.wr.change.Await(&p.mu, done) == wait.Granted
 	}
-	n = len(b) - len(p.lent)
-	p.lent = nil
+	n = len(b) - p.bytes.takeBack()
 	p.mu.Unlock()
 	if !going && err == nil {
 		err = ctx.Err()
@@ -189,47 +199,22 @@ func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume 
 	return n, err
 }
 
-// writeMetered waits for permits of any limiter but a *core.ConcurrencyLimiter and writes as much
-// of b as they allow. The bytes keep the lease, unless its permits come back with time alone.
-func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
+// pay waits for permits for as many of n bytes as it can get, and returns how many that are. The Hold is what they hold
+// beside plain permits; nothing if their permits come back with time alone.
+func (p *pipe) pay(ctx context.Context, n int) (int, hold.Hold, error) {
+	switch {
+	case p.wr.unlimited():
+		return n, hold.Hold{}, nil
+	case p.plain:
+		k, err := p.takePlain(ctx, n)
+		return k, hold.Hold{}, err
+	}
 	m := &p.wr.meter
-	defer m.Settle(0) // in case the limiter panics, or the pipe is closed
-	n, err := m.Take(ctx, p.wr.deadline.Source(), len(b))
-	if err != nil {
-		return 0, p.endOr(p.writeErrLocked, err)
+	k, err := m.Take(ctx, p.wr.deadline.Source(), n)
+	if err != nil || m.Current().Rated {
+		return k, hold.Hold{}, err
 	}
-	if m.Current().Rated {
-		n, err = p.put(b[:n], hold.Hold{})
-		m.Settle(n)
-		return n, err
-	}
-	lease := m.Keep()
-	n, err = p.put(b[:n], hold.Hold{Lease: lease})
-	if err != nil {
-		lease.Refund()
-	}
-	return n, err
-}
-
-// writePlain waits for plain permits and writes as much of b as they allow. If there are permits for fewer bytes,
-// the Write has to wait for the reader anyway, so it lends them.
-func (p *pipe) writePlain(ctx context.Context, b []byte) (n int, err error) {
-	done := ctx.Done() // before the permits are taken, because it is user code
-	k, err := p.takePlain(ctx, len(b))
-	if err != nil {
-		return 0, p.endOr(p.writeErrLocked, err)
-	}
-	if k < len(b) && k >= lentMin {
-		n, err = p.lend(ctx, done, b[:k], 0)
-	}
-	if n == k {
-		return n, err
-	}
-	rest, putErr := p.put(b[n:k], hold.Hold{}) // these bytes have permits, so they are written even if ctx is done
-	if err == nil {
-		err = putErr
-	}
-	return n + rest, err
+	return k, hold.Hold{Lease: m.Keep()}, nil
 }
 
 // A Write waits for at most 1/waitingPart of the limit. If it waited for all of it, no other user
@@ -278,16 +263,6 @@ func (p *pipe) put(b []byte, h hold.Hold) (int, error) {
 // putLocked gives b to a Read that waits, and appends what that does not take to the buffer.
 func (p *pipe) putLocked(b []byte, h hold.Hold) {
 	p.ledger.Push(len(b), h)
-	n := p.giveWantedLocked(b)
-	p.popLocked(n, &p.wr.popped)
-	p.buffer.put(b[n:])
+	p.popLocked(p.bytes.put(b), &p.wr.popped)
 	p.rd.change.Signal()
-}
-
-// giveWantedLocked copies b into the slice of a Read that waits, and returns how many bytes it took.
-// Bytes are in the buffer only while no Read waits, or when its slice is full.
-func (p *pipe) giveWantedLocked(b []byte) int {
-	n := copy(p.wanted, b)
-	p.wanted = p.wanted[n:]
-	return n
 }
