@@ -56,6 +56,7 @@ func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	c := &conn{Conn: under, lease: lease}
 	c.in.start(background, o.Read, nil, under)
 	c.out.start(background, o.Write, under, nil)
+	c.stream = meter.NewStream(c.out.limiter, nil, under)
 	w, ok := under.(writeCloser)
 	if !ok {
 		return c
@@ -85,6 +86,8 @@ func (closedError) Is(target error) bool {
 // conn is a throttled connection.
 type conn struct {
 	net.Conn
+	stream
+
 	in, out side
 	lease   core.Lease // of the Conns limiter of the listener or dialer
 }
@@ -106,14 +109,6 @@ type twoWayConn struct {
 	*conn
 	writeCloser
 	readCloser
-}
-
-// Asks is what [Writer.Asks] is for a Writer. A connection that is read holds nothing.
-func (c *conn) Asks(read bool) (limiters []core.Limiter, under any) {
-	if read {
-		return nil, c.Conn
-	}
-	return []core.Limiter{c.out.limiter}, c.Conn
 }
 
 // NetConn returns the underlying connection.

@@ -240,28 +240,3 @@ func TestAConnectionThatNamesItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 }
-
-// buffering is a user's writer between two streams. It says what is underneath.
-type buffering struct {
-	*bufio.Writer
-
-	under io.Writer
-}
-
-func (b buffering) Asks(bool) ([]core.Limiter, any) { return nil, b.under }
-
-// TestAWriterOfAUserMayNameTheStreamUnderneath has a buffer between two Writers of one limiter, which would wait for
-// themselves if they did not know.
-func TestAWriterOfAUserMayNameTheStreamUnderneath(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, sink := semaphore(t, 10), new(bytes.Buffer)
-		under := ioreader.NewWriter(t.Context(), sink, l)
-		between := buffering{bufio.NewWriterSize(under, 64), under}
-		n, err := ioreader.NewWriter(t.Context(), between, l).Write(pattern(1000))
-		require.NoError(t, err)
-		require.Equal(t, 1000, n)
-		require.NoError(t, between.Flush())
-		require.Equal(t, pattern(1000), sink.Bytes())
-		require.Equal(t, 10, l.Available())
-	})
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // Reader is a throttled [io.Reader]. Use [NewReader] to create one; the methods of the zero Reader return
@@ -15,6 +16,8 @@ import (
 // It is safe for concurrent use, even if the underlying reader is not: concurrent calls run one
 // after another.
 type Reader struct {
+	stream // a Reader holds no permits
+
 	side side
 	r    io.Reader
 }
@@ -24,7 +27,7 @@ type Reader struct {
 // available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil or
 // holds a nil pointer, or l holds one, NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
-	t := &Reader{r: r}
+	t := &Reader{r: r, stream: meter.NewStream(nil, nil, r)}
 	if !backdoor.IsNil(ctx) && !backdoor.IsNil(r) && (l == nil || !backdoor.IsNil(l)) {
 		t.side.start(ctx, l, nil, r)
 	}
@@ -50,9 +53,6 @@ func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 // later calls too, until the deadline is moved. The zero Time removes it. The bytes that got no permits
 // are returned by a later Read. The deadline of the underlying reader is not set.
 func (t *Reader) SetReadDeadline(at time.Time) error { return t.side.setDeadline(at) }
-
-// Asks is what [Writer.Asks] is for a Writer. A Reader holds no permits, so it returns the underlying reader alone.
-func (t *Reader) Asks(read bool) (limiters []core.Limiter, under any) { return nil, t.r }
 
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
 // reader is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing

@@ -12,6 +12,9 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
+// stream tells other streams which limiters this one asks.
+type stream = meter.Stream
+
 // side is one direction of a stream. One call at a time has the turn; only that call uses meter
 // and arrived.
 type side struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // Writer is a throttled [io.Writer]. Use [NewWriter] to create one; the methods of the zero Writer return
@@ -15,6 +16,8 @@ import (
 // It is safe for concurrent use, even if the underlying writer is not: concurrent calls run one
 // after another, and the bytes of one Write stay together.
 type Writer struct {
+	stream
+
 	side side
 	w    io.Writer
 }
@@ -27,6 +30,7 @@ func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
 	if !backdoor.IsNil(ctx) && !backdoor.IsNil(w) && (l == nil || !backdoor.IsNil(l)) {
 		t.side.start(ctx, l, w, nil)
+		t.stream = meter.NewStream(l, nil, w)
 	}
 	return t
 }
@@ -49,14 +53,6 @@ func (t *Writer) ReadFrom(r io.Reader) (int64, error) {
 // later calls too, until the deadline is moved. The zero Time removes it. The deadline of the underlying
 // writer is not set.
 func (t *Writer) SetWriteDeadline(at time.Time) error { return t.side.setDeadline(at) }
-
-// Asks returns the limiter that Writes ask, and the underlying writer. A stream that writes to another one, or reads a
-// pipe, calls it to find out which permits it must not hold while it waits. The streams of this module do; programs
-// need not call it. A type of your own between two streams, such as a buffered writer, may have this method too: it
-// returns no limiters, and the stream underneath.
-func (t *Writer) Asks(read bool) (limiters []core.Limiter, under any) {
-	return []core.Limiter{t.side.limiter}, t.w
-}
 
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
 // writer is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing

@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // Conns returns the two ends of an in-memory connection. Bytes written to one end are read
@@ -37,21 +37,19 @@ func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &conn{in: back, out: there}, &conn{in: there, out: back}, nil
+	return newConn(back, there), newConn(there, back), nil
 }
 
 // conn is one end of a connection.
 type conn struct {
+	stream
+
 	in  *pipe // its rd side belongs to this end
 	out *pipe // its wr side belongs to this end
 }
 
-// Asks makes it a meter.Stream.
-func (c *conn) Asks(read bool) (limiters []core.Limiter, under any) {
-	if read {
-		return c.in.asks()
-	}
-	return c.out.asks()
+func newConn(in, out *pipe) *conn {
+	return &conn{stream: meter.NewStream(out.wr.limiter.Limiter, in.wr.limiter.Limiter, nil), in: in, out: out}
 }
 
 func (c *conn) Read(b []byte) (int, error) {

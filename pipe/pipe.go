@@ -30,8 +30,12 @@ func New(o Options) (*Reader, *Writer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Reader{p}, &Writer{p}, nil
+	asks := meter.NewStream(p.wr.limiter.Limiter, p.wr.limiter.Limiter, nil) // the bytes that are read hold permits of WriteLimiter
+	return &Reader{asks, p}, &Writer{asks, p}, nil
 }
+
+// stream tells other streams which limiters this one asks.
+type stream = meter.Stream
 
 // pipe is the state that the two ends share.
 type pipe struct {
@@ -112,14 +116,6 @@ func (s *side) start(l core.Limiter) {
 }
 
 func (s *side) unlimited() bool { return s.limiter.Limiter == nil }
-
-// asks is what [Writer.Asks] returns.
-func (p *pipe) asks() (limiters []core.Limiter, under any) {
-	if p == nil {
-		return nil, nil
-	}
-	return []core.Limiter{p.wr.limiter.Limiter}, nil
-}
 
 // String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.limiter.Limiter) }

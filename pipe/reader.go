@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -13,7 +12,11 @@ import (
 // fails with an error that matches [core.ErrClosed] and io.ErrClosedPipe.
 //
 // It is safe for concurrent use: concurrent Reads run one after another.
-type Reader struct{ p *pipe }
+type Reader struct {
+	stream
+
+	p *pipe
+}
 
 // Read reads up to len(p) bytes. It waits until there is at least one byte to read, and until
 // ReadLimiter has granted the bytes that it returns; the other bytes stay in the pipe. When the
@@ -54,9 +57,6 @@ func (r *Reader) Buffered() int {
 	defer r.p.mu.Unlock()
 	return r.p.bytes.buffer.len()
 }
-
-// Asks is what [Writer.Asks] returns: the bytes that are read hold permits of WriteLimiter.
-func (r *Reader) Asks(read bool) (limiters []core.Limiter, under any) { return r.p.asks() }
 
 // Close drops the buffered bytes and returns their permits. Waiting and later Writes return
 // io.ErrClosedPipe, and so do Reads. Close always returns nil.

@@ -17,7 +17,11 @@ import (
 //
 // It is safe for concurrent use: concurrent Writes run one after another, and the bytes of each
 // stay together.
-type Writer struct{ p *pipe }
+type Writer struct {
+	stream
+
+	p *pipe
+}
 
 // Write writes p to the pipe. It waits for WriteLimiter, and while the buffer is full, and
 // returns when all of p is buffered or has been read. If it cannot write all of p, it returns
@@ -50,10 +54,6 @@ func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 // ReadFrom returns a nil error, or until r or a Write fails. It returns the number of bytes
 // written. The bytes of concurrent Writes may come between those of r.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return copyAll(w, r) }
-
-// Asks returns the limiter that Writes ask, for streams of this module that write to w or read the pipe, and so must not
-// hold its permits while they wait. Programs need not call it.
-func (w *Writer) Asks(read bool) (limiters []core.Limiter, under any) { return w.p.asks() }
 
 // Close ends the stream: the Reader gets the buffered bytes and then io.EOF. Waiting and later
 // Writes return io.ErrClosedPipe. Close always returns nil.

@@ -9,14 +9,22 @@ import (
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// Stream is a stream that says which limiters it asks, because two deadlocks must be avoided. A stream that writes to
-// another stream must not hold permits that the other's Write waits for. A stream that reads from a pipe must not wait for
-// permits that the bytes in the pipe hold.
-type Stream interface {
-	// Asks returns the limiters that Writes to the stream ask, or, if read is true, those whose permits the bytes hold that
-	// are read from it; any may be nil. It also returns the stream underneath, if there is one.
-	Asks(read bool) (limiters []core.Limiter, under any)
+// Stream says which limiters a stream asks, because two deadlocks must be avoided. A stream that writes to another stream must
+// not hold permits that the other's Write waits for. A stream that reads from a pipe must not wait for permits that the bytes
+// in the pipe hold. The types of streams embed it, so that [Asked] finds it in them.
+type Stream struct {
+	writes, reads core.Limiter
+	under         any
 }
+
+// NewStream is for a stream whose Writes ask the limiter writes, and whose bytes that are read hold permits of the limiter
+// reads. under is the stream underneath. Each may be nil.
+func NewStream(writes, reads core.Limiter, under any) Stream { return Stream{writes, reads, under} }
+
+func (s *Stream) stream() *Stream { return s }
+
+// streamer is a type that embeds a Stream.
+type streamer interface{ stream() *Stream }
 
 // Asked returns the limiters for whose permits a Write to s may wait, or whose permits the bytes hold that s reads:
 // those of s and of the streams underneath. It looks through connections with a method NetConn, such as a *tls.Conn.
@@ -31,19 +39,16 @@ func askedWithin(s any, read bool, depth int) (roots []any, ok bool) {
 		return nil, false
 	}
 	switch s := s.(type) {
-	case Stream:
-		limiters, under := s.Asks(read)
-		for _, l := range limiters {
-			switch {
-			case l == nil:
-			case read: // bytes may also hold permits of a shadow
-				roots = append(roots, hold.Roots(l)...)
-			default:
-				roots = append(roots, hold.BindingRoots(l)...)
-			}
+	case streamer:
+		in := s.stream()
+		if l := in.reads; read && l != nil {
+			roots = hold.Roots(l) // bytes may also hold permits of a shadow
 		}
-		below, _ := askedWithin(under, read, depth-1)
-		return append(roots, below...), true
+		if l := in.writes; !read && l != nil {
+			roots = hold.BindingRoots(l)
+		}
+		below, _ := askedWithin(in.under, read, depth-1)
+		return slices.Concat(roots, below), true
 	case interface{ NetConn() net.Conn }:
 		return askedWithin(s.NetConn(), read, depth-1)
 	}
