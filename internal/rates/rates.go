@@ -1,5 +1,5 @@
 // Package rates writes a rate of n tokens in the time per as tokens that come once each period, as a token
-// bucket needs it. It computes with 128 bits; a result above the maximum of its type is lowered to that.
+// bucket needs it. It computes with integers of 128 bits; a result above the maximum of its type is lowered to that.
 //
 // Except where a function says otherwise, n, tokens and per are at least 1.
 package rates
@@ -65,47 +65,28 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// Tolerance is the relative error with which a rate is kept where that is possible.
-const Tolerance = 1e-9
+// A rate is kept to within one part in tolerance where that is possible.
+const tolerance = 1_000_000_000
 
 // Smooth returns the rate of n tokens a second: one token a period, rounded to the nearest nanosecond, if
 // PerSecond still tells n by that. Otherwise it is Of.
 func Smooth(n, most int) Rate {
-	if one := Nearest(1, n, time.Second); one.PerSecond() == float64(n) {
+	if one := Nearest(1, n, time.Second); one.tells(uint64(n), 2*tolerance) {
 		return one
 	}
-	r, _ := Of(float64(n), most)
-	if r.PerSecond() != float64(n) { // it may be exactly half the Tolerance away
-		if s := simplest(float64(n), max(most, 1), Tolerance/2.001); s.PerSecond() == float64(n) {
-			return s
-		}
-	}
-	return r
+	return apart{uint64(time.Second), uint64(n)}.fit(most)
 }
 
-// Of returns the rate of perSecond tokens a second, to within Tolerance, with the fewest tokens a period, at most
-// most. If there is none, it returns the closest. PerSecond reads it to within Tolerance, too, if half as many tokens
+// Of returns the rate of perSecond tokens a second, to within the tolerance, with the fewest tokens a period, at most
+// most. If there is none, it returns the closest. PerSecond reads it to within the tolerance, too, if half as many tokens
 // are enough. A rate above most tokens each nanosecond is lowered to that. Of returns false if perSecond is not above
 // 0, not finite, or so low that the period of one token is too long for a time.Duration.
 func Of(perSecond float64, most int) (Rate, bool) {
-	if !(perSecond > 0) || math.IsInf(perSecond, 1) || float64(time.Second)/perSecond >= math.MaxInt64 {
+	a, ok := apartOf(perSecond)
+	if !ok {
 		return Rate{}, false
 	}
-	most = max(most, 1)
-	if perSecond/float64(time.Second) >= float64(most) {
-		return Rate{most, 1}, true
-	}
-	one := Rate{1, time.Duration(max(math.Round(float64(time.Second)/perSecond), 1))}
-	if off(one.exact(), perSecond) <= Tolerance && one.PerSecond() == perSecond {
-		return one, true
-	}
-	r := simplest(perSecond, most, Tolerance/2) // PerSecond may be as far from r
-	if off(r.PerSecond(), perSecond) > Tolerance {
-		if s := simplest(perSecond, most/2, Tolerance); most >= 2 && off(s.exact(), perSecond) <= Tolerance {
-			return Rate{2 * s.Tokens, 2 * s.Period}, true // which PerSecond does not round
-		}
-	}
-	return r, true
+	return a.fit(most), true
 }
 
 // packet is the payload of a TCP packet on Ethernet.
@@ -117,75 +98,162 @@ const packet = 1460
 // if one millisecond has too few bytes for that.
 func Bytes(n int, per time.Duration) (burst int, r Rate) {
 	burst = max(Within(n, per, 10*time.Millisecond), packet)
-	r, ok := Exact(n, per, 10*time.Microsecond, time.Millisecond)
-	if !ok {
-		r, ok = Of(float64(n)/per.Seconds(), Within(n, per, time.Millisecond))
+	if r, ok := Exact(n, per, 10*time.Microsecond, time.Millisecond); ok {
+		return burst, r
 	}
-	if !ok { // slower than Of can tell
-		r = Nearest(1, n, per)
-	}
-	return burst, r
+	return burst, apart{uint64(per), uint64(n)}.fit(Within(n, per, time.Millisecond))
 }
 
-// simplest returns the rate that is x tokens a second to within a relative error, with the fewest tokens a
-// period, at most most; the closest if there is none.
+// apart is the time between two tokens, n/d nanoseconds. Both are from 1 to math.MaxInt64.
+type apart struct{ n, d uint64 }
+
+// apartOf is for a number of tokens per second. It is exact for a whole number, and to within one part in 1<<60 for any other
+// below 1<<30, above which the nearest whole number is as good.
+func apartOf(perSecond float64) (apart, bool) {
+	whole := math.Round(perSecond)
+	switch {
+	case !(perSecond > 0) || math.IsInf(perSecond, 1):
+		return apart{}, false
+	case whole >= 1<<62:
+		return apart{1, uint64(min(whole/float64(time.Second), 1<<62))}, true
+	case whole == perSecond || whole >= 1<<30:
+		return apart{uint64(time.Second), uint64(whole)}, true
+	}
+	fraction, exponent := math.Frexp(perSecond)
+	m, e := uint64(fraction*(1<<53)), exponent-53 // perSecond is m * 2^e, and e at most -23
+	s := max(85+e, 0)                             // so that n has 62 or 63 bits
+	if s-e > 33+63 {
+		return apart{}, false
+	}
+	n := mulDiv(uint64(time.Second)<<33, 1<<(s-e-33), m/2, m) // (1e9 * 2^s) / perSecond
+	return apart{n, 1 << s}, n < math.MaxInt64
+}
+
+// fit is Of without a float.
+func (a apart) fit(most int) Rate {
+	limit := uint64(max(most, 1))
+	if one := a.times(1); a.n == uint64(time.Second) && one.within(a, tolerance) && one.tells(a.d, 2*tolerance) {
+		return one
+	}
+	if hi, lo := bits.Mul64(a.n, limit); hi == 0 && lo <= a.d {
+		return Rate{int(limit), 1}
+	}
+	r := a.simplest(limit, 2*tolerance) // PerSecond may be as far from r
+	if limit >= 2 && (!r.within(a, 2*tolerance) || r.nearest(r.in(uint64(time.Second)))) {
+		if s := a.simplest(limit/2, tolerance); s.within(a, tolerance) {
+			return Rate{2 * s.Tokens, 2 * s.Period} // which PerSecond does not round
+		}
+	}
+	return r
+}
+
+// times returns the rate at which this number of tokens comes together.
+func (a apart) times(tokens uint64) Rate {
+	return Rate{int(tokens), time.Duration(max(mulDiv(tokens, a.n, a.d/2, a.d), 1))}
+}
+
+// simplest returns the rate that is exact to within one part in parts, with the fewest tokens a period, at most most; the
+// closest if there is none.
 //
-// It follows the continued fraction of a, the period of one token. Of all fractions that are as close to a, the
-// one with the smallest denominator is a convergent or lies between two: it is (p0 + j*p1) / (k0 + j*k1),
-// where p0/k0 and p1/k1 are successive convergents, and its error falls as j grows.
-func simplest(x float64, most int, within float64) Rate {
-	a := float64(time.Second) / x
-	p0, k0, p1, k1 := 0.0, 1.0, 1.0, 0.0
-	for rest := a; ; {
-		whole := math.Floor(rest)
-		j := whole
-		if k1 > 0 || p0 > 0 || whole >= 1 {
-			d0, d1 := math.Abs(p0-a*k0), math.Abs(p1-a*k1)
-			j = min(whole, max(1, math.Ceil((d0-within*a*k0)/(d1+within*a*k1))))
+// It follows the continued fraction of a by Euclid's algorithm. Of all fractions that are as close to a, the one with the
+// smallest denominator is a convergent or lies between two: its denominator is k0 + j*k1, where k0 and k1 are those of
+// successive convergents. The remainders n and d are their distances from a, times their denominators: that of the fraction
+// is n - j*d, which falls as j grows.
+func (a apart) simplest(most, parts uint64) Rate {
+	k0, k1 := uint64(1), uint64(0)
+	for n, d := a.n, a.d; ; {
+		whole := n / d
+		last := whole
+		if k1 > 0 {
+			last = min(whole, (most-k0)/k1)
 		}
-		last := k0+j*k1 > float64(most)
-		if last {
-			j = math.Floor((float64(most) - k0) / k1)
+		near := func(j uint64) bool { return !less(a.n, k0+j*k1, parts, n-j*d) }
+		j := last
+		for first := uint64(0); first < j; { // the first that is close enough, or last
+			if middle := first + (j-first)/2; near(middle) {
+				j = middle
+			} else {
+				first = middle + 1
+			}
 		}
-		p, k := p0+j*p1, k0+j*k1
-		if last && k1 > 0 && p1 >= 1 && (p < 1 || math.Abs(p1/k1-a) <= math.Abs(p/k-a)) {
-			p, k = p1, k1
+		k, rest := k0+j*k1, n-j*d
+		switch {
+		case near(j):
+			return a.times(k)
+		case last < whole && less(rest, k1, d, k):
+			return a.times(k)
+		case last < whole:
+			return a.times(k1)
 		}
-		if last || rest == whole || j < whole || p >= 1 && math.Abs(p/k-a) <= within*a {
-			return Rate{int(k), time.Duration(max(math.Round(k*a), 1))}
-		}
-		p0, k0, p1, k1 = p1, k1, p, k
-		rest = 1 / (rest - whole)
+		n, d, k0, k1 = d, rest, k1, k
 	}
 }
 
-// off returns the relative difference of a from b.
-func off(a, b float64) float64 { return math.Abs(a/b - 1) }
+// within reports whether the rate is exact to within one part in parts; if parts is 0, whether it is exact.
+func (r Rate) within(a apart, parts uint64) bool {
+	hi, lo := bits.Mul64(uint64(r.Period), a.d)
+	wantHi, wantLo := bits.Mul64(uint64(r.Tokens), a.n)
+	lo, borrow := bits.Sub64(lo, wantLo, 0)
+	if hi, borrow = bits.Sub64(hi, wantHi, borrow); borrow > 0 {
+		lo, borrow = bits.Sub64(0, lo, 0)
+		hi, _ = bits.Sub64(0, hi, borrow)
+	}
+	if parts == 0 {
+		return hi == 0 && lo == 0
+	}
+	mostHi, rest := wantHi/parts, wantHi%parts
+	mostLo, _ := bits.Div64(rest, wantLo, parts)
+	return hi < mostHi || hi == mostHi && lo <= mostLo
+}
 
-// exact returns the tokens that come per second.
-func (r Rate) exact() float64 { return float64(r.Tokens) / float64(r.Period) * float64(time.Second) }
+// less reports whether a*b < c*d.
+func less(a, b, c, d uint64) bool {
+	hi, lo := bits.Mul64(a, b)
+	otherHi, otherLo := bits.Mul64(c, d)
+	return hi < otherHi || hi == otherHi && lo < otherLo
+}
 
 // PerSecond returns the tokens that come per second, or the whole number or the number of six digits that
-// is the same to within half the Tolerance. If one token comes in the period of a whole number of tokens a second,
+// is the same to within half the tolerance. If one token comes in the period of a whole number of tokens a second,
 // rounded to the nanosecond, that is the number: one token in 142,857,143 ns is 7. If Tokens and Period are both even,
 // the result is exact: see Of.
 func (r Rate) PerSecond() float64 {
 	if r.Tokens <= 0 || r.Period <= 0 {
 		return 0
 	}
-	x, within := r.exact(), Tolerance/2
+	parts := uint64(2 * tolerance)
 	if r.Tokens%2 == 0 && r.Period%2 == 0 {
-		within = 1e-15 // the rounding of exact
+		parts = 0
 	}
-	// Half a nanosecond of the period is half a token a second if x equals the period. Above that, several
-	// whole numbers have the same period.
-	n := math.Round(x)
-	if n >= 1 && (off(x, n) <= within || x < float64(r.Period) && Nearest(1, int(n), time.Second) == r) {
-		return n
+	if n := r.in(uint64(time.Second)); r.tells(n, parts) {
+		return float64(n)
 	}
-	digits := math.Pow(10, 5-math.Floor(math.Log10(x))) // so that six are whole
-	if y := math.Round(x*digits) / digits; off(x, y) <= within {
-		return y
+	for scale := uint64(10); scale <= 1e10; scale *= 10 {
+		unit := scale * uint64(time.Second)
+		if n := r.in(unit); n >= 100_000 { // six digits, or more
+			if n < 1_000_000 && r.within(apart{unit, n}, parts) {
+				return float64(n) / float64(scale)
+			}
+			break
+		}
 	}
-	return x
+	return float64(r.Tokens) / float64(r.Period) * float64(time.Second)
+}
+
+// in returns how many tokens come in d nanoseconds, rounded to the nearest.
+func (r Rate) in(d uint64) uint64 {
+	return mulDiv(uint64(r.Tokens), d, uint64(r.Period)/2, uint64(r.Period))
+}
+
+// tells reports whether PerSecond returns n for the rate: n is the same to within one part in parts, or nearest.
+func (r Rate) tells(n, parts uint64) bool {
+	return r.within(apart{uint64(time.Second), n}, parts) || r.nearest(n)
+}
+
+// nearest reports whether one token comes in the period of n tokens a second, rounded to the nanosecond, and of no other number.
+// Half a nanosecond of the period is half a token a second if 1e9/Period equals Period. Above that, several whole numbers
+// have the same period.
+func (r Rate) nearest(n uint64) bool {
+	p := uint64(r.Period)
+	return r.Tokens == 1 && n >= 1 && less(uint64(time.Second), 1, p, p) && Nearest(1, int(n), time.Second) == r
 }

@@ -3,6 +3,7 @@ package rates_test
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -35,6 +36,37 @@ func TestExact(t *testing.T) {
 		got, ok := rates.Exact(c.n, c.per, c.least, c.most)
 		require.Equal(t, c.want, got, c)
 		require.Equal(t, c.want != rates.Rate{}, ok, c)
+	}
+}
+
+// TestFewestTokens compares Smooth with a search of all numbers of tokens: it has the fewest that are exact to within half of
+// a billionth, or those that are closest.
+func TestFewestTokens(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range testkit.Rounds(100) {
+		most := 1 + random.IntN(1000)
+		n := 50_000 + random.IntN(100_000_000)
+		if n/most >= 1_000_000_000 {
+			continue
+		}
+		off := func(tokens int, period int64) *big.Rat { // relative
+			r := new(big.Rat).SetFrac64(int64(n)*period, int64(tokens)*int64(time.Second))
+			r.Sub(r, big.NewRat(1, 1))
+			return r.Abs(r)
+		}
+		want := rates.Nearest(1, n, time.Second)
+		half := big.NewRat(1, 2_000_000_000)
+		for k := 2; k <= most && off(want.Tokens, int64(want.Period)).Cmp(half) > 0; k++ {
+			r := rates.Nearest(k, n, time.Second)
+			if off(k, int64(r.Period)).Cmp(off(want.Tokens, int64(want.Period))) < 0 {
+				want = r
+			}
+		}
+		got := rates.Smooth(n, most)
+		if off(want.Tokens, int64(want.Period)).Cmp(half) > 0 && off(got.Tokens, int64(got.Period)).Cmp(big.NewRat(1, 1_000_000_000)) <= 0 {
+			continue // twice as many, as PerSecond would round
+		}
+		require.Equal(t, want, got, "%d, at most %d", n, most)
 	}
 }
 
