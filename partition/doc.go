@@ -26,8 +26,8 @@
 //	...
 //	err := limits.Refresh("ann")
 //
-// The next request has the new limits, what was granted still counts, and requests that wait move. docs/cookbook has
-// a whole server, "Limits per tenant".
+// The next request has the new limits, and requests that wait move. What was granted still counts in limits of a kind
+// that stays. docs/cookbook has a whole server, "Limits per tenant".
 //
 // # Partitions that are dropped
 //

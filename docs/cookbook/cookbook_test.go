@@ -140,12 +140,13 @@ func TestTenants(t *testing.T) {
 		handler, err := tenants.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }))
 		require.NoError(t, err)
 		admin := http.NewServeMux()
-		admin.HandleFunc("PUT /tenants/{tenant}", tenants.Admin)
-		change := func(tenant, limits string) int {
+		admin.HandleFunc("/tenants/{tenant}", tenants.Admin)
+		ask := func(method, tenant, limits string) int {
 			w := httptest.NewRecorder()
-			admin.ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/tenants/"+tenant, strings.NewReader(limits)))
+			admin.ServeHTTP(w, httptest.NewRequest(method, "/tenants/"+tenant, strings.NewReader(limits)))
 			return w.Code
 		}
+		change := func(tenant, limits string) int { return ask(http.MethodPut, tenant, limits) }
 		// atOnce sends requests at once and returns how many were served.
 		atOnce := func(tenant string, n int) int {
 			var wg sync.WaitGroup
@@ -175,8 +176,19 @@ func TestTenants(t *testing.T) {
 		assert.Equal(t, 50, atOnce("cyd", 50))
 		assert.Equal(t, http.StatusBadRequest, change("cyd", "10/x"))
 		assert.Equal(t, 50, atOnce("cyd", 50))
-		require.NoError(t, tenants.Change("bob", standard))
+		assert.Equal(t, http.StatusOK, ask(http.MethodDelete, "bob", ""))
 		assert.Equal(t, 2, atOnce("bob", 5))
+		assert.Equal(t, http.StatusBadRequest, change("bob", ""))
+
+		// A tenant may be blocked without starting anew.
+		assert.Equal(t, http.StatusOK, change("dan", "fixed 3/day tz Europe/Berlin"))
+		assert.Equal(t, 2, atOnce("dan", 2))
+		assert.Equal(t, http.StatusOK, change("dan", "fixed 3/day tz Europe/Berlin, blocked"))
+		assert.Equal(t, 0, atOnce("dan", 5))
+		assert.Equal(t, http.StatusOK, change("dan", "fixed 3/day tz Europe/Berlin"))
+		w := send(handler, "/", "X-Tenant", "dan")
+		assert.Equal(t, `"tenant";q=3;w=86400`, w.Header().Get("RateLimit-Policy"), "headers describe the quota")
+		assert.Equal(t, 0, atOnce("dan", 5))
 	})
 }
 

@@ -35,10 +35,15 @@ func NewTenants(standard spec.Limits) (*Tenants, error) {
 	return t, err
 }
 
-// Change gives a tenant other limits, from the next request on. What the tenant has used still counts.
+// Change gives a tenant other limits, from the next request on; nil stands for the standard limits. What the tenant
+// has used still counts in limits of a kind that stays.
 func (t *Tenants) Change(tenant string, limits spec.Limits) error {
-	t.own.Store(tenant, limits) // before Refresh, which calls Update
-	return t.limiters.Refresh(tenant)
+	if limits == nil {
+		t.own.Delete(tenant)
+	} else {
+		t.own.Store(tenant, limits)
+	}
+	return t.limiters.Refresh(tenant) // calls Update
 }
 
 // Handler limits the requests to next.
@@ -51,11 +56,12 @@ func (t *Tenants) Handler(next http.Handler) (http.Handler, error) {
 	return limits.Handler(next), nil
 }
 
-// Admin changes the limits of a tenant. Put it behind a login, as mux.HandleFunc("PUT /tenants/{tenant}", tenants.Admin).
+// Admin changes the limits of a tenant: PUT sets those in its body, and DELETE the standard ones. Put it behind a login, as
+// mux.HandleFunc("/tenants/{tenant}", tenants.Admin).
 func (t *Tenants) Admin(w http.ResponseWriter, r *http.Request) {
 	var limits spec.Limits
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1000))
-	if err == nil {
+	if err == nil && r.Method != http.MethodDelete {
 		err = limits.UnmarshalText(text)
 	}
 	if err == nil {
@@ -63,6 +69,5 @@ func (t *Tenants) Admin(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
 	}
 }
