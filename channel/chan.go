@@ -3,7 +3,7 @@ package channel
 import (
 	"context"
 
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/list"
 )
 

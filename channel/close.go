@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 

@@ -28,8 +28,8 @@
 //
 // # Inside
 //
-// The policies, decisions and leases are internal/policy's, as in httplimit. A call is an admission with
+// The policies, decisions and leases are internal/limit/policy's, as in httplimit. A call is an admission with
 // one snapshot of the options; the interceptors take over the admission that Tap has created. RecvMsg
-// and SendMsg take the permits of a stream's messages, with internal/meter for bytes. The end of the
+// and SendMsg take the permits of a stream's messages, with internal/limit/meter for bytes. The end of the
 // call ends their waits, because a handler may return while another goroutine still receives.
 package grpclimit

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/clientip"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 )
 
 // ByPeer returns a key function that returns the client's address, as a prefix. As in [httplimit.ByIP],

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
-	"github.com/sluice-go/sluice/internal/meter"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/hold"
+	"github.com/sluice-go/sluice/internal/limit/meter"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/internal/wait"
 	"github.com/sluice-go/sluice/partition"
 )

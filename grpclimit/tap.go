@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/grpc/tap"
 
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 )
 
 // Tap returns a handle for [google.golang.org/grpc.InTapHandle].

@@ -85,11 +85,11 @@
 //
 // # Inside
 //
-// The policies, decisions and leases are internal/policy's, as in grpclimit: a policy.Set holds the
+// The policies, decisions and leases are internal/limit/policy's, as in grpclimit: a policy.Set holds the
 // current options, and Admit is the only way to a lease. A wrapper admits the request, responds to a
 // rejection or calls the next handler, and ends what it took in one deferred function. Its admission is
 // also the context of the next handler's request, and is allocated together with the copy of the
 // request. A wrapper that rejects tells only the admission around it, which then refunds its permits. The
 // multipart form is copied back, because net/http must find it in the request that it created.
-// internal/backoff remembers which keys a server has asked to wait.
+// internal/limit/backoff remembers which keys a server has asked to wait.
 package httplimit

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice/internal/clientip"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 )
 
 // IPOptions are for [ByIP].

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 )
 
 // Limits applies policies to requests. Create it with [New]; its methods are safe for concurrent

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/partition"
 )
 

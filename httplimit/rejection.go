@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 )
 
 // Rejection is the reason why a request may not proceed. It is not safe for concurrent use.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/backoff"
 	"github.com/sluice-go/sluice/internal/invalid"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/backoff"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )

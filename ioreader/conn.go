@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
 // ConnOptions are the limiters of a connection given to [NewConn]. Read grants the bytes that the

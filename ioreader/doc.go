@@ -99,7 +99,7 @@
 //
 // # Inside
 //
-// internal/meter pays for this package and for pipe, slice by slice, and settles what did not pass.
+// internal/limit/meter pays for this package and for pipe, slice by slice, and settles what did not pass.
 // Streams get equal parts because the turn of a small call that waited while others were waiting stays open
 // for 5 ms: later calls settle its lease to more permits. An idle stream holds nothing.
 package ioreader

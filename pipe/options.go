@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
 // Options are the limiters and the buffer of a pipe, or of one end of a pair returned by [Conns]. One permit is

@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 

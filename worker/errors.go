@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 )
 
 // ReasonBusy is the reason of a *[core.RejectedError] of a pool without a queue in which a task would have to wait for a

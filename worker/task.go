@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/list"
 	"github.com/sluice-go/sluice/internal/wait"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/keyed"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/redislimit"
 )

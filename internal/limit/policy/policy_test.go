@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
-	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/limit/hold"
+	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 )
 
 // Stream says which limiters a stream asks, because two deadlocks must be avoided. A stream that writes to another stream must

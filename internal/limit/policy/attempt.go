@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/limit/backoff"
 	"github.com/sluice-go/sluice/partition"
 )
 

@@ -3,7 +3,7 @@ package meter
 import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 )
 
 // Current is what a limiter asks now. A [core.Switch] asks another limiter after Set, and a limiter per key asks another one

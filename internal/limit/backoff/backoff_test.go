@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backoff"
+	"github.com/sluice-go/sluice/internal/limit/backoff"
 )
 
 // keys have reasons in words.
