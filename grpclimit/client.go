@@ -53,7 +53,7 @@ type ClientOptions struct {
 // one.
 type Client struct {
 	options ClientOptions
-	held    *backoff.Keys[*status.Status] // by server and method; nil without HonorRetryAfter
+	held    *backoff.Keys[*status.Status] // times until which calls are held back, by server and method; nil without HonorRetryAfter
 }
 
 // NewClient returns a Client with these options, or an error that lists all invalid options.
@@ -157,7 +157,7 @@ type attempt struct {
 
 	client *Client
 	call   *Call
-	key    string // of its server and method
+	key    string // key of its server and method
 }
 
 // start waits until the call may be sent.

@@ -25,7 +25,7 @@ type messages struct {
 	admission *admission
 	ctx       context.Context // the call's
 	source    wait.Source     // ends the waits when the handler has returned
-	payments  [2][]payment    // in and out
+	payments  [2][]payment    // payments in and out
 
 	mu    sync.Mutex // guards ended and the leases of the payments; no other mutex is locked while it is held
 	ended bool       // whether the handler has returned; then no lease is kept
@@ -44,7 +44,7 @@ type payment struct {
 	policy *policy.Policy[*Call, *ownPolicy]
 	ctx    context.Context // the call's, with the policy's flow
 	each   core.Limiter    // one permit per message; nil means no limit
-	lease  core.Lease      // of the latest message
+	lease  core.Lease      // lease of the latest message
 	bytes  meter.Meter
 }
 

@@ -26,9 +26,9 @@
 //
 // # What happens to a request
 //
-// [Limits.Handler] and [Limits.Policy] return wrappers. A wrapper asks its policies, in order, and then
-// calls the next handler. It holds their leases until that handler has returned or panicked, and then
-// releases them, last first. A handler that no longer needs them may release them earlier, with
+// [Limits.Handler] and [Limits.Policy] return wrappers. A wrapper applies its policies, in order, and
+// then calls the next handler. It holds their leases until that handler has returned or panicked, and
+// then releases them, last first. A handler that no longer needs them may release them earlier, with
 // [LeaseFromContext].
 //
 // If a policy rejects the request, the wrapper refunds all its permits and responds with 429 Too Many

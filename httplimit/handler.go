@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// handler is a wrapper: a handler that asks policies, and then calls the next handler.
+// handler is a wrapper: a handler that applies policies, and then calls the next handler.
 type handler struct {
 	limits *Limits
 	next   http.Handler
-	names  []string // of its policies
+	names  []string // names of its policies
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,11 +50,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admission is a request on its way through one wrapper. It is also the context of the request that the next handler
 // gets, where [LeaseFromContext] and inner wrappers find it, so that a request needs only one allocation.
 type admission struct {
-	original *http.Request // as the wrapper was given it
+	original *http.Request // request as the wrapper was given it
 	policies policy.Admission[*http.Request, *ownPolicy]
 	stage    stage
 	rejected atomic.Bool  // whether a wrapper inside has rejected the request, maybe on another goroutine
-	request  http.Request // as the next handler gets it
+	request  http.Request // request as the next handler gets it
 }
 
 // stage is how far a request has come in its wrapper.

@@ -32,7 +32,7 @@ const (
 	//
 	// The parameter r is the number of remaining permits, and t is the time until there are more.
 	// After a grant, t is the time until the whole quota is available again. After a rejection, it is
-	// the same as Retry-After, which can be much sooner, because some permits come back before the
+	// the same as Retry-After, which can be much sooner, because some permits are returned before the
 	// others. The draft does not allow a Retry-After that is earlier than t.
 	//
 	// On a rejection, neither kind of header counts the permits that other policies of the same handler

@@ -53,11 +53,11 @@ func (l *Limits) Handler(next http.Handler) http.Handler {
 	return &handler{l, next, []string{policy.Global}}
 }
 
-// Policy returns middleware that asks the named policies, in this order, and calls the next handler
-// if all of them let the request pass. It does not ask the global policy, which [Limits.Handler]
-// applies. A request that passes through two handlers with the same policy counts twice. The
-// middleware panics if there is no policy with one of the names. If there is a global policy and nothing
-// applies it, the Logger gets a warning, at most once a minute; without a Logger, [slog.Default] gets it.
+// Policy returns middleware that applies the named policies, in this order, and calls the next handler if
+// all of them let the request pass. It does not apply the global policy, which [Limits.Handler] applies. A
+// request that passes through two handlers with the same policy counts twice. The middleware panics if
+// there is no policy with one of the names. If there is a global policy and nothing applies it, the
+// Logger gets a warning, at most once a minute; without a Logger, [slog.Default] gets it.
 func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 	names = append([]string{}, names...)
 	return func(next http.Handler) http.Handler {
@@ -66,7 +66,7 @@ func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// Check only decides, without waiting: it writes no response and does not call OnRejected. It asks
+// Check only decides, without waiting: it writes no response and does not call OnRejected. It calls
 // the global policy first and then the named policies, even if a handler has asked them already. It
 // panics if there is no policy with one of the names. If no policy applies to the request, for
 // example because Options.Skip returns true, the request is granted.

@@ -19,8 +19,9 @@ import (
 // [httplimit.Limits].
 func HTTP(o Options) (httplimit.Observer, error) { return newObserver(o, "sluice.http", "request") }
 
-// GRPC returns an observer for the options of package grpclimit. It is [HTTP] for gRPC calls: its
-// metrics start with "sluice.rpc.", count calls, and have the attribute rpc.system.name = grpc.
+// GRPC returns an observer for the options of package grpclimit. It is like [HTTP], but for gRPC
+// calls: its metrics start with "sluice.rpc.", count calls, and have the attribute rpc.system.name
+// = grpc.
 func GRPC(o Options) (httplimit.Observer, error) {
 	o.Attributes = append(slices.Clone(o.Attributes), attribute.String("rpc.system.name", "grpc"))
 	return newObserver(o, "sluice.rpc", "call")

@@ -76,8 +76,8 @@ var ways = backdoor.Core[core.Lease]()
 type instrumented struct {
 	l      core.Limiter
 	joiner backdoor.Joiner[core.Lease]
-	spans  sync.Pool     // of *span that no lease uses
-	base   time.Time     // what instants are measured from
+	spans  sync.Pool     // pool of *span that no lease uses
+	base   time.Time     // what times are measured from
 	atOnce time.Duration // an Acquire that was not granted quietly and takes less has not waited
 
 	waitedFor func(result string, priority int) metric.RecordOption
@@ -195,7 +195,7 @@ func (i *instrumented) waited(ctx context.Context, granted bool) []metric.Record
 // now reads the monotonic clock only, which takes half the time of time.Now.
 func (i *instrumented) now() time.Duration { return time.Since(i.base) }
 
-// timed returns a lease of l's, granted at an instant, as one whose end is recorded.
+// timed returns a lease of l's, granted at a given time, as one whose end is recorded.
 func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 	s, ok := i.spans.Get().(*span)
 	if !ok {

@@ -15,7 +15,7 @@ const (
 	scope       = "github.com/sluice-go/sluice/telemetry"
 	limiterName = attribute.Key("sluice.limiter.name")
 	result      = attribute.Key("sluice.result")    // granted, rejected, shadowed
-	priority    = attribute.Key("sluice.priority")  // of the flow that waited
+	priority    = attribute.Key("sluice.priority")  // priority of the flow that waited
 	direction   = attribute.Key("sluice.direction") // up, down
 )
 

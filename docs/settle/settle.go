@@ -49,7 +49,7 @@ func Export(limiter core.Limiter, pages iter.Seq[int]) error {
 	return nil
 }
 
-// Credit is a limiter of an amount that is paid in. It does not come back with time.
+// Credit is a limiter of an amount that is paid in. It is not returned with time.
 type Credit struct {
 	mu   sync.Mutex
 	left int

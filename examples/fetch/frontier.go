@@ -12,7 +12,7 @@ type frontier struct {
 	seen  map[string]bool
 	most  int      // addresses in all
 	next  []string // not yet taken
-	open  int      // in next or being fetched
+	open  int      // number of pages in next or being fetched
 	moved chan struct{}
 }
 

@@ -62,7 +62,7 @@ type result struct {
 	rejected float64
 	late     float64 // no response in time
 	p50      time.Duration
-	p99      time.Duration // of the responses in time
+	p99      time.Duration // 99th percentile of the responses in time
 }
 
 // run puts each load on each limit and prints a table.

@@ -48,7 +48,7 @@ type visitor struct {
 	base  string
 	out   io.Writer
 	about string // the latest response's headers about limits
-	body  string // of the latest response
+	body  string // body of the latest response
 	err   error
 }
 

@@ -16,7 +16,7 @@ type Options struct {
 	V4Bits, V6Bits int
 }
 
-// Finder finds a client's address. Use [New] to create one; it is safe for concurrent use.
+// Finder finds a client's address. Create it with [New]; it is safe for concurrent use.
 type Finder struct {
 	Header string // the header in which the proxies name the client, in canonical form
 

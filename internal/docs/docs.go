@@ -25,7 +25,7 @@ import (
 // A Block is a fenced block of a page.
 type Block struct {
 	Page     string // its path in the repository
-	Line     int    // of the fence
+	Line     int    // line of the fence
 	Language string // the word behind the fence, or ""
 	Source   string // what the mark above names, or ""
 	Text     string

@@ -30,7 +30,7 @@ type Results struct {
 // A Row is a line of the results.
 type Row struct {
 	Date   string
-	Values map[string]float64 // by unit; of a comparison, "ratio", "q1" and "q3"
+	Values map[string]float64 // values by unit; of a comparison, "ratio", "q1" and "q3"
 }
 
 const machineMark = "# "

@@ -54,7 +54,7 @@ type collector []source
 type source struct {
 	what    string // for errors
 	columns []metrics.Column
-	descs   []*prometheus.Desc // of the columns
+	descs   []*prometheus.Desc // descriptors of the columns
 	read    func() []int64     // a number for each column
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // HTTP is an [httplimit.Observer] for the options of any number of [httplimit.Limits], or of
-// grpclimit's, and a collector to be registered once. Make it with [NewHTTP] or [NewGRPC].
+// grpclimit's, and a collector to be registered once. Create it with [NewHTTP] or [NewGRPC].
 //
 //	sluice_http_active_request_leases{sluice_http_policy}                              gauge
 //	sluice_http_queued_requests{sluice_http_policy}                                    gauge

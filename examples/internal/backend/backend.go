@@ -91,14 +91,14 @@ func (b *Backend) askUntil(ctx context.Context, due time.Time, patience time.Dur
 
 // Outcome holds the results of a load.
 type Outcome struct {
-	Took    []time.Duration // latency of each successful request, from the instant it was due
+	Took    []time.Duration // latency of each successful request, from the time it was due
 	Refused int             // with status 503
 	Failed  int             // no response in time, or another status
 }
 
-// Load requests the path / at a steady rate, in requests per second, whether or not responses arrive,
-// and returns when the last request has ended. A latency counts from the instant the request was due, even
-// if this process sent it late. A client gives up after patience. 0 means that it never gives up.
+// Load requests the path / at a steady rate, in requests per second, whether or not responses arrive, and
+// returns when the last request has ended. A latency counts from the time the request was due, even if
+// this process sent it late. A client gives up after patience. 0 means that it never gives up.
 func (b *Backend) Load(ctx context.Context, rate float64, took, patience time.Duration) Outcome {
 	var (
 		wg sync.WaitGroup

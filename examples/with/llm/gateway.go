@@ -22,13 +22,13 @@ const (
 
 // gateway passes questions to a model server, within the limits of the caller's account.
 type gateway struct {
-	accounts map[string]string // by API key
+	accounts map[string]string // accounts by API key
 	model    string            // URL
 	client   *http.Client
 	bill     func(account string, tokens int) // called for each permitted request
 }
 
-// handler returns the gateway's handler. It checks the API key before it asks a limiter, so that a
+// handler returns the gateway's handler. It checks the API key before it calls a limiter, so that a
 // stranger cannot use up an account's limit.
 func (g *gateway) handler(limits *httplimit.Limits) http.Handler {
 	return g.read(limits.Policy("requests", "tokens")(http.HandlerFunc(g.answer)))

@@ -18,8 +18,8 @@ const (
 	tokensPerMonth    = 1_000_000
 )
 
-// perMinute returns a limit of n permits in any minute. Permits come back one segment at a time. The window is
-// one segment longer than a minute, so every minute lies within a window.
+// perMinute returns a limit of n permits in any minute. Permits are returned one segment at a time. The window
+// is one segment longer than a minute, so every minute lies within a window.
 func perMinute(name string, n int) (core.Limiter, error) {
 	return core.NewSlidingWindow(core.SlidingWindowOptions{
 		Name: name, PermitLimit: n, Window: 61 * time.Second, SegmentsPerWindow: 61,
@@ -35,11 +35,11 @@ func perMonth(name string, n int) (core.Limiter, error) {
 type limits struct {
 	*httplimit.Limits
 
-	requests, tokens *partition.Keyed[*http.Request, string] // by account
+	requests, tokens *partition.Keyed[*http.Request, string] // requests and tokens by account
 }
 
-// newLimits makes the policies requests and tokens. A request needs permits of both, and each policy has its
-// own cost; times multiplies both. The wrapper asks its policies in order and refunds the earlier ones if one rejects.
+// newLimits makes the policies requests and tokens. A request needs permits of both, and each policy has its own cost;
+// times multiplies both. The wrapper applies its policies in order and refunds the earlier ones if one rejects.
 func newLimits(times int) (*limits, error) {
 	requests, err := byAccount("requests", func(string) (core.Limiter, error) {
 		return perMinute("requests", times*requestsPerMinute)

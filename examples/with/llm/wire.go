@@ -7,7 +7,7 @@ import "strings"
 
 type question struct {
 	Messages  []message `json:"messages"`
-	MaxTokens int       `json:"max_tokens"` // of the answer
+	MaxTokens int       `json:"max_tokens"` // max tokens of the answer
 }
 
 type message struct {

@@ -34,7 +34,7 @@ const (
 )
 
 // Admit asks the policies with these names, in order, up to the first that rejects the request. Without names it
-// asks all policies that apply and have not decided before. It returns nil if the request may proceed. If a policy
+// calls all policies that apply and have not decided before. It returns nil if the request may proceed. If a policy
 // rejects the request, or Admit panics, the admission refunds everything, including the permits of an earlier Admit.
 func (a *Admission[R, O]) Admit(ctx context.Context, r R, mode Mode, names ...string) *Rejection[R, O] {
 	granted := false

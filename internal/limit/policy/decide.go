@@ -84,7 +84,7 @@ func withoutQueue(err error) bool {
 	return errors.As(err, &rejected) && rejected.Detail == "QueueLimit is 0"
 }
 
-// outcome is the result of asking a limiter. The decision has the lease.
+// outcome is the result of calling a limiter. The decision has the lease.
 type outcome struct {
 	result Result
 	waited time.Duration

@@ -25,11 +25,11 @@ import (
 // Policy is one limit.
 type Policy[R, O any] struct {
 	Name     string
-	Limiter  partition.Limiter[R] // nil: the policy applies, but grants all requests
-	Applies  func(R) bool         // nil: to all requests
+	Limiter  partition.Limiter[R] // nil means that the policy applies, but grants all requests
+	Applies  func(R) bool         // whether the policy applies to a request; nil means to all
 	Cost     func(R) int          // nil means 1; if it returns 0 or less, the policy does not apply to the request
 	MaxWait  time.Duration        // 0: requests do not wait; below 0: as long as the context allows
-	Flow     func(R) core.Flow    // of a request that has to wait; nil: the context's
+	Flow     func(R) core.Flow    // flow of a request that has to wait; nil means the context's
 	Rejected Result               // the result of a rejection
 	FailOpen bool
 	Shadow   bool

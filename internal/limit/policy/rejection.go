@@ -13,7 +13,7 @@ import (
 type Rejection[R, O any] struct {
 	Policy     *Policy[R, O]
 	Decisions  []Decision[R, O] // up to this one; their permits have been refunded
-	Lease      core.Lease       // from the limiter; not acquired
+	Lease      core.Lease       // lease from the limiter; not acquired
 	Result     Result
 	Err        error
 	RetryAfter time.Duration // 0 if unknown or never

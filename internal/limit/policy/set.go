@@ -31,10 +31,10 @@ type Options[R, O any] struct {
 	Policies []Policy[R, O] // with unique names
 	Skip     func(R) bool
 	Observer Observer     // nil if there is none
-	Logger   *slog.Logger // nil: silent
+	Logger   *slog.Logger // nil means silent
 }
 
-// Snapshot is the options that were current at some instant. It does not change.
+// Snapshot is the options that were current at some time. It does not change.
 type Snapshot[R, O any] struct {
 	Options[R, O]
 

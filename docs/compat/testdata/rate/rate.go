@@ -1,6 +1,6 @@
 // Package rate has the API of golang.org/x/time/rate that its tests use, over a
 // core.TokenBucket, so that they can run with ours. It works in a bubble of testing/synctest:
-// an instant that a test names is reached by waiting for it.
+// a time that a test names is reached by waiting for it.
 package rate
 
 import (
@@ -41,7 +41,7 @@ func InBubble(t *testing.T, test func(*testing.T)) {
 type Limiter struct {
 	bucket *core.TokenBucket
 
-	base time.Time // the first instant that the test named
+	base time.Time // the first time that the test named
 	at   time.Time // when that was, in the bubble
 
 	// What a test logs.
@@ -69,7 +69,7 @@ func options(r Limit, burst int) core.TokenBucketOptions {
 	return core.Every(period, burst)
 }
 
-// advance waits until the instant t, unless it has passed.
+// advance waits until the time t, unless it has passed.
 func (lim *Limiter) advance(t time.Time) {
 	if lim.base.IsZero() {
 		lim.base, lim.at = t, time.Now()
@@ -88,7 +88,7 @@ func (lim *Limiter) AllowN(t time.Time, n int) bool {
 	return n == 0 || lim.bucket.TryAcquire(n).Acquired()
 }
 
-// TokensAt returns the tokens at t, less those that are reserved.
+// TokensAt returns the tokens at t, minus those that are reserved.
 func (lim *Limiter) TokensAt(t time.Time) float64 {
 	lim.advance(t)
 	st := lim.bucket.Statistics()

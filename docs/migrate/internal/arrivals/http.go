@@ -12,7 +12,7 @@ func Get(t *testing.T, h http.Handler, client, path string) (status int, header 
 	return serve(t, h, client, path, nil)
 }
 
-// GetFor is like Get for a client that names another client in a header, as proxies do.
+// GetFor is like Get, but for a client that names another client in a header, as proxies do.
 func GetFor(t *testing.T, h http.Handler, client, other, path string) (status int, header http.Header) {
 	t.Helper()
 	return serve(t, h, client, path, http.Header{"X-Forwarded-For": {other}})
