@@ -264,7 +264,7 @@ func TestManyLeasesExpireTogether(t *testing.T) {
 			mine := takes(t, l, 7)
 			require.Equal(t, 1000-leases-7, l.Available())
 			members := func() int {
-				all, _ := s.redis.ZMembers("{key}:leases") // none if there is no such key
+				all, _ := s.redis.ZMembers("{key}:limit") // none if there is no such key
 				return len(all)
 			}
 			had := members()
