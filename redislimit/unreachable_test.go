@@ -64,6 +64,47 @@ func TestCallsThatTakeLong(t *testing.T) {
 	})
 }
 
+// A request whose Timeout is over, or whose caller has given up, before it could be sent is not sent. It ends in time nevertheless.
+func TestARequestThatIsTooLateIsNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.PerSecond(100_000, 100_000))
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(200 * time.Millisecond)
+			return next()
+		})
+		start := time.Now()
+		var all sync.WaitGroup
+		const callers, calls = 20_000, 8 // an eighth of Timeout apart
+		for range callers {
+			all.Go(func() {
+				assert.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrTimeout)
+				assert.Equal(t, 50*time.Millisecond, time.Since(start))
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		require.LessOrEqual(t, s.store.runs.Load(), int64(calls+1))
+		s.store.answer(nil)
+		time.Sleep(10 * time.Second)
+		takes(t, l, 100_000)
+	})
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		s.store.answer(lagging(20 * time.Millisecond))
+		go l.TryAcquire(1)
+		synctest.Wait()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+		defer cancel()
+		_, err := l.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, 3*time.Millisecond, time.Since(start))
+		time.Sleep(time.Second)
+		require.Equal(t, int64(1), s.store.runs.Load())
+		require.Equal(t, 9, l.Available())
+	})
+}
+
 // A call continues after its decision has timed out, because a connection may take longer. The permits that it takes count as taken.
 // It ends after 10 s, and at Close.
 func TestACallOutlastsItsDecision(t *testing.T) {
