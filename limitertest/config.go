@@ -69,6 +69,8 @@ type Config struct {
 	// Grain is the precision of the limiter's clock, and of the times it reports: a server
 	// may count in microseconds. Permits may be back up to one Grain before they are due, and
 	// never after. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
+	// While requests wait for permits of a rate limiter with a Grain, Available may be 0, because the
+	// server has promised what is there to those who wait.
 	Grain time.Duration
 
 	// Skip names subtests that are not run. Calls that belong to a skipped subtest are not made in
