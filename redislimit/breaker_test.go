@@ -310,13 +310,13 @@ func TestABreakerPerNode(t *testing.T) {
 	})
 }
 
-// A waiter of a silent node waits on, with few calls, while the others' are served.
+// A waiter of a silent node waits on, with few calls, while the others' are served. Newest first, it has no ticket.
 func TestAWaiterOfASilentNode(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		store := &nodes{counting: s.store, silent: map[string]bool{}, runs: map[string]int{}}
 		waiters := map[string]*asking{}
 		o := perSecond
-		o.QueueLimit = 1
+		o.QueueLimit, o.QueueOrder = 1, core.NewestFirst
 		for _, key := range []string{"a", "b"} {
 			l := bucket(t, redislimit.Options{Store: store, Key: key, Prefetch: 1}, o)
 			takes(t, l, 5)

@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type cache struct {
 	window int64         // the length of the current window in microseconds; 0 if it is not known
 
 	prefetch prefetch
+	tickets  tickets // of waiters; their permits are taken in the store
 }
 
 // refusal says that a number of permits, and more, are not available until an instant.
@@ -110,8 +112,12 @@ func (c *cache) since(now time.Time) int64 { return max(int64(now.Sub(c.at)/time
 
 // refuses reports whether n permits are known not to be available. Later replies may say that they come before the refusal ends.
 func (c *cache) refuses(n int, now time.Time) bool {
+	f := c.forecast
+	if n == 0 { // it takes nothing, so it needs no permit that is not promised
+		f = c.unpromised()
+	}
 	n = max(n, 1)
-	return c.limits.rate() && c.forecast.known && n >= c.refusal.permits && now.Before(c.refusal.until) && c.forecast.available(c.since(now)) < n
+	return c.limits.rate() && c.forecast.known && n >= c.refusal.permits && now.Before(c.refusal.until) && f.available(c.since(now)) < n
 }
 
 // readyAt returns the first instant at which n permits can be taken, which may be over. It returns false if that is not known.
@@ -125,20 +131,60 @@ func (c *cache) readyAt(n int, now time.Time) (time.Time, bool) {
 	return c.refusal.at, n >= c.refusal.permits && now.Before(c.refusal.until)
 }
 
-// available estimates how many permits can be taken.
+// available estimates how many permits can be taken: none while the waiters of this process have been promised permits.
 func (c *cache) available(now time.Time) int {
+	if len(c.tickets.out) > 0 {
+		return 0
+	}
+	return c.unclaimed(now)
+}
+
+// unclaimed estimates how many permits are there, be they promised to waiters of this process or not.
+func (c *cache) unclaimed(now time.Time) int {
 	left, l := c.left, c.limits
 	switch {
 	case c.forecast.known && c.forecast.limits == l:
-		left = c.forecast.available(c.since(now))
+		f := c.unpromised()
+		left = f.available(c.since(now))
 	case l.rate() && !now.Before(c.fullAt):
 		left = l.limit
 	}
 	return min(left+c.prefetch.left(now), l.limit)
 }
 
+// unpromised returns the forecast as if the waiters of this process had not been promised permits: as in core, nobody takes the permits
+// before the waiters, but they are there. Other processes see none while tickets are out.
+func (c *cache) unpromised() forecast {
+	f := c.forecast
+	if len(c.tickets.out) == 0 || !f.known {
+		return f
+	}
+	if f.limits.kind == kindBucket {
+		f.taken, f.age = f.own.taken, f.own.age
+		return f
+	}
+	f.taken = max(f.taken-int64(c.tickets.permits()), 0)
+	f.returns = slices.Clone(f.returns)
+	for _, one := range c.tickets.out {
+		for i := range f.returns {
+			r := &f.returns[i]
+			if f.at+r.at == one.result.stamp.at {
+				r.permits = max(r.permits-int64(one.permits), 0)
+			}
+		}
+	}
+	f.returns = slices.DeleteFunc(f.returns, func(r comeback) bool { return r.permits == 0 })
+	return f
+}
+
 // reset estimates the microseconds until all permits are back.
-func (c *cache) reset(now time.Time) int64 { return microseconds(c.fullAt.Sub(now)) }
+func (c *cache) reset(now time.Time) int64 {
+	if len(c.tickets.out) > 0 && c.forecast.known && c.forecast.limits == c.limits {
+		f := c.unpromised()
+		return max(f.fullAt()-c.since(now), 0)
+	}
+	return microseconds(c.fullAt.Sub(now))
+}
 
 // left returns how many permits can be spent.
 func (p *prefetch) left(now time.Time) int {

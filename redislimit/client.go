@@ -56,6 +56,7 @@ type operation struct {
 	permits int     // to take
 	flags   int64
 	id      int64 // of the lease to take; 0: none
+	after   int64 // the server's instant before which flagLater does not want the permits
 
 	maxDone int64 // the largest number that the script may report as done; 0 if that is no number of permits
 	first   bool  // it goes before all others in its call
@@ -396,6 +397,8 @@ func (c *call) encode(holder int64) {
 		switch o := equal[0]; {
 		case o.args != nil:
 			args = append(args, o.args...)
+		case o.flags&flagLater != 0:
+			args = append(args, int64(codeTake), int64(o.permits), o.after, o.flags)
 		case c.limits.rate():
 			args = append(args, int64(codeTake), int64(o.permits), int64(len(equal)), o.flags)
 		default:
@@ -464,7 +467,7 @@ func (c *call) results(f func(o *operation, r result)) {
 		}
 		done := n[0]
 		if equal[0].flags&flagLater != 0 {
-			n[0] = min(done, 1) // done also says how many tokens are lost
+			n[0] = min(done, 1) // done also says when
 		}
 		granted, taken := n[0], n[1]
 		for j, o := range equal {

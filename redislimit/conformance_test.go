@@ -75,8 +75,7 @@ func TestConformance(t *testing.T) {
 			t.Run(kind+", "+o.name, func(t *testing.T) {
 				c := limitertest.Config{Limit: limit, Grain: time.Microsecond, QueueLimit: o.queue, QueueOrder: o.order}
 				// Behind a queue, RetryAfter is a lower bound if waiters take more than one tick or window brings.
-				// A reservation goes before the callers that wait already, and while its permits have not come, none are available.
-				c.Skip = []string{"retry after in a queue", "reservations"}
+				c.Skip = []string{"retry after in a queue"}
 				_, c.Refill = conforming(kind, limit, o.queue, o.order, time.Second)
 				conforms(t, c, func(s redislimit.Options) (core.Limiter, error) {
 					l, _ := conforming(kind, limit, o.queue, o.order, time.Second)

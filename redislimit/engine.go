@@ -3,6 +3,7 @@ package redislimit
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -48,11 +49,10 @@ type Limiter struct {
 	client client
 	queue  machine.Machine[*request]
 	waiters
-	keeper   keeper
-	reserved []*grant        // reservations whose time has not come
-	readAt   time.Time       // when Statistics last asked the store
-	woken    []chan struct{} // to be closed after the mutex is released
-	ends     []func()        // to be called after the mutex is released
+	keeper keeper
+	readAt time.Time       // when Statistics last asked the store
+	woken  []chan struct{} // to be closed after the mutex is released
+	ends   []func()        // to be called after the mutex is released
 }
 
 // start makes the limiter ready for use. The options are valid, and have their defaults.
@@ -71,17 +71,19 @@ func (e *Limiter) start(o Options, l *limits) {
 	if n, ok := o.Store.(interface{ Node(key string) string }); ok {
 		e.client.nodeOf = n.Node
 	}
-	if l.window() {
-		e.client.keys = append(e.client.keys, "{"+o.Key+"}:segments")
-	}
-	if !l.rate() {
-		e.client.keys = append(e.client.keys, "{"+o.Key+"}:leases")
+	switch second := "{" + o.Key + "}:"; {
+	case l.kind == kindBucket:
+		e.client.keys = append(e.client.keys, second+"tickets")
+	case l.window():
+		e.client.keys = append(e.client.keys, second+"segments")
+	default:
+		e.client.keys = append(e.client.keys, second+"leases")
 		e.channel = limit + ":released"
 	}
 	e.begin = time.Now()
 	e.cache = cache{limits: l, left: l.limit, fullAt: e.begin, forecast: forecast{limits: l}}
 	e.keeper = keeper{e: e, since: e.begin}
-	e.queue.Start(&machine.Remote{Ready: e.readyAtLocked}, &l.queue, 0)
+	e.queue.Start(&machine.Remote{Ready: e.readyAtLocked, Served: e.servedAtLocked}, &l.queue, 0)
 }
 
 // instant returns a time as an instant of the queue.
@@ -89,11 +91,30 @@ func (e *Limiter) instant(t time.Time) int64 { return int64(t.Sub(e.begin)) }
 
 // readyAtLocked is what the queue knows of the store.
 func (e *Limiter) readyAtLocked(now int64, n int) int64 {
-	at, ok := e.cache.readyAt(n, e.begin.Add(time.Duration(now)))
+	c := e.cache
+	c.forecast = c.unpromised()
+	return e.knownAtLocked(&c, now, n)
+}
+
+// knownAtLocked is when a cache says that n permits are there, or now if that is not known.
+func (e *Limiter) knownAtLocked(c *cache, now int64, n int) int64 {
+	at, ok := c.readyAt(n, e.begin.Add(time.Duration(now)))
 	if !ok {
 		return now
 	}
 	return max(e.instant(at), now)
+}
+
+// servedAtLocked is readyAtLocked of a request behind waiters, who may have tickets.
+func (e *Limiter) servedAtLocked(now int64, ahead, n int) int64 {
+	n += min(ahead, math.MaxInt-n)
+	if have := e.cache.tickets.permits(); have > 0 {
+		if at, ok := e.cache.tickets.covers(n); ok {
+			return max(e.instant(at), now)
+		}
+		n -= have
+	}
+	return e.knownAtLocked(&e.cache, now, n)
 }
 
 // lock implements host.
@@ -102,7 +123,9 @@ func (e *Limiter) lock() { e.mu.Lock() }
 // unlock releases the mutex. Before that it ends the waits that the queue has ended, sets the timers, and starts a call of the store
 // if there is something to ask. Afterwards it wakes the callers whose requests were decided, so that they do not block on the mutex.
 func (e *Limiter) unlock() {
+	e.redeemLocked(time.Now())
 	e.concludeLocked()
+	e.balanceLocked()
 	e.setTimerLocked()
 	e.keeper.setTimerLocked()
 	e.client.startLocked()
@@ -243,6 +266,7 @@ func (e *Limiter) submit(req *request) (leads bool) {
 	req.expires, req.asker = now.Add(e.options.Timeout), req
 	e.mu.Lock()
 	defer e.unlock()
+	e.redeemLocked(now)
 	if e.admitLocked(req, now) {
 		switch v, r := e.cache.decide(req.permits, now); {
 		case v == here:
@@ -299,8 +323,9 @@ func (e *Limiter) readIfStaleLocked() *task {
 }
 
 func (e *Limiter) statisticsLocked() core.Statistics {
+	e.redeemLocked(time.Now())
 	return core.Statistics{
-		Limit: e.limits.limit, Available: e.cache.available(time.Now()), Queued: e.queuedLocked(time.Now()),
+		Limit: e.limits.limit, Available: e.cache.available(time.Now()), Queued: e.queue.Queued(),
 		Granted: e.granted.Load(), Rejected: e.rejected.Load(),
 	}
 }
@@ -350,12 +375,13 @@ func (e *Limiter) Close() error {
 // closeLocked closes the limiter, and returns the task that ends after the calls in flight, and after the prefetched permits
 // are returned; nil if there is nothing to wait for.
 func (e *Limiter) closeLocked() *task {
+	e.redeemLocked(time.Now())
 	e.closed = true
 	e.queue.Close(0)
-	e.endReservedLocked(-1)
+	e.renewLocked()
 	e.asks = false
 	e.listener.stopLocked()
-	if e.client.calling == 0 && len(e.client.pending) == 0 && e.cache.prefetch.left(time.Now()) == 0 {
+	if e.client.calling == 0 && len(e.client.pending) == 0 && len(e.cache.tickets.back) == 0 && e.cache.prefetch.left(time.Now()) == 0 {
 		return nil
 	}
 	return e.task(readOp())
@@ -375,11 +401,11 @@ func (e *Limiter) apply(l *limits) (err error) {
 			err = core.ErrClosed
 			return nil
 		}
+		e.redeemLocked(time.Now())
 		e.limits = l
 		e.cache.update(l)
 		e.queue.Update(e.instant(time.Now()), &l.queue)
-		e.endReservedLocked(l.limit)
-		e.asks = !e.queue.Empty()
+		e.renewLocked()
 		return e.task(readOp())
 	})
 	return err

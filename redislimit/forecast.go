@@ -14,11 +14,29 @@ type forecast struct {
 	known   bool
 	taken   int64      // permits; a bucket's as of its latest tick
 	age     int64      // of a bucket's latest tick
+	own     ownAccount // of a bucket
 	returns []comeback // of a window, the earliest first; there may be more
 }
 
 // comeback is a number of permits that come back at an instant.
 type comeback struct{ at, permits int64 }
+
+// ownAccount is a bucket as it is for a process that has tickets: their tokens are taken when they are due.
+type ownAccount struct {
+	taken int64
+	age   int64 // of its latest tick
+}
+
+// serve takes tokens at an instant.
+func (a *ownAccount) serve(l *limits, at, n int64) {
+	ticks := max((at+a.age)/l.span, 0)
+	if ticks < a.taken/l.step+1 {
+		a.taken = max(a.taken-ticks*l.step, 0)
+	} else {
+		a.taken = 0
+	}
+	a.taken, a.age = min(a.taken+n, maxNumber), a.age-ticks*l.span
+}
 
 // bucket returns the bucket as the store reported it.
 func (f *forecast) bucket() machine.KeptBucket {
@@ -43,6 +61,18 @@ func (f *forecast) available(now int64) int {
 		return f.bucket().Available(&f.limits.bucket, now)
 	}
 	return int(max(int64(f.limits.limit)-f.missing(now), 0))
+}
+
+// fullAt returns when all permits are back: of a window, those that are reported.
+func (f *forecast) fullAt() int64 {
+	switch n := len(f.returns); {
+	case f.limits.kind == kindBucket:
+		return f.bucket().FullAt(&f.limits.bucket, 0)
+	case n == 0:
+		return 0
+	default:
+		return f.returns[n-1].at
+	}
 }
 
 // availableIn returns when n permits can be taken, now or later; never if that is not known. If n is more than the limit,

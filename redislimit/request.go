@@ -70,11 +70,11 @@ func (e *Limiter) admitLocked(req *request, now time.Time) (asks bool) {
 		e.unreachableLocked(req, err)
 		return false
 	}
-	if n > 0 && !req.reserves && e.waitersAheadLocked() {
+	if n > 0 && !req.reserves && e.waitersAheadLocked() && !(e.promisedLocked() && e.cache.tickets.permits() >= e.queue.Queued()) {
 		e.missLocked(req, now)
 		return false
 	}
-	return true
+	return true // if all waiters have tickets, the store knows of them
 }
 
 // waitersAheadLocked reports whether a new request would overtake a waiter.
@@ -89,7 +89,7 @@ func (r *request) wanted(_ *operation, now time.Time) bool {
 		return false
 	}
 	r.flags = 0
-	if r.waits && r.permits > 0 {
+	if (r.waits || r.reserves && !e.limits.ofCalendar()) && r.permits > 0 {
 		willWait := r.beyond || r.permits <= e.limits.queueLimit-e.queue.Queued()
 		if !e.limits.rate() && (r.beyond || e.limits.queueLimit > 0) {
 			r.flags = flagWaited
@@ -98,9 +98,10 @@ func (r *request) wanted(_ *operation, now time.Time) bool {
 		if e.limits.order != core.NewestFirst && willWait {
 			r.flags |= flagBlocks
 		}
-	}
-	if r.reserves && r.permits > 0 && !e.limits.ofCalendar() && r.permits <= e.limits.queueLimit-e.queuedLocked(now) {
-		r.flags = flagLater
+		if willWait && (r.reserves || e.promisedLocked()) {
+			r.flags |= flagLater
+			r.after = e.cache.tickets.last()
+		}
 	}
 	e.keeper.nameLocked(&r.operation)
 	return true
@@ -119,22 +120,28 @@ func (r *request) ended(o *operation, c *call, got result) {
 		default:
 			e.failLocked(r, c.err)
 		}
-	case got.done == 0 && r.reserves && r.permits == 0 && got.retry > 0: // a probe
-		got.wait = got.retry
-		given{result: got}.give(r)
+	case got.done == 0 && r.permits == 0 && e.promisesLocked(c.at) && r.stage == asking:
+		e.zeroLocked(got, c.at).give(r)
+	case got.done == 0 && r.reserves && r.permits == 0 && r.stage == asking: // a probe
+		e.cache.refused(0, got, c.at)
+		g := e.zeroLocked(got, c.at)
+		g.result.wait = microseconds(time.Duration(e.queue.ReadyAt(e.instant(c.at), 0) - e.instant(c.at)))
+		g.give(r)
 	case got.done == 0:
 		e.cache.refused(r.permits, got, c.at)
 		if r.stage == asking {
 			r.result = got
 			e.missLocked(r, c.at)
 		}
+	case e.keepLocked(c, r.permits, got):
+		if r.stage == asking {
+			e.missLocked(r, c.at)
+		}
+		e.moveUpLocked(got)
 	default:
 		g := e.grantedLocked(o, c, got)
 		if r.stage == asking && (r.permits == 0 || r.reserves || !e.waitersAheadLocked()) {
 			g.give(r)
-			if got.wait > 0 {
-				e.reserveLocked(r, c.at)
-			}
 			return
 		}
 		e.offerLocked(g)
@@ -155,10 +162,16 @@ func (w waiting) ended(o *operation, c *call, got result) {
 	switch {
 	case c.err != nil:
 		e.failedLocked(o, c)
+	case got.done == 0 && o.permits == 0 && e.promisesLocked(c.at):
+		e.serveZeroLocked(e.zeroLocked(got, c.at).result)
 	case got.done == 0:
 		e.cache.refused(o.permits, got, c.at)
+		if o.flags&flagLater != 0 {
+			e.cache.tickets.stalled = c.at.Add(askEvery)
+		}
 	case o.permits == 0:
 		e.serveZeroLocked(got)
+	case e.keepLocked(c, o.permits, got):
 	default:
 		e.offerLocked(e.grantedLocked(o, c, got))
 		e.served++
@@ -192,6 +205,11 @@ func (e *Limiter) failedLocked(o *operation, c *call) {
 
 // give gives a grant to a request.
 func (g given) give(r *request) {
+	if r.stage == granted { // it was reserved
+		r.grant.certain, r.grant.stamp = int64(r.permits), g.result.stamp
+		r.e.granted.Add(1)
+		return
+	}
 	r.result, r.lease = g.result, g.lease
 	r.e.cache.prefetch.used += int64(r.permits)
 	r.e.decideLocked(r, granted)
@@ -243,10 +261,7 @@ func (e *Limiter) missLocked(req *request, now time.Time) {
 	case e.closed:
 		e.failLocked(req, core.ErrClosed)
 		return
-	case req.reserves && !e.limits.ofCalendar():
-		e.rejectLocked(req, now, e.queueFull(), e.queue.ReadyAt(at, req.permits))
-		return
-	case !req.waits:
+	case !req.waits && !(req.reserves && !e.limits.ofCalendar()):
 		e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonExhausted}, e.queue.ReadyAt(at, req.permits))
 		return
 	}
@@ -260,7 +275,10 @@ func (e *Limiter) missLocked(req *request, now time.Time) {
 		return
 	}
 	req.stage = queued
-	req.waiter = &machine.Waiter[*request]{N: req.permits, Beyond: req.beyond, Value: req}
+	req.waiter = &machine.Waiter[*request]{N: req.permits, Beyond: req.beyond, Reserved: req.reserves, Value: req}
+	if req.reserves {
+		e.reserveLocked(req, now)
+	}
 	if e.limits.order == core.FairShare {
 		req.waiter.SetFlow(req.flow)
 	}
@@ -300,6 +318,7 @@ func (e *Limiter) queueFull() core.RejectedError {
 // concludeLocked ends the requests whose wait the queue has ended by itself.
 func (e *Limiter) concludeLocked() {
 	for w := e.queue.Decided(); w != nil; w = w.Next() {
+		e.cache.tickets.gap = e.cache.tickets.gap || w.Answer.Outcome == machine.Evicted
 		if req := w.Value; !req.stage.decided() {
 			e.answerLocked(req, w.Answer, time.Now())
 		}
@@ -347,16 +366,25 @@ func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedErr
 func (e *Limiter) abandon(req *request) bool {
 	e.mu.Lock()
 	defer e.unlock()
+	e.redeemLocked(time.Now())
 	if req.stage.decided() {
 		return false
 	}
 	if req.stage == queued {
 		first := e.queue.Head() == req.waiter
-		e.queue.Cancel(e.instant(time.Now()), req.waiter)
-		e.asks = e.asks || first && e.queue.Queued() > 0 // others may be served now
+		e.leaveLocked(req.waiter)
+		if first && e.queue.Queued() > 0 && !e.promisedLocked() { // others may be served now
+			e.asks = true
+		}
 	}
 	req.stage = abandoned
 	return true
+}
+
+// leaveLocked takes a waiter out of the queue.
+func (e *Limiter) leaveLocked(w *machine.Waiter[*request]) {
+	e.cache.tickets.gap = e.cache.tickets.gap || e.queue.Newest() != w
+	e.queue.Cancel(e.instant(time.Now()), w)
 }
 
 // leaseOf returns the lease of a decided request, unless Unavailable decides it.
@@ -376,7 +404,7 @@ func (e *Limiter) grantOf(req *request) core.Lease {
 	if req.reserves {
 		m = append(m, core.Delay.With(lasts(req.result.wait)))
 	}
-	if !req.grant.from.IsZero() { // a reservation counts when its permits come
+	if req.grant.waiter != nil { // it counts when its permits come
 		return core.GrantFrom(&req.grant, req.permits, m...)
 	}
 	e.granted.Add(1)

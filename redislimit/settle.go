@@ -1,6 +1,10 @@
 package redislimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
 
 // grant is the Granter of a rate limiter's lease, or of one that holds nothing. It knows what the script needs to know of the grant. A lease
 // of zero permits may be settled up several times; then all these settlements share the grant. The engine's mutex guards it.
@@ -11,9 +15,7 @@ type grant struct {
 	stamp   stamp
 
 	// Of a reservation whose permits were not there:
-	from    time.Time // when they are; zero otherwise
-	permits int
-	lost    int64 // tokens that come back with the permits if it is refunded before that
+	waiter *machine.Waiter[*request]
 }
 
 // Settle implements [core.Granter]. It is one script call, which is sent once: if its reply is lost, it counts as performed. It returns
@@ -27,6 +29,10 @@ func (g *grant) Settle(had, now int) int {
 				return nil
 			}
 			return g.e.cancelLocked(g)
+		}
+		if g.waiter != nil && g.certain == 0 && g.waiter.Answer.Outcome != machine.Granted { // it ended without its permits
+			now = had
+			return nil
 		}
 		if g.e.kind == kindConcurrency { // it was granted while the store was unavailable, and holds nothing
 			return nil

@@ -36,7 +36,9 @@ func (t *task) finishLocked(sent time.Time, r result, err error) {
 	}
 	if t.frees && r.done > 0 {
 		t.e.cache.refusal = refusal{}
-		t.e.asks = !t.e.queue.Empty()
+		if !t.e.promisedLocked() || t.e.cache.tickets.from(sent) {
+			t.e.renewLocked()
+		}
 	}
 }
 
@@ -82,4 +84,7 @@ func (e *Limiter) addLocked(t *task, now time.Time) {
 	}
 	t.done = make(chan struct{})
 	e.client.addLocked(&t.operation)
+	if t.frees && len(e.cache.tickets.out) > 0 { // in the same call, so that its waiters get what is returned
+		e.renewLocked()
+	}
 }

@@ -23,9 +23,9 @@ type waiters struct {
 }
 
 // asksLocked implements host.
-func (e *Limiter) asksLocked() bool { return e.asks }
+func (e *Limiter) asksLocked() bool { return e.asks || len(e.cache.tickets.back) > 0 }
 
-// fillLocked implements host: it adds the waiters, and permits to prefetch.
+// fillLocked implements host: it adds the tickets that go back, the waiters, and permits to prefetch.
 func (e *Limiter) fillLocked(c *call) {
 	c.limits, c.ahead = e.limits, e.cache.ahead
 	if e.asks {
@@ -34,6 +34,8 @@ func (e *Limiter) fillLocked(c *call) {
 			e.askForWaitersLocked(c)
 		}
 	}
+	c.ops = slices.Insert(c.ops, 0, e.cache.tickets.back...)
+	e.cache.tickets.back = nil
 	if len(c.ops) == 0 {
 		return
 	}
@@ -56,9 +58,16 @@ func (e *Limiter) fillLocked(c *call) {
 
 // askForWaitersLocked adds up to maxWaiters waiters, and one for zero permits.
 func (e *Limiter) askForWaitersLocked(c *call) {
-	n := 0
+	n, have := 0, e.cache.tickets.permits()
 	for permits := range e.queue.Waiters {
 		o := &operation{permits: permits, flags: flagWaited, asker: waiting{e}}
+		if permits > 0 && e.promisedLocked() {
+			if have -= permits; have >= 0 {
+				continue // it has a ticket
+			}
+			o.flags |= flagLater
+			o.after = e.cache.tickets.last()
+		}
 		if permits > 0 {
 			n++
 			if n > maxWaiters {
@@ -108,20 +117,29 @@ func (e *Limiter) learnLocked(c *call) {
 	}
 }
 
-// setTimerLocked sets the timer to when the next waiter can be served, but at most a second after the latest call for waiters; or to
-// when prefetched permits are to be returned.
+// setTimerLocked sets the timer to when the first ticket is due or the store is to be asked for a waiter; or to when prefetched permits
+// are to be returned.
 func (e *Limiter) setTimerLocked() {
 	at := e.cache.prefetch.lookAt
+	earlier := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
 	switch {
-	case e.queue.Quiet():
+	case !e.queue.Waiting():
 		e.asked, e.askAt = time.Time{}, time.Time{}
 		e.listener.stopLocked()
-	case e.asks || e.client.calling > 0:
-		return // the end of the call sets the timer
+	case e.asks || e.client.calling > 0: // the end of the call sets when to ask
+		e.askAt = time.Time{}
+	case e.missesLocked():
+		e.askAt = e.askAtLocked()
+		earlier(e.askAt)
 	default:
-		if e.askAt = e.askAtLocked(); at.IsZero() || e.askAt.Before(at) {
-			at = e.askAt
-		}
+		e.askAt = time.Time{}
+	}
+	if out := e.cache.tickets.out; len(out) > 0 && e.queue.Waiting() { // nobody waits for a reservation
+		earlier(out[0].at)
 	}
 	if at.Equal(e.timerAt) {
 		return
@@ -137,7 +155,8 @@ func (e *Limiter) setTimerLocked() {
 	}
 }
 
-// askAtLocked returns when to ask for the waiters.
+// askAtLocked returns when to ask for the waiters that have no ticket: when the first can be served, but at most a second after the
+// latest call for waiters.
 func (e *Limiter) askAtLocked() time.Time {
 	now := time.Now()
 	if e.asked.IsZero() {
@@ -147,18 +166,19 @@ func (e *Limiter) askAtLocked() time.Time {
 		return retry
 	}
 	at := e.asked.Add(askEvery)
-	earlier := func(n int) {
+	earlier := func(ready time.Time, ok bool) {
 		// If the store refused at the very time that it had named, it is not asked again until it says another one.
-		ready, ok := e.cache.readyAt(n, e.cache.at)
 		if ok && ready.Before(at) && (ready.After(e.cache.at) || e.cache.at.After(e.answered)) {
 			at = ready
 		}
 	}
-	if w := e.queue.Head(); w != nil {
-		earlier(w.N)
+	if w := e.queue.Head(); w != nil && len(e.cache.tickets.out) == 0 {
+		earlier(e.cache.readyAt(w.N, e.cache.at))
 	}
-	if e.queue.ZeroWaits() {
-		earlier(1)
+	if e.queue.ZeroWaits() { // for a permit, promised or not
+		c := e.cache
+		c.forecast = c.unpromised()
+		earlier(c.readyAt(1, e.cache.at))
 	}
 	return at
 }
@@ -169,7 +189,11 @@ func (e *Limiter) onTimer() {
 	now := time.Now()
 	e.timerAt = time.Time{}
 	e.giveBackLocked(e.cache.prefetch.look(now), now)
-	e.asks = e.asks || !e.queue.Empty() && !e.askAt.After(now)
+	e.redeemLocked(now)
+	if !e.askAt.IsZero() && !e.askAt.After(now) {
+		e.cache.tickets.stalled = time.Time{}
+		e.asks = e.asks || !e.queue.Empty()
+	}
 }
 
 // ask has the store asked for the waiters. The listener calls it when a release is published.

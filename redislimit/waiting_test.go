@@ -71,13 +71,15 @@ func TestAWaiterAsksAgainWhenItCanBeServed(t *testing.T) {
 	})
 }
 
-// A call that refuses a waiter reports when it can be served. The store is not asked before that, however long the call took.
+// Under NewestFirst, a call that refuses a waiter reports when it can be served. The store is not asked before that, however long the
+// call took.
 func TestAWaiterWhoseCallTakesLong(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		o := s.shared("key")
-		a := bucket(t, o, perSecond)
+		o, limit := s.shared("key"), perSecond
+		limit.QueueOrder = core.NewestFirst
+		a := bucket(t, o, limit)
 		o.Store = s.plain
-		b := bucket(t, o, perSecond)
+		b := bucket(t, o, limit)
 		takes(t, b, 5)
 		waiter := ask(t.Context(), a, 1)
 		before := s.store.runs.Load()
@@ -181,11 +183,11 @@ func TestARefusalThatCannotBe(t *testing.T) {
 	}
 }
 
-// The call for a waiter takes a while, but the waiter has its token from the instant at which the bucket got it. So the next token
+// Under NewestFirst, the call for a waiter takes a while, but the waiter has its token from the instant at which the bucket got it. So the next token
 // comes a period after that.
 func TestTheTickOfAWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		o := core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1}
+		o := core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1, QueueOrder: core.NewestFirst}
 		l := bucket(t, s.shared("key"), o)
 		takes(t, l, 1)
 		waiter := ask(t.Context(), l, 1)

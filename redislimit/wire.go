@@ -19,13 +19,14 @@ const (
 	codeRelease
 	codeReset
 	codeReturn
+	codeCancel
 )
 
 // Flags of codeTake.
 const (
 	flagBlocks = 1 << iota // if it is refused, all that follow are refused, too
 	flagWaited             // of a bucket: the request has waited until now; of a concurrency limiter: it is going to wait
-	flagLater              // permits that are not there are taken all the same: they are the request's later
+	flagLater              // permits that are not there are taken all the same: the request gets a ticket
 )
 
 // stamp is the state of a rate limiter right after a grant, for the script; lua/README.md explains it.
@@ -43,8 +44,8 @@ type result struct {
 	retry int64 // microseconds until a refused request could be granted; 0 if that is not known
 	stamp stamp // of a rate limiter's grant
 	token int64 // of a concurrency lease
-	wait  int64 // microseconds until permits that were taken later are there; 0: they are there
-	lost  int64 // tokens that were taken beside those, because a bucket has no room for them
+	wait  int64 // microseconds until the ticket that it is is due; 0: it is a grant
+	moved bool  // of a bucket's ticket: tokens or tickets were returned, so that others may be due sooner, too
 
 	window int64 // length of a calendar window in microseconds; 0 means the current one
 }
@@ -53,7 +54,7 @@ type result struct {
 type reply struct {
 	conflict kind     // the kind of limit that the key holds instead; 0 if it holds the right one
 	now      int64    // the server's instant
-	ends     int64    // microseconds until the window's segment ends
+	ends     int64    // microseconds until the window's segment ends; tokens of a bucket that are missing without those of tickets
 	back     int64    // the instant at which permits that are taken from a window now come back
 	version  int64    // of a window
 	window   int64    // length of a calendar window in microseconds
@@ -135,6 +136,7 @@ func (r *reply) result(n [resultLen]int64) result {
 	switch l.kind {
 	case kindBucket:
 		f.age = n[2]
+		f.own = ownAccount{min(r.ends, f.taken), f.age}
 		result.reset = f.bucket().FullAt(&l.bucket, 0)
 		result.stamp = stamp{at: r.now - f.age, missing: f.taken, version: n[3]}
 	case kindFixed, kindSliding:
@@ -158,23 +160,19 @@ func (r *reply) retry(permits int, got result) int64 {
 	return got.retry
 }
 
-// later completes the result of a request for permits that was granted with flagLater; n are the numbers of the result, the first of
-// which was done.
+// later completes the result of a request for permits that was granted with flagLater: now, or with a ticket. n are the numbers of the
+// result, the first of which was done.
 func (r *reply) later(permits int, done int64, n [resultLen]int64, got *result) {
 	l := r.forecast.limits
 	if l.window() {
 		if got.wait = n[3]; got.wait > 0 {
-			got.stamp.at = r.now + n[2] // what was taken last comes back last
+			got.stamp.at = r.now + done
 		}
 		got.retry = 0
 		return
 	}
-	missing := got.stamp.missing
-	ticks := (max(missing-int64(l.limit), 0) + l.step - 1) / l.step
-	if got.lost = done - 1; got.lost > 0 {
-		ticks = (missing - int64(permits)) / l.step
-	}
-	if ticks > 0 {
-		got.wait = min(ticks, never/l.span)*l.span - n[2]
+	got.wait, got.moved = (done-1)/2, (done-1)%2 == 1
+	if got.moved { // only its own permits are certain to be missing then
+		got.stamp = stamp{at: r.now + got.wait, missing: int64(permits), version: got.stamp.version}
 	}
 }

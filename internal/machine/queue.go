@@ -266,6 +266,8 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 	switch {
 	case !m.t.Timed():
 		return Never
+	case n > 0 && (q == nil || q.oldest == nil):
+		return m.account.servedAt(m.t, now, 0, n)
 	case q == nil || q.oldest == nil || q.fair != nil || n == 0 && m.account.mostPlayed(m.t) == 0:
 		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits.Int() == q.len: // one each

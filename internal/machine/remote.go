@@ -1,19 +1,20 @@
 package machine
 
-import "math"
-
 // Remote is the account of permits that a server counts. None of them is available here: a request that the server has refused waits
 // in the queue, and is served when its owner calls Offer with permits that the server has granted.
 type Remote struct {
 	// Ready returns the first instant, now or later, at which the server could grant n permits, or now if that is not known. If n is
 	// more than the limit, some of the permits are for waiters, who take them as soon as they come.
 	Ready func(now int64, n int) int64
+
+	// Served is Ready of n permits for a request behind waiters for ahead permits.
+	Served func(now int64, ahead, n int) int64
 }
 
 func (r *Remote) readyAt(_ *Terms, now int64, n int) int64 { return r.Ready(now, n) }
 
 func (r *Remote) servedAt(_ *Terms, now int64, ahead, n int) int64 {
-	return r.Ready(now, ahead+min(n, math.MaxInt-ahead))
+	return r.Served(now, ahead, n)
 }
 
 // Try implements Account. It takes nothing.
@@ -95,6 +96,17 @@ func (m *Machine[Value]) Head() *Waiter[Value] {
 	}
 	return m.queue.head(m.t)
 }
+
+// Newest returns the waiter for permits that came last, or nil if there is none.
+func (m *Machine[Value]) Newest() *Waiter[Value] {
+	if m.queue == nil {
+		return nil
+	}
+	return m.queue.newest
+}
+
+// Reserves reports whether a waiter is Reserved.
+func (m *Machine[Value]) Reserves() bool { return m.queue != nil && m.queue.reserved > 0 }
 
 // ZeroWaits reports whether a request for zero permits waits.
 func (m *Machine[Value]) ZeroWaits() bool { return m.queue != nil && m.queue.zero != nil }

@@ -2,7 +2,7 @@
 -- instant of the server's clock. All numbers are integers below 2^53, so that sums, differences, and the floor and ceiling of
 -- quotients are exact. Instants are microseconds.
 local max_number = 9007199254740991
-local READ, TAKE, GIVE, CHARGE, PREFETCH, RENEW, RELEASE, RESET, RETURN = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local READ, TAKE, GIVE, CHARGE, PREFETCH, RENEW, RELEASE, RESET, RETURN, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local BLOCKS, WAITED, LATER = 1, 2, 4 -- flags of TAKE
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 

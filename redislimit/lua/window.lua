@@ -16,8 +16,8 @@
 --            READ
 --            TAKE permits count flags  count times. Permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --                                      refused, too. LATER: what is not there is taken all the same, and is the request's once it is
---                                      there: done is 1, and the last number says when. It comes back a window after that. Not with a
---                                      calendar, and only with count 1.
+--                                      there: the last number says when, and done when it comes back, in microseconds from now. Not
+--                                      with a calendar, and only with count 1.
 --            GIVE permits back 0 version         return, of a grant whose permits come back at that instant
 --            CHARGE permits had back 0 version   take, available or not, in addition to a grant that had permits
 --            PREFETCH permits          take at most that many, and half of those available
@@ -173,15 +173,16 @@ local function add(n)
 	end
 end
 
--- add_later takes permits that are there after wait, and returns whether it did. They come back with the segment of that instant.
+-- add_later takes permits that are there after wait. They come back a window after that. It returns how long that takes, 0 if it
+-- cannot take them.
 local function add_later(n, wait)
 	if wait == 0 or taken + n > max_number then
-		return false
+		return 0
 	end
 	local at = starts(segment(now + wait) + step)
 	if at == back then
 		add(n)
-		return true
+		return at - now
 	end
 	local had = tonumber(redis.call('HGET', KEYS[1], text(at)) or 0)
 	if had == 0 then
@@ -192,7 +193,7 @@ local function add_later(n, wait)
 	if at > last then
 		last, lives = at, 1
 	end
-	return true
+	return at - now
 end
 
 -- give returns up to n permits of those that come back at an instant, and returns how many.
@@ -238,14 +239,16 @@ while position < #ARGV do
 	local op, done, retry = arg(), 0, 0
 	if op == TAKE then
 		local n, count, flags = arg(), arg(), arg()
+		count = flags >= LATER and 1 or count
 		if n == 0 or not blocked then
 			done = max(min(floor((limit - taken) / max(n, 1)), count), 0)
 		end
 		add(done * n)
 		if done < count then
 			retry = come_back(max(n, 1) - (limit - taken))
-			if flags >= LATER and add_later(n, retry) then
-				done = 1
+			local comes_back = flags >= LATER and add_later(n, retry) or 0
+			if comes_back > 0 then
+				done = comes_back
 			else
 				blocked, all = blocked or flags % 2 == BLOCKS, 1
 			end
@@ -262,13 +265,19 @@ while position < #ARGV do
 		done = min(arg(), floor(max(limit - taken, 0) / 2))
 		add(done)
 	elseif op == RESET then
-		-- The version is kept for as long as an earlier grant's permits would count.
-		redis.call('DEL', KEYS[1], KEYS[2])
-		done, taken, first, last, here = 1, 0, 0, 0, 0
+		-- The version is kept for as long as an earlier grant's permits would count. Tickets that are not due stay.
+		while first > 0 and first <= back do
+			local some = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(back), 'LIMIT', 0, 100)
+			for _, n in ipairs(values(some)) do
+				taken = taken - n
+			end
+			remove(some)
+		end
+		done, here = 1, 0
 		version, dirty, lives = max(version + 1, now), true, ceil((back - now) / 1000)
 	elseif op == RETURN then
 		local n = min(arg(), taken)
-		while done < n and first > 0 do
+		while done < n and first > 0 and first <= back do -- and no ticket that is not due
 			done = done + give(n - done, first)
 		end
 	end

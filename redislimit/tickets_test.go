@@ -1,0 +1,168 @@
+package redislimit_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// Waiters of three processes are served in the order in which they came, with one call each.
+func TestWaitersOfThreeProcesses(t *testing.T) {
+	for _, order := range []core.QueueOrder{core.OldestFirst, core.FairShare} {
+		for _, kind := range []string{"bucket", "fixed", "sliding"} {
+			t.Run(kind+", "+order.String(), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					limit := map[string]core.Options{
+						"bucket":  core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 100, QueueOrder: order},
+						"fixed":   core.FixedWindowOptions{PermitLimit: 2, Window: 2 * time.Second, QueueLimit: 100, QueueOrder: order, Anchor: time.Now()},
+						"sliding": core.SlidingWindowOptions{PermitLimit: 2, Window: 2 * time.Second, SegmentsPerWindow: 2, QueueLimit: 100, QueueOrder: order, Anchor: time.Now()},
+					}[kind]
+					local := core.Must(core.New(limit))
+					var all []*redislimit.Limiter
+					for range 3 {
+						o := s.shared("key")
+						o.Prefetch = 1
+						l := core.Must(redislimit.New(limit, o))
+						defer l.Close()
+						all = append(all, l)
+					}
+					var mu sync.Mutex
+					var here, there []time.Duration
+					start := time.Now()
+					take := func(l core.Limiter, at *[]time.Duration) {
+						_, err := l.Acquire(t.Context(), 1)
+						mu.Lock()
+						defer mu.Unlock()
+						require.NoError(t, err)
+						*at = append(*at, time.Since(start))
+					}
+					for i := range 20 {
+						go take(local, &here)
+						go take(all[i%3], &there)
+						synctest.Wait()
+					}
+					require.Zero(t, all[0].Available())
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					require.Len(t, there, 20)
+					require.Equal(t, here, there)
+					require.LessOrEqual(t, s.store.runs.Load(), int64(21))
+				})
+			})
+		}
+	}
+}
+
+// Callers of three processes take turns, one call for each grant.
+func TestCallsForEachGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.store.answer(lagging(time.Millisecond))
+		limit := core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond, QueueLimit: 100}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		grants := make([]int64, 3)
+		for i := range grants {
+			o := s.shared("key")
+			o.Prefetch = 1
+			l := bucket(t, o, limit)
+			wg.Go(func() {
+				for {
+					if _, err := l.Acquire(ctx, 1); err != nil {
+						return
+					}
+					grants[i]++
+				}
+			})
+		}
+		wg.Wait()
+		sum := grants[0] + grants[1] + grants[2]
+		require.LessOrEqual(t, sum, int64(410))
+		require.GreaterOrEqual(t, sum, int64(400))
+		require.Greater(t, slices.Min(grants), int64(120))
+		require.LessOrEqual(t, float64(s.store.runs.Load()), 1.05*float64(sum))
+	})
+}
+
+// A waiter that gives up, in the middle, lets those behind it come sooner, and its permits are returned.
+func TestAWaiterGivesItsTicketBack(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l, other := ofKind(t, kind, s.shared("key"), 5), ofKind(t, kind, s.shared("key"), 5)
+				takes(t, l, 5)
+				ctx, cancel := context.WithCancel(t.Context())
+				gone, next := ask(ctx, l, 3), ask(t.Context(), l, 2)
+				cancel()
+				require.ErrorIs(t, <-gone.over, context.Canceled)
+				synctest.Wait()
+				left, end := context.WithCancel(t.Context())
+				last := ask(left, l, 1)
+				end()
+				require.ErrorIs(t, <-last.over, context.Canceled)
+				require.NoError(t, <-next.over)
+				time.Sleep(time.Hour)
+				require.Equal(t, 5, other.Available())
+			})
+		})
+	}
+}
+
+// After a Reset, waiters get the permits that are back, and after an Apply those of the new limit.
+func TestTicketsAfterResetAndApply(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		limit := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Minute, QueueLimit: 50}
+		l := bucket(t, s.shared("key"), limit)
+		takes(t, l, 5)
+		first, second := ask(t.Context(), l, 4), ask(t.Context(), l, 3)
+		require.NoError(t, l.TryReset())
+		require.NoError(t, <-first.over)
+		synctest.Wait()
+		require.Empty(t, second.over)
+		limit.ReplenishmentPeriod = time.Second
+		require.NoError(t, l.Apply(limit))
+		before := time.Now()
+		require.NoError(t, <-second.over)
+		require.Equal(t, 2*time.Second, time.Since(before))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 5, l.Available())
+	})
+}
+
+// If another process returns its tickets, requests that come later fit in before those that are left, which are moved up when their
+// process asks for the next one. The bucket does not grant more for it.
+func TestTicketsBehindReturnedOnes(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		limit := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 50}
+		a, b, c := bucket(t, s.shared("key"), limit), bucket(t, s.shared("key"), limit), bucket(t, s.shared("key"), limit)
+		takes(t, a, 5)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 4 {
+			defer func(gone *asking) { require.ErrorIs(t, <-gone.over, context.Canceled) }(ask(ctx, b, 5))
+		}
+		late := ask(t.Context(), a, 5) // in 25 s
+		cancel()
+		synctest.Wait()
+		require.Zero(t, c.Available(), "while tickets are out")
+		start := time.Now()
+		require.NoError(t, <-ask(t.Context(), c, 3).over)
+		require.Equal(t, 3*time.Second, time.Since(start))
+		time.Sleep(7 * time.Second) // the bucket has no room for more
+		refuses(t, c, 1)
+		require.NoError(t, <-ask(t.Context(), c, 4).over)
+		require.Equal(t, 10*time.Second, time.Since(start))
+		next := ask(t.Context(), a, 1)
+		require.NoError(t, <-late.over)
+		require.Equal(t, 15*time.Second, time.Since(start))
+		require.NoError(t, <-next.over)
+		require.Equal(t, 16*time.Second, time.Since(start))
+	})
+}
