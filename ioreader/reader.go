@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
 // Reader is a throttled [io.Reader]. Use [NewReader] to create one; the methods of the zero Reader return

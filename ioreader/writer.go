@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
 // Writer is a throttled [io.Writer]. Use [NewWriter] to create one; the methods of the zero Writer return

@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
 // Conns returns the two ends of an in-memory connection. Bytes written to one end are read
