@@ -40,6 +40,8 @@ example_throttle() {
 	mkdir "$work/copies"
 	exits 0 "$1" -rate 8MiB/s -o "$work/copies" "$in"
 	cmp "$in" "$work/copies/in"
+	exits 0 "$1" -rate 8MiB/s -z -o "$work/copies" "$in"
+	gzip -dc "$work/copies/in.gz" | cmp "$in" -
 	exits 2 "$1" -rate fast -o "$work/copies" "$in"
 	says 'fast'
 }

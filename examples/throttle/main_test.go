@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,6 +42,52 @@ func TestItIsAFilter(t *testing.T) {
 		require.Equal(t, "copying stdin to stdout at 1MB/s\nstdin: 300000 bytes in 290ms, 0.99 MiB/s\n", errs)
 	})
 }
+
+func unzipped(t *testing.T, compressed []byte) string {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(compressed))
+	require.NoError(t, err)
+	text, err := io.ReadAll(z)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestItCompresses(t *testing.T) {
+	var random strings.Builder
+	for i := range 20_000 {
+		random.WriteString(strconv.Itoa(i * i))
+	}
+	file, to := filepath.Join(t.TempDir(), "a"), t.TempDir()
+	require.NoError(t, os.WriteFile(file, []byte(random.String()), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		status, out, _ := throttle(t, random.String(), "-rate", "100kB/s", "-z")
+		require.Zero(t, status)
+		require.Equal(t, random.String(), unzipped(t, []byte(out)))
+		seconds := float64(len(out)-1460) / 100_000 // a packet passes immediately
+		require.InDelta(t, seconds, time.Since(start).Seconds(), 0.001)
+
+		status, _, errs := throttle(t, "", "-rate", "100kB/s", "-z", "-o", to, file)
+		require.Zero(t, status, errs)
+		copied, err := os.ReadFile(filepath.Join(to, "a.gz"))
+		require.NoError(t, err)
+		require.Equal(t, out, string(copied))
+	})
+}
+
+// TestACompressionEnds has a copy that fails.
+func TestACompressionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := program.Streams{In: endless{}, Out: io.Discard, Err: io.Discard}
+		require.Equal(t, 1, program.Run(ctx, []string{"-rate", "100/s", "-z"}, s, usage, define))
+	})
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return rand.Read(p) }
 
 func TestALineEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +135,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{[]string{"-rate", "fast"}, 2, "fast"},
 		{[]string{"-rate", "1MB/s", "-o", "."}, 2, "want -o and files, or neither"},
 		{[]string{"-rate", "1MB/s", "-o", ".", "missing"}, 1, "missing"},
-		{[]string{"-h"}, 0, "throttle -rate RATE [-o DIR] [FILE...]"},
+		{[]string{"-h"}, 0, "throttle -rate RATE [-z] [-o DIR] [FILE...]"},
 	} {
 		status, out, errs := throttle(t, "", c.args...)
 		require.Equal(t, c.status, status)
