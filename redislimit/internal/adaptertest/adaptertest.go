@@ -42,6 +42,9 @@ func Run(t *testing.T, connect Connect) {
 		"FailoverUnderLoad":                   testFailoverUnderLoad,
 		"AClustersFailover":                   testAClustersFailover,
 		"ASilentNodeOfACluster":               testASilentNodeOfACluster,
+		"KilledConnectionsUnderLoad":          testKilledConnectionsUnderLoad,
+		"ReshardingUnderLoad":                 testReshardingUnderLoad,
+		"EvictedKeysUnderLoad":                testEvictedKeysUnderLoad,
 		"Permissions":                         testPermissions,
 		"ALostSubscription":                   testALostSubscription,
 	} {

@@ -1,0 +1,248 @@
+//go:build unix
+
+package adaptertest
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/internal/realserver"
+)
+
+// process is what one of several processes shares: a limiter of each kind. No permits of the rate limits come back by themselves.
+type process struct {
+	rates  map[string]*redislimit.Limiter
+	leases *redislimit.Limiter
+}
+
+const (
+	processes   = 3
+	chaosLimit  = 5_000 // of each rate
+	chaosLeases = 5
+	chaosTTL    = 3 * time.Second // a lease whose reply or release is lost ends after that
+)
+
+// startProcesses returns processes with stores of their own.
+func startProcesses(t *testing.T, connect Connect, to Servers, key string) []process {
+	t.Helper()
+	all := make([]process, processes)
+	anchor := time.Now().Add(-time.Hour)
+	for i := range all {
+		store := connect(t, to)
+		o := func(kind string) redislimit.Options {
+			return redislimit.Options{Store: store, Key: key + " " + kind, Timeout: time.Second, TTL: chaosTTL, Prefetch: 1 + 4*i}
+		}
+		all[i] = process{rates: map[string]*redislimit.Limiter{
+			"bucket":  limiter(t, o("bucket"), core.TokenBucketOptions{TokenLimit: chaosLimit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}),
+			"fixed":   limiter(t, o("fixed"), core.FixedWindowOptions{PermitLimit: chaosLimit, Window: 1000 * time.Hour, Anchor: anchor}),
+			"sliding": limiter(t, o("sliding"), core.SlidingWindowOptions{PermitLimit: chaosLimit, Window: 1000 * time.Hour, SegmentsPerWindow: 3_600_000, Anchor: anchor}),
+		}}
+		all[i].leases = limiter(t, o("leases"), core.ConcurrencyLimiterOptions{PermitLimit: chaosLeases, QueueLimit: 100})
+	}
+	return all
+}
+
+// chaos counts what the callers of all processes have.
+type chaos struct {
+	kept       map[string]*atomic.Int64 // of each rate: permits that were granted, less those that were given back
+	grants     atomic.Int64
+	held, most atomic.Int64
+}
+
+// run has callers of all processes take, wait, settle, give up and release until stop is called.
+func (c *chaos) run(t *testing.T, all []process) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	c.kept = map[string]*atomic.Int64{}
+	for kind := range all[0].rates {
+		c.kept[kind] = new(atomic.Int64)
+	}
+	var callers sync.WaitGroup
+	for i, p := range all {
+		for kind, l := range p.rates {
+			for caller := range 2 {
+				random := rand.New(rand.NewPCG(uint64(i), uint64(caller)))
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						lease := l.TryAcquire(1 + random.IntN(3))
+						c.kept[kind].Add(int64(lease.Permits()))
+						c.grants.Add(int64(lease.Permits()))
+						if lease.Acquired() && random.IntN(4) == 0 { // it may return less, or be lost
+							c.kept[kind].Add(-int64(lease.Permits()))
+							lease.Refund()
+						}
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+		}
+		for caller := range 3 {
+			random := rand.New(rand.NewPCG(uint64(i), uint64(caller)))
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					within, done := context.WithTimeout(ctx, time.Duration(1+random.IntN(50))*time.Millisecond)
+					lease, err := p.leases.Acquire(within, 1)
+					if err == nil {
+						held := redislimit.Context(ctx, lease)
+						atLeast(&c.most, c.held.Add(1))
+						select {
+						case <-held.Done(): // it is lost
+						case <-time.After(time.Millisecond):
+						}
+						c.held.Add(-1)
+						c.grants.Add(1)
+						lease.Release()
+					}
+					done()
+				}
+			})
+		}
+	}
+	return func() {
+		cancel()
+		callers.Wait()
+	}
+}
+
+// check finds that no more was granted than the limits, and that what was not kept is there again, except for what was lost with replies.
+func (c *chaos) check(t *testing.T, all []process) {
+	t.Helper()
+	require.Positive(t, c.grants.Load())
+	require.LessOrEqual(t, c.most.Load(), int64(chaosLeases))
+	require.Eventually(t, func() bool { return all[0].leases.Available() == chaosLeases }, 12*patient, 50*time.Millisecond, "all leases are back")
+	for kind, kept := range c.kept {
+		for _, p := range all {
+			require.NoError(t, p.rates[kind].Close()) // returns what is prefetched
+		}
+		require.LessOrEqual(t, kept.Load(), int64(chaosLimit), kind)
+	}
+}
+
+// left finds that the rates have not more than what was not kept. It asks by limiters of its own.
+func (c *chaos) left(t *testing.T, fresh []process) {
+	t.Helper()
+	for kind, kept := range c.kept {
+		var got int
+		require.Eventually(t, func() bool {
+			got = fresh[0].rates[kind].Available()
+			return fresh[0].rates[kind].TryAcquire(0).Err() == nil
+		}, 12*patient, 50*time.Millisecond)
+		require.LessOrEqual(t, int64(got), chaosLimit-kept.Load(), kind)
+	}
+}
+
+// Connections of three processes are killed again and again. What was lost with a reply counts as taken, and nothing is granted twice.
+func testKilledConnectionsUnderLoad(t *testing.T, connect Connect) {
+	t.Parallel()
+	onPrograms(t, func(t *testing.T, program string) {
+		t.Helper()
+		s := realserver.Start(t, program)
+		to := Servers{Addrs: []string{s.Addr}}
+		all := startProcesses(t, connect, to, "key")
+		admin := s.Client()
+		defer func() { _ = admin.Close() }() // it was only to kill
+		var c chaos
+		stop := c.run(t, all)
+		for range 40 {
+			time.Sleep(50 * time.Millisecond)
+			for _, kind := range []string{"normal", "pubsub"} {
+				require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes").Err())
+			}
+		}
+		stop()
+		c.check(t, all)
+		c.left(t, startProcesses(t, connect, to, "key"))
+	})
+}
+
+// The slot of the limits moves from master to master while three processes take from them.
+func testReshardingUnderLoad(t *testing.T, connect Connect) {
+	t.Parallel()
+	onPrograms(t, func(t *testing.T, program string) {
+		t.Helper()
+		nodes := realserver.Cluster(t, program)
+		to := Servers{}
+		for _, n := range nodes {
+			to.Addrs = append(to.Addrs, n.Addr)
+		}
+		all := startProcesses(t, connect, to, "key")
+		var c chaos
+		stop := c.run(t, all)
+		for range 4 {
+			for _, kind := range []string{"bucket", "fixed", "sliding", "leases"} {
+				key := "{key " + kind + "}:limit"
+				require.Eventually(t, func() bool { return exists(t, nodes, key) }, 12*patient, time.Millisecond)
+				realserver.MoveSlot(t, nodes, key)
+			}
+		}
+		stop()
+		c.check(t, all)
+		c.left(t, startProcesses(t, connect, to, "key"))
+	})
+}
+
+// exists reports whether a node has the key.
+func exists(t *testing.T, nodes []*realserver.Server, key string) bool {
+	t.Helper()
+	for _, n := range nodes {
+		c := n.Client()
+		found, err := c.Exists(t.Context(), key).Result()
+		_ = c.Close() // it was only to ask
+		if err == nil && found == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// The server drops each key of each kind, one by one, while processes take. A limit starts again then; nothing hangs or fails, and in the
+// end the whole limit can be taken, and no more.
+func testEvictedKeysUnderLoad(t *testing.T, connect Connect) {
+	t.Parallel()
+	onPrograms(t, func(t *testing.T, program string) {
+		t.Helper()
+		s := realserver.Start(t, program)
+		to := Servers{Addrs: []string{s.Addr}}
+		all := startProcesses(t, connect, to, "key")
+		admin := s.Client()
+		defer func() { _ = admin.Close() }() // it was only to delete
+		var c chaos
+		stop := c.run(t, all)
+		dropped := map[string]bool{}
+		for range 10 {
+			require.Eventually(t, func() bool { return admin.DBSize(t.Context()).Val() >= 7 }, 12*patient, time.Millisecond)
+			for _, key := range admin.Keys(t.Context(), "*").Val() {
+				require.NoError(t, admin.Del(t.Context(), key).Err())
+				dropped[key] = true
+				before := c.grants.Load()
+				require.Eventually(t, func() bool { return c.grants.Load() > before }, 12*patient, time.Millisecond)
+			}
+		}
+		stop()
+		require.GreaterOrEqual(t, len(dropped), 7)
+		require.Eventually(t, func() bool { return all[0].leases.Available() == chaosLeases }, 12*patient, 50*time.Millisecond)
+		takes(t, all[0].leases, chaosLeases).Release()
+		for key := range dropped {
+			if strings.HasSuffix(key, ":limit") { // the other keys go with it
+				require.NoError(t, admin.Del(t.Context(), key).Err())
+			}
+		}
+		for kind, l := range all[0].rates {
+			for _, p := range all[1:] {
+				require.NoError(t, p.rates[kind].Close())
+			}
+			require.NoError(t, l.TryReset())
+			takes(t, l, chaosLimit)
+			rejects(t, l, 1)
+		}
+	})
+}
