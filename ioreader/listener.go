@@ -81,6 +81,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		if backdoor.IsNil(under) {
+			return nil, errors.New("ioreader: the listener returned neither a connection nor an error")
+		}
 		c, err := l.admit(under)
 		var wrong *perConnError
 		switch {

@@ -73,6 +73,36 @@ func TestADialThatReturnsANilConnection(t *testing.T) {
 	}
 }
 
+// TestAListenerThatReturnsANilConnection has a listener whose Accept ends like that dial.
+func TestAListenerThatReturnsANilConnection(t *testing.T) {
+	for _, c := range []net.Conn{nil, (*tls.Conn)(nil)} {
+		l, err := ioreader.NewListener(one{c}, ioreader.ListenerOptions{Conns: semaphore(t, 1)})
+		require.NoError(t, err)
+		_, err = l.Accept()
+		require.ErrorContains(t, err, "neither a connection nor an error")
+	}
+}
+
+// layer is a connection over another one.
+type layer struct {
+	sinkConn
+
+	under net.Conn
+}
+
+func (l layer) NetConn() net.Conn { return l.under }
+
+// TestAConnectionOverANilConnection has connections that have no other one underneath yet.
+func TestAConnectionOverANilConnection(t *testing.T) {
+	for _, under := range []net.Conn{nil, (*tls.Conn)(nil), layer{under: (*tls.Conn)(nil)}} {
+		c, err := ioreader.NewConn(layer{sinkConn{w: io.Discard}, under}, ioreader.ConnOptions{Write: semaphore(t, 1)})
+		require.NoError(t, err)
+		n, err := c.Write([]byte("abc"))
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+	}
+}
+
 func TestADialWithADoneContext(t *testing.T) {
 	for _, conns := range []core.Limiter{nil, semaphore(t, 1)} {
 		dial, peers := dialing(t, ioreader.DialerOptions{Conns: conns})

@@ -35,7 +35,7 @@ func Asked(s any, read bool) (roots []any, ok bool) { return askedWithin(s, read
 const mostNested = 32
 
 func askedWithin(s any, read bool, depth int) (roots []any, ok bool) {
-	if depth == 0 {
+	if depth == 0 || backdoor.IsNil(s) { // also a connection over none yet, whose NetConn returns a nil *tls.Conn
 		return nil, false
 	}
 	switch s := s.(type) {
