@@ -50,3 +50,23 @@ func TestShort(t *testing.T) {
 	assert.Len(t, cli.Short(long+"y"), 71)
 	assert.NotEqual(t, cli.Short(long+"y"), cli.Short(long+"z"))
 }
+
+// TestDidYouMean: a name is proposed if its start is the same, or if it is one slip away.
+func TestDidYouMean(t *testing.T) {
+	known := []string{"--limit", "--limit-per-key", "--key", "--retries"}
+	for unknown, want := range map[string]string{
+		"lmit":   "; did you mean --limit?",
+		"limti":  "; did you mean --limit?",
+		"kye":    "; did you mean --key?",
+		"keys":   "; did you mean --key?",
+		"ke":     "",
+		"retry":  "; did you mean --retries?",
+		"rate":   "",
+		"limitt": "; did you mean --limit or --limit-per-key?",
+		"imit":   "; did you mean --limit?",
+		"xyz":    "",
+		"":       "",
+	} {
+		assert.Equal(t, want, cli.DidYouMean(unknown, known), unknown)
+	}
+}

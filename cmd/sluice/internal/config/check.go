@@ -62,14 +62,31 @@ func (c *Config) Warnings() (all []error) {
 	return all
 }
 
-// Limited reports whether there is a limit on anything.
-func (c *Config) Limited() bool {
-	if len(c.Connections)+len(c.ConnectionsPerIP) > 0 || c.Global != nil && !c.Global.Shadow {
-		return true
+// Unlimited returns why nothing is limited, and what to do about it; "" if something is.
+func (c *Config) Unlimited() string {
+	applied := make([]Policy, 0, len(c.Policies)+1) // the policies that apply to something
+	if c.Global != nil {
+		applied = append(applied, *c.Global)
 	}
-	return slices.ContainsFunc(c.Policies, func(p Policy) bool {
-		return !p.Shadow && slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.Contains(r.Policies, p.Name) })
-	})
+	for _, p := range c.Policies {
+		if slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.Contains(r.Policies, p.Name) }) {
+			applied = append(applied, p)
+		}
+	}
+	limiting := slices.DeleteFunc(slices.Clone(applied), func(p Policy) bool { return p.Shadow })
+	all := slices.Concat(c.Connections, c.ConnectionsPerIP)
+	for _, p := range limiting {
+		all = slices.Concat(all, p.all(), p.Upload, p.Download)
+	}
+	switch {
+	case slices.ContainsFunc(all, func(l Limit) bool { return l.Kind != spec.Unlimited }):
+		return ""
+	case len(all) > 0:
+		return "all limits are unlimited"
+	case len(applied) > 0:
+		return "policies in shadow reject nothing; remove shadow to enforce them"
+	}
+	return "add global, or policies and routes that use them"
 }
 
 // leadsBack reports whether a connection to an address reaches the listener of this proxy: host and port of it are those

@@ -103,10 +103,10 @@ func TestFaults(t *testing.T) {
 		{"listen: 8080\n", `f:1:9: listen is "8080"`},
 		{"trusted: [1.2.3.4.5]\n", `f:1:11: trusted: "1.2.3.4.5" is not an address or a network such as 10.0.0.0/8`},
 		{"max-body: 10\n", `f:1:11: max-body is "10", but counts bytes; write the unit, such as 10MB, or B for bytes`},
-		{"policies: {c: {key: ip, limit: 5MB/s}}\n", `f:1:32: limit: "5MB/s" is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write 5000000`},
+		{"policies: {c: {key: ip, limit: 5MB/s}}\n", `f:1:32: limit: "5MB/s" is an amount of bytes, but the limit counts requests; write a number such as 10/s, without B, or use download or upload for bytes`},
 		{"policies: {c: {key: ip, limits: [1/s, concurrency 5KiB]}}\n", `is an amount of bytes, but the limit counts requests`},
 		{"policies: {c: {key: ip, limit: 1/s, overrides: {192.0.2.1: 5kB/s}}}\n", `is an amount of bytes, but the limit counts requests`},
-		{"connections: 5kB/s\n", `connections: "5kB/s" is an amount of bytes, but the limit counts connections; write 5000`},
+		{"connections: 5kB/s\n", `connections: "5kB/s" is an amount of bytes, but the limit counts connections; write a number such as 10/s, without B`},
 		{"global: {download: 5/s}\n", `f:1:20: download: "5/s" counts bytes; write the unit, such as 5kB/s, or B for bytes`},
 		{"global: {upload: 20k/s}\n", `upload: "20000/s" counts bytes`},
 		{"global: {limit: 10/s, max-wait: 3s}\n", `f:1:33: max-wait has no effect, because no limit of global has a queue; add one, such as limit: 100/s queue 50`},
@@ -191,6 +191,25 @@ func TestFaults(t *testing.T) {
 		if assert.Error(t, err, "%s", test.text) {
 			assert.Contains(t, err.Error(), test.want, "%s", test.text)
 		}
+	}
+}
+
+// TestUnlimited: a file that limits nothing says why.
+func TestUnlimited(t *testing.T) {
+	for text, want := range map[string]string{
+		"host: keep\n":                         "add global, or policies and routes that use them",
+		"policies: {a: {limit: 5/s}}\n":        "add global, or policies and routes that use them",
+		"global: {limit: 5/s, shadow: true}\n": "policies in shadow reject nothing; remove shadow to enforce them",
+		"global: {limit: unlimited}\n":         "all limits are unlimited",
+		"connections: unlimited\npolicies: {a: {limit: 5/s, shadow: true}}\nroutes: {/: a}\n": "all limits are unlimited",
+		"global: {limit: 5/s}\n":                             "",
+		"connections: concurrency 5\n":                       "",
+		"policies: {a: {download: 1MB/s}}\nroutes: {/: a}\n": "",
+		"policies: {a: {key: ip, limit: unlimited, overrides: {10.0.0.0/8: 5/s}}}\nroutes: {/: a}\n": "",
+	} {
+		c, err := config.Parse("f", []byte(text))
+		require.NoError(t, err, text)
+		assert.Equal(t, want, c.Unlimited(), text)
 	}
 }
 

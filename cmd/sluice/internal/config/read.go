@@ -279,7 +279,7 @@ func limits(to *[]Limit, check func(l spec.Limit) string) reader {
 // ofRequests says what is wrong with a limit on requests.
 func ofRequests(l spec.Limit) string {
 	if l.Bytes {
-		return fmt.Sprintf("is an amount of bytes, but the limit counts requests; use download or upload for bytes, or write %d", l.Permits)
+		return "is an amount of bytes, but the limit counts requests; write a number such as 10/s, without B, or use download or upload for bytes"
 	}
 	return ""
 }
@@ -301,7 +301,7 @@ func ofConnections(l spec.Limit) string {
 	case l.Queue > 0:
 		return "has a queue, but connections do not wait; remove the queue"
 	case l.Bytes:
-		return fmt.Sprintf("is an amount of bytes, but the limit counts connections; write %d", l.Permits)
+		return "is an amount of bytes, but the limit counts connections; write a number such as 10/s, without B"
 	}
 	return ""
 }

@@ -8,11 +8,11 @@
 package route
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -147,9 +147,9 @@ func patternError(pattern, text string) error {
 		return fmt.Errorf("%q conflicts with another: %s", pattern, strings.ReplaceAll(after, "\n", " "))
 	}
 	if text = strings.TrimPrefix(text, "parsing "); pattern == "" || !strings.Contains(text, pattern) {
-		return fmt.Errorf("%q: %s", pattern, text)
+		text = strconv.Quote(pattern) + ": " + text
 	}
-	return errors.New(text)
+	return fmt.Errorf("%s; want a pattern such as / or \"POST /login\"", text)
 }
 
 // Match returns the route of a request. There is none if no pattern matches, if the path has dot segments (the response is a

@@ -79,7 +79,10 @@ func (r *runner) understand(names []string) (err error) {
 	if _, varies, _ := parseWord(r.o.command[0], names); !varies {
 		r.program = r.o.command[0]
 	}
-	r.key, _, err = parseWord(r.o.key, names)
+	var varies bool
+	if r.key, varies, err = parseWord(r.o.key, names); err == nil && !varies {
+		return cli.Usage("--key %q is the same for all jobs; use a replacement string such as {1}, or --limit", r.o.key)
+	}
 	return err
 }
 

@@ -87,10 +87,13 @@ lost.`,
 			if c.Flags().Changed("max-wait") && o.maxWait <= 0 {
 				return cli.Usage("--max-wait %v is too short; use --try to not wait at all", o.maxWait)
 			}
+			if err := o.readArguments(c.ArgsLenAtDash(), args); err != nil {
+				return err
+			}
 			if err := o.findRedis(); err != nil {
 				return err
 			}
-			if err := o.read(c.ArgsLenAtDash(), args); err != nil {
+			if err := o.read(); err != nil {
 				return err
 			}
 			return o.run(c.Context())
@@ -98,6 +101,7 @@ lost.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
+	s.SetInterspersed(false) // a flag of COMMAND is not one of wait, even if -- is missing
 	s.StringVar(&o.redis, "redis", "", "share the limit through the Redis server at `URL`: redis://HOST:PORT/DB (default: $SLUICE_REDIS)")
 	s.StringVar(&o.redisFile, "redis-file", "", "read the URL of the server from `FILE`")
 	s.StringVar(&o.key, "key", "", "share the limit with all processes that use `NAME`; required")
@@ -123,13 +127,24 @@ type options struct {
 	command               []string // empty if only the permit is wanted
 }
 
-// read reads the arguments. The first dash of them come before "--", or all of them if dash is below 0.
-func (o *options) read(dash int, args []string) (err error) {
+// readArguments reads the arguments. The first dash of them come before "--", or all of them if dash is below 0.
+func (o *options) readArguments(dash int, args []string) error {
 	if dash >= 0 {
 		if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {
 			return cli.Usage("COMMAND is missing after --")
 		}
 	}
+	switch {
+	case len(args) > 0 && o.typed == "":
+		return cli.Usage("unexpected argument %q; write --limit %[1]q, and -- before COMMAND", args[0])
+	case len(args) > 0:
+		return cli.Usage("unexpected argument %q; write -- before COMMAND, and quote a SPEC that contains spaces", args[0])
+	}
+	return nil
+}
+
+// read reads the limits, and reports flags that cannot be used together.
+func (o *options) read() error {
 	switch {
 	case o.try && o.maxWait > 0:
 		return cli.Usage("use --try or --max-wait, not both")
@@ -137,10 +152,6 @@ func (o *options) read(dash int, args []string) (err error) {
 		return cli.Usage("--key is required")
 	case strings.ContainsAny(o.key, "{}"):
 		return cli.Usage("--key %q contains a brace; use a name without { and }", o.key)
-	case len(args) > 0 && o.typed == "":
-		return cli.Usage("unexpected argument %q; write --limit %[1]q, and -- before COMMAND", args[0])
-	case len(args) > 0:
-		return cli.Usage("unexpected argument %q; write -- before COMMAND, and quote a SPEC that contains spaces", args[0])
 	case o.typed == "":
 		return cli.Usage("--limit is required, such as --limit 10/m or --limit \"concurrency 1\"")
 	case o.ttl < minTTL:

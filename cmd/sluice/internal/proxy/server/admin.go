@@ -144,8 +144,14 @@ func (p *Proxy) put(r *http.Request) (any, error) {
 	if err == nil && (body.Limit == nil) == (len(body.Limits) == 0) {
 		err = errors.New("there is no limit, or both a limit and limits")
 	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("a JSON %s in the wrong place", wrong.Value)
+		if wrong.Field != "" {
+			err = fmt.Errorf("%q is a JSON %s", wrong.Field, wrong.Value)
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf(`%w; want {"limit": "100/s"}, or "limits" for several`, err)
+		return nil, fmt.Errorf(`%w; want {"limit": "100/s"}, or {"limits": ["100/s", "1000/h"]}`, err)
 	}
 	if body.Limit != nil {
 		body.Limits = []spec.Limits{*body.Limit}

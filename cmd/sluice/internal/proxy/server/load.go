@@ -33,8 +33,8 @@ func (p *Proxy) reload(asked bool) {
 
 // WarnUnlimited prints a warning if there is no limit on anything.
 func (p *Proxy) WarnUnlimited() {
-	if !p.state.Load().config.Limited() {
-		p.say("%s: warning: nothing is limited; add global, or policies and routes that use them", p.file)
+	if why := p.state.Load().config.Unlimited(); why != "" {
+		p.say("%s: warning: nothing is limited; %s", p.file, why)
 	}
 }
 

@@ -182,5 +182,8 @@ func (l *Log) Err() error {
 	case json.others > 0:
 		return errors.New("its JSON lines have a time, but no method, path or status; --fields method=NAME,path=NAME,status=NAME says where they are")
 	}
+	if l.onlyJSON {
+		return fmt.Errorf("none of its %d lines is a request; want JSON lines, in which --fields says where the fields are", l.Bad)
+	}
 	return fmt.Errorf("none of its %d lines is a request; want %s", l.Bad, formats)
 }
