@@ -136,3 +136,54 @@ func TestStoresOfOneClient(t *testing.T) {
 		require.Equal(t, dials, n.Dials())
 	})
 }
+
+// A server of a ring that is silent does not affect the limits on the others.
+func TestASilentServerOfARing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		servers := map[string]*miniredis.Miniredis{}
+		addrs := map[string]string{"a": "192.0.2.1:6379", "b": "192.0.2.2:6379"}
+		for _, addr := range addrs {
+			m := miniredis.NewMiniRedis()
+			t.Cleanup(m.Close)
+			servers[addr] = m
+		}
+		c := redis.NewRing(&redis.RingOptions{
+			Addrs: addrs, HeartbeatFrequency: 24 * time.Hour, // the ring would give the keys to the other server
+			Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) {
+				if silent.Load() && addr == addrs["a"] {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return servers[addr].Dial()
+			},
+			DialerRetries: 1, DialTimeout: time.Second, PoolSize: 100,
+		})
+		t.Cleanup(func() {
+			c.Close()
+			time.Sleep(time.Minute) // go-redis may still try to connect
+		})
+		var on [2]*redislimit.Limiter // each server
+		for _, l := range limiters(t, goredis.New(c), 20) {
+			require.NoError(t, l.TryAcquire(1).Err())
+			on[min(len(servers[addrs["a"]].Keys()), 1)] = l
+			if len(servers[addrs["a"]].Keys()) > 0 && on[0] != nil {
+				break
+			}
+			servers[addrs["a"]].FlushAll()
+		}
+		require.NotNil(t, on[0])
+		require.NotNil(t, on[1])
+		silent.Store(true)
+		servers[addrs["a"]].Close()
+		for range 5 {
+			require.ErrorIs(t, on[1].TryAcquire(1).Err(), redislimit.ErrStore)
+		}
+		start := time.Now()
+		for range 20 {
+			require.ErrorIs(t, on[1].TryAcquire(1).Err(), redislimit.ErrStore)
+			require.NoError(t, on[0].TryAcquire(1).Err())
+		}
+		require.Zero(t, time.Since(start))
+	})
+}
