@@ -141,7 +141,10 @@ func (ls Limits) validate() error {
 
 // apply is Apply for valid Limits and an open limiter, which consists of had.
 func (ls Limits) apply(now core.Limiter, had []core.Limiter, name string) (core.Limiter, error) {
-	limits := slices.DeleteFunc(slices.Clone(ls), func(l Limit) bool { return l.Kind == Unlimited })
+	limits := ls
+	if slices.ContainsFunc(ls, unlimited) {
+		limits = slices.DeleteFunc(slices.Clone(ls), unlimited)
+	}
 	if len(limits) == 0 {
 		limits = Limits{{}}
 	}
@@ -186,16 +189,22 @@ type staying struct {
 	at int
 }
 
+func unlimited(l Limit) bool { return l.Kind == Unlimited }
+
 // match returns the limiter that stays for each limit: one that has the limit already, or else one of its kind.
 func match(limits Limits, had []core.Limiter) []staying {
 	stay, taken := make([]staying, len(limits)), make([]bool, len(had))
+	changes := make([]*change, 0, len(limits)*len(had))
+	for _, l := range limits {
+		for _, limiter := range had {
+			changes = append(changes, l.changeOf(limiter))
+		}
+	}
 	for _, exact := range []bool{true, false} {
-		for i, l := range limits {
-			for at, limiter := range had {
-				if stay[i].change != nil || taken[at] {
-					continue
-				}
-				if c := l.changeOf(limiter); c != nil && (c.none || !exact) {
+		for i := range limits {
+			for at := range had {
+				c := changes[i*len(had)+at]
+				if c != nil && stay[i].change == nil && !taken[at] && (c.none || !exact) {
 					stay[i], taken[at] = staying{c, at}, true
 				}
 			}
