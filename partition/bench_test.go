@@ -1,7 +1,6 @@
 package partition_test
 
 import (
-	"context"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -24,7 +23,7 @@ func BenchmarkRequest(b *testing.B) {
 		k.TryAcquire(keys[i], 1).Release()
 	}
 	chained := core.Must(partition.Chain[string](k, partition.Shared[string](core.Unlimited())))
-	ctx := context.Background() //nolint:forbidigo // ends with the benchmark
+	ctx := b.Context()
 	for _, how := range []struct {
 		name string
 		ask  func(key string)
@@ -51,7 +50,7 @@ func BenchmarkWait(b *testing.B) {
 	k := core.Must(partition.NewByKey(func(string) (core.Limiter, error) {
 		return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 10})
 	}))
-	ctx := context.Background() //nolint:forbidigo // ends with the benchmark
+	ctx := b.Context()
 	b.ReportAllocs()
 	held := k.TryAcquire("a", 1)
 	turns := make(chan struct{})

@@ -336,6 +336,38 @@ func TestRefreshMovesWaitersOfAUsersLimiter(t *testing.T) {
 
 func must2[T any](v T, _ bool) T { return v }
 
+// Refresh calls Update once per key and group, and allocates little: 100,000 keys take a fraction of a second.
+func TestRefreshIsLinear(t *testing.T) {
+	const keys = 1000
+	var updates atomic.Int64
+	p := newPlan("100/s")
+	k := must(partition.New(options{
+		Key: self, MaxPartitions: keys, Group: func(string) string { return "group" },
+		Update: func(key string, now core.Limiter) (core.Limiter, error) {
+			updates.Add(1)
+			return p.apply("plan", now)
+		},
+	}))
+	for i := range keys + 1 {
+		takes(t, k, strconv.Itoa(i), 1)
+	}
+	updates.Store(0)
+	i := 0
+	objects := testing.AllocsPerRun(1, func() {
+		i++
+		p.set([]string{"200/s", "300/s"}[i%2])
+		require.NoError(t, k.Refresh())
+	})
+	require.Equal(t, int64(2*(keys+1)), updates.Load())
+	require.Equal(t, 200, limitOf(k, "7"))
+	if !testkit.Race {
+		require.LessOrEqual(t, objects/keys, 12.0)
+	}
+	updates.Store(0)
+	require.NoError(t, k.Refresh("1", "2", "nosuch"))
+	require.Equal(t, int64(2), updates.Load())
+}
+
 // The answer of a limiter that was replaced meanwhile does not count, be it a grant, a rejection or an error. A request that has not
 // waited there does not wait in the new one either if that has no queue.
 func TestAnswersOfAReplacedLimiter(t *testing.T) {
