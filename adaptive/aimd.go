@@ -15,6 +15,9 @@ import (
 // As in TCP, one cut covers all the work in flight. Until as many leases have ended as the limit was
 // before the cut, further drops do not cut the limit again; each only reduces it by 1. (AIMDLimit in
 // Netflix's concurrency-limits cuts on every drop, so its limit swings with each burst of timeouts.)
+// If at most 3% of these leases are dropped too, the drop had nothing to do with load, and the limit returns to
+// where it was. So a limit at which up to 3% of the work exceeds Timeout is not too high. With a Backoff far below
+// 0.9, such drops cost more: after a large change the server has to settle before leases count.
 type AIMD struct {
 	Timeout time.Duration // a lease that is held longer counts as a drop. 0 means 5 s
 	Backoff float64       // factor of a cut, above 0 and below 1. 0 means 0.9
@@ -51,8 +54,15 @@ type aimd struct {
 
 	limit    float64 // with the fraction of the next permit that has grown
 	inFlight int     // leases in flight at the last cut that have not ended; their drops do not cut
+	before   int     // the limit before that cut; 0: the cut is final
+	dropped  int     // how many of the leases in flight have been dropped
 	reason   string
 }
+
+// unrelated is the share of the work in flight that may be dropped after a drop that had nothing to do with load. A
+// server that is overloaded drops most of it. It must be well above 1%, the drops that the limit has to bear
+// (TestDropsWithoutLoad), as there is some chance of more in a round.
+const unrelated = 0.03
 
 // Explain returns the reason for the last result of Next. There is no baseline.
 func (a *aimd) Explain() (reason string, baseline time.Duration) { return a.reason, 0 }
@@ -64,15 +74,29 @@ func (a *aimd) Next(limit int, w Sample) float64 {
 	// The fraction is kept if the limit could not grow yet because little of it was in use.
 	a.limit = min(max(a.limit, float64(limit)), float64(limit)+1)
 	a.inFlight -= w.N + w.Dropped
+	if a.inFlight < 0 {
+		a.judge()
+	}
 	switch {
 	case w.Dropped == 0:
 		a.limit += min(float64(w.N)/float64(limit), 1)
 		a.reason = reasonGrowing
 		return a.limit
 	case a.inFlight < 0:
-		a.limit = float64(limit) * a.Backoff
-		a.inFlight = limit
+		a.before = int(a.limit)
+		a.limit = float64(a.before) * a.Backoff
+		a.inFlight, a.dropped = a.before, 0
+	default:
+		a.dropped += w.Dropped
 	}
 	a.reason = reasonDropped
 	return a.limit
+}
+
+// judge takes a cut back if few of the leases that were in flight have been dropped.
+func (a *aimd) judge() {
+	if float64(a.dropped) <= unrelated*float64(a.before) {
+		a.limit = max(a.limit, float64(a.before))
+	}
+	a.before = 0
 }

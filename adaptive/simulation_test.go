@@ -44,7 +44,9 @@ type trial struct {
 }
 
 func (tr *trial) run() Result {
-	tr.Algorithm = adaptive.Gradient{}.New()
+	if tr.Algorithm == nil {
+		tr.Algorithm = adaptive.Gradient{}.New()
+	}
 	if tr.Max == 0 {
 		tr.Min, tr.Max = 1, 10*tr.capacity
 	}
@@ -346,20 +348,24 @@ func TestAIMDAvoidsTimeouts(t *testing.T) {
 // limit is. The throughput is compared with that of the same server if clients wait for as long as it takes.
 func TestDropsWithoutLoad(t *testing.T) {
 	const c, late, timeout = 100, 120 * ms, 110 * ms
-	for name, service := range map[string]func(time.Duration, *rand.Rand) time.Duration{
-		"steady": Steady(10 * ms), "exponential": Exponential(10 * ms),
+	for name, try := range map[string]struct {
+		algorithm interface{ New() adaptive.Algorithm }
+		service   func(time.Duration, *rand.Rand) time.Duration
+	}{
+		"steady": {adaptive.Gradient{}, Steady(10 * ms)}, "exponential": {adaptive.Gradient{}, Exponential(10 * ms)},
+		"AIMD, steady": {adaptive.AIMD{}, Steady(10 * ms)}, "AIMD, exponential": {adaptive.AIMD{}, Exponential(10 * ms)},
 	} {
 		for share, want := range map[float64]float64{0.001: 0.9, 0.003: 0.85, 0.01: 0.7} {
 			for _, initial := range []int{20, 100, 500} {
 				t.Run(fmt.Sprintf("%s, %v from %d", name, share, initial), func(t *testing.T) {
 					run := func(timeout time.Duration) *trial {
 						tr := &trial{capacity: c, from: 500 * c, to: 1000 * c, mean: 10 * ms, Config: Config{
-							Initial: initial, Seed: 1, Slots: always(c), Timeout: timeout,
+							Algorithm: try.algorithm.New(), Initial: initial, Seed: 1, Slots: always(c), Timeout: timeout,
 							Service: func(at time.Duration, r *rand.Rand) time.Duration {
 								if r.Float64() < share {
 									return late
 								}
-								return service(at, r)
+								return try.service(at, r)
 							},
 						}}
 						tr.run()
