@@ -17,10 +17,32 @@ type Admission[R, O any] struct {
 
 	first [1]Decision[R, O] // backing array of Decisions, because most requests are under one policy
 
-	// mu guards Decisions and ended once Admit has returned. It is held while a lease that was handed out is settled, so
-	// that the end of the admission waits for the lease that replaces it.
-	mu    sync.Mutex
-	ended bool // whether the leases are being released; then none is replaced
+	mu       sync.Mutex      // guards what follows, and Decisions once Admit has returned; a leaf
+	ended    bool            // whether the leases are being released; then none is replaced
+	settling *Decision[R, O] // that of the only lease, while that is being settled; nil: none is
+	ends     []ending[R, O]  // what to do once it has been replaced
+}
+
+// ending is the end of an admission.
+type ending[R, O any] struct {
+	decisions []Decision[R, O]
+	refund    bool
+	cost      int // of the leases, if they are not refunded; below 0: as it is
+}
+
+// do ends the leases.
+func (e ending[R, O]) do() {
+	end(e.decisions, func(d *Decision[R, O]) { d.settle(e.refund, e.cost) })
+}
+
+// settle refunds the lease, or corrects its cost unless that is negative.
+func (d *Decision[R, O]) settle(refund bool, cost int) {
+	switch {
+	case refund:
+		d.Lease.Refund()
+	case cost >= 0:
+		d.Lease.Settle(cost).Release()
+	}
 }
 
 // Mode selects which permits an Admit takes.
@@ -102,18 +124,30 @@ func (h handed[R, O]) Release(int) { h.admission.Release() }
 // Settle refunds all leases, or settles the only one.
 func (h handed[R, O]) Settle(had, permits int) int {
 	if permits == 0 {
-		end(h.admission.final(), func(d *Decision[R, O]) { d.Lease.Refund() })
+		h.admission.finish(true)
 		return 0
 	}
 	return h.admission.settleOnly(had, permits)
 }
 
-// settleOnly settles the lease if there is only one, unless the admission has ended. It returns the permits that the
-// request has then.
+// settleOnly settles the lease if there is only one, unless the admission has ended or another call settles it. It
+// returns the permits that the request has then. The limiter may be a user's and call anything, so no lock is held: an end
+// of the admission that comes meanwhile happens afterwards, to the lease that replaces this one.
 func (a *Admission[R, O]) settleOnly(had, permits int) int {
+	only := a.startSettling()
+	if only == nil {
+		return had
+	}
+	lease := only.Lease
+	defer func() { a.stopSettling(only, lease) }()
+	lease = lease.Settle(permits)
+	return lease.Permits()
+}
+
+// startSettling returns the decision whose lease the caller may settle, or nil. It has to call stopSettling.
+func (a *Admission[R, O]) startSettling() (only *Decision[R, O]) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var only *Decision[R, O]
 	leases := 0
 	for i := range a.Decisions {
 		if d := &a.Decisions[i]; d.Lease.Acquired() {
@@ -121,43 +155,86 @@ func (a *Admission[R, O]) settleOnly(had, permits int) int {
 			leases++
 		}
 	}
-	if a.ended || leases != 1 {
-		return had
+	if a.ended || a.settling != nil || leases != 1 {
+		return nil
 	}
-	only.Lease = only.Lease.Settle(permits)
-	return only.Lease.Permits()
+	a.settling = only
+	return only
 }
 
-// final returns the decisions, whose leases do not change any more.
-func (a *Admission[R, O]) final() []Decision[R, O] {
+func (a *Admission[R, O]) stopSettling(only *Decision[R, O], replaced core.Lease) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
+	only.Lease = replaced
+	ends := a.ends
+	a.settling, a.ends = nil, nil
+	a.mu.Unlock()
+	for _, e := range ends {
+		defer e.do()
+	}
+}
+
+// finish ends all leases. Then none is replaced any more. While one is being settled, that is put off.
+func (a *Admission[R, O]) finish(refund bool) {
+	a.mu.Lock()
 	a.ended = true
-	return a.Decisions
+	e := ending[R, O]{a.Decisions, refund, -1}
+	later := a.laterLocked(e)
+	a.mu.Unlock()
+	if !later {
+		e.do()
+	}
+}
+
+// laterLocked puts an end off until the lease that is being settled has been replaced. It returns false if none is.
+func (a *Admission[R, O]) laterLocked(e ending[R, O]) bool {
+	if a.settling == nil {
+		return false
+	}
+	a.ends = append(a.ends, e)
+	return true
 }
 
 // Undo refunds all permits, including those of rate limiters, and forgets the decisions.
 func (a *Admission[R, O]) Undo() {
 	a.mu.Lock()
-	decisions := a.Decisions
+	e := ending[R, O]{a.Decisions, true, -1}
 	a.Decisions = nil
+	later := a.laterLocked(e)
 	a.mu.Unlock()
-	end(decisions, func(d *Decision[R, O]) { d.Lease.Refund() })
+	if !later {
+		e.do()
+	}
 }
 
 // Release releases all leases.
-func (a *Admission[R, O]) Release() { end(a.final(), nil) }
+func (a *Admission[R, O]) Release() { a.finish(false) }
 
 // End releases all leases. For each of them it first calls ended with the policy: the permits are refunded if that
 // returns true; otherwise their cost is corrected, unless it is negative.
 func (a *Admission[R, O]) End(ended func(O) (refund bool, cost int)) {
-	end(a.final(), func(d *Decision[R, O]) {
-		if yes, cost := ended(d.Policy.Own); yes {
-			d.Lease.Refund()
-		} else if cost >= 0 {
-			d.Lease.Settle(cost).Release()
+	a.mu.Lock()
+	a.ended = true
+	decisions, only := a.Decisions, a.settling
+	a.mu.Unlock()
+	if only != nil {
+		a.endLater(decisions, only.Policy.Own, ended)
+		return
+	}
+	end(decisions, func(d *Decision[R, O]) { d.settle(ended(d.Policy.Own)) })
+}
+
+// endLater is End while the only lease is being settled.
+func (a *Admission[R, O]) endLater(decisions []Decision[R, O], own O, ended func(O) (refund bool, cost int)) {
+	e := ending[R, O]{decisions, false, -1}
+	defer func() { // also if ended panics
+		a.mu.Lock()
+		later := a.laterLocked(e)
+		a.mu.Unlock()
+		if !later {
+			e.do()
 		}
-	})
+	}()
+	e.refund, e.cost = ended(own)
 }
 
 // end releases the decisions, last first, all of them even if a function panics. It calls before, unless that is

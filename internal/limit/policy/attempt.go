@@ -2,7 +2,7 @@ package policy
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/limit/backoff"
@@ -12,7 +12,7 @@ import (
 // Attempt is one attempt of a client to send a request, and the lease that it holds. The zero Attempt holds none.
 type Attempt struct {
 	lease core.Lease // not acquired if the request is not limited
-	once  sync.Once
+	ended atomic.Bool
 }
 
 // Start waits until the key may be used again and l has granted a the permits that r costs: 1 if cost is nil. The
@@ -38,16 +38,17 @@ func Start[R, V any](ctx context.Context, a *Attempt, r R, l partition.Limiter[R
 // Limited reports whether the attempt holds a lease, unless it has ended.
 func (a *Attempt) Limited() bool { return a.lease.Acquired() }
 
-// End releases the lease, once. settle, unless it is nil, returns the actual cost of the request in permits; a
+// End releases the lease, once; a call that comes while settle runs does not wait. settle, unless it is nil, returns the actual cost of the request in permits; a
 // negative one leaves the cost as it is. It is not called if the request is not limited.
 func (a *Attempt) End(settle func() int) {
-	a.once.Do(func() {
-		defer a.lease.Release()
-		if settle == nil || !a.lease.Acquired() {
-			return
-		}
-		if cost := settle(); cost >= 0 {
-			a.lease.Settle(cost).Release()
-		}
-	})
+	if a.ended.Swap(true) {
+		return
+	}
+	defer a.lease.Release()
+	if settle == nil || !a.lease.Acquired() {
+		return
+	}
+	if cost := settle(); cost >= 0 {
+		a.lease.Settle(cost).Release()
+	}
 }

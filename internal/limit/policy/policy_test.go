@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limit/backoff"
 	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/internal/testkit"
@@ -423,6 +424,67 @@ func TestLease(t *testing.T) {
 	require.Zero(t, j.active)
 	adm.Release()
 	require.Zero(t, j.active, "the Observer is notified once")
+}
+
+// callingBack is a limiter of a user's. Its Settle calls back while it settles.
+type callingBack struct {
+	core.Limiter
+	back func()
+	held int // permits of leases
+}
+
+func (l *callingBack) Acquire(context.Context, int) (core.Lease, error) { return l.TryAcquire(1), nil }
+
+func (l *callingBack) TryAcquire(permits int) core.Lease {
+	l.held += permits
+	return core.GrantFrom(l, permits)
+}
+
+func (l *callingBack) Settle(had, now int) int {
+	if l.back != nil && now > 1 {
+		l.back()
+	}
+	l.held += now - had
+	return now
+}
+
+func (l *callingBack) Release(permits int) { l.held -= permits }
+
+// No lock is held while a lease is settled: the limiter may look at the request's lease, or end the request. The end
+// then happens to the lease that replaces this one.
+func TestTheLimiterCallsBackWhileItSettles(t *testing.T) {
+	for name, end := range map[string]func(*policy.Admission[string, any]){
+		"looks":   func(adm *policy.Admission[string, any]) { adm.Lease() },
+		"ends":    func(adm *policy.Admission[string, any]) { adm.End(func(any) (bool, int) { return false, 3 }) },
+		"refunds": func(adm *policy.Admission[string, any]) { adm.Undo() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(callingBack)
+			adm := under(t, theOptions{}, newPolicy(l))
+			l.back = func() { l.back = nil; end(adm) }
+			admits(t, adm, "r")
+			lease, _ := adm.Lease()
+			require.Equal(t, 5, lease.Settle(5).Permits())
+			if name == "looks" {
+				require.Equal(t, 5, l.held)
+				adm.Release()
+			}
+			require.Zero(t, l.held)
+		})
+	}
+}
+
+// A function that settles may end the same attempt, as one that closes the body does.
+func TestAnAttemptThatEndsItself(t *testing.T) {
+	l := concurrency(t, 1)
+	a := new(policy.Attempt)
+	_, err := policy.Start(t.Context(), a, "r", partition.Shared[string](l), nil, new(backoff.Keys[int]), "")
+	require.NoError(t, err)
+	a.End(func() int {
+		a.End(nil)
+		return -1
+	})
+	require.Equal(t, 1, l.Available())
 }
 
 // A panic in one end does not keep the others from theirs.
