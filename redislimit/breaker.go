@@ -168,7 +168,8 @@ func (b *breaker) leave(probe bool, err error) {
 	b.backoff = min(max(2*b.backoff, minBackoff), maxBackoff)
 	if b.failures == failuresUntilOpen {
 		b.backoff = minBackoff
-		if b.all.open++; b.all.open == 1 {
+		b.all.open++
+		if b.all.open == 1 {
 			b.all.reportLocked(err)
 		}
 	}
@@ -181,7 +182,8 @@ func (b *breaker) closeLocked() {
 	if !wasOpen {
 		return
 	}
-	if b.all.open--; b.all.open == 0 {
+	b.all.open--
+	if b.all.open == 0 {
 		b.all.reportLocked(nil)
 	}
 }

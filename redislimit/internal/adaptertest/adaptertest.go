@@ -32,6 +32,7 @@ type Servers struct {
 
 // Run runs all tests.
 func Run(t *testing.T, connect Connect) {
+	t.Helper()
 	for name, test := range map[string]func(t *testing.T, connect Connect){
 		"DecidesAsCore":                       testDecidesAsCore,
 		"ScriptFlushAndKilledConnections":     testScriptFlushAndKilledConnections,

@@ -32,14 +32,14 @@ const (
 )
 
 // startProcesses returns processes with stores of their own.
-func startProcesses(t *testing.T, connect Connect, to Servers, key string) []process {
+func startProcesses(t *testing.T, connect Connect, to Servers) []process {
 	t.Helper()
 	all := make([]process, processes)
 	anchor := time.Now().Add(-time.Hour)
 	for i := range all {
 		store := connect(t, to)
 		o := func(kind string) redislimit.Options {
-			return redislimit.Options{Store: store, Key: key + " " + kind, Timeout: time.Second, TTL: chaosTTL, Prefetch: 1 + 4*i}
+			return redislimit.Options{Store: store, Key: "key " + kind, Timeout: time.Second, TTL: chaosTTL, Prefetch: 1 + 4*i}
 		}
 		all[i] = process{rates: map[string]*redislimit.Limiter{
 			"bucket":  limiter(t, o("bucket"), core.TokenBucketOptions{TokenLimit: chaosLimit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}),
@@ -142,12 +142,13 @@ func (c *chaos) left(t *testing.T, fresh []process) {
 
 // Connections of three processes are killed again and again. What was lost with a reply counts as taken, and nothing is granted twice.
 func testKilledConnectionsUnderLoad(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
 		s := realserver.Start(t, program)
 		to := Servers{Addrs: []string{s.Addr}}
-		all := startProcesses(t, connect, to, "key")
+		all := startProcesses(t, connect, to)
 		admin := s.Client()
 		defer func() { _ = admin.Close() }() // it was only to kill
 		var c chaos
@@ -160,12 +161,13 @@ func testKilledConnectionsUnderLoad(t *testing.T, connect Connect) {
 		}
 		stop()
 		c.check(t, all)
-		c.left(t, startProcesses(t, connect, to, "key"))
+		c.left(t, startProcesses(t, connect, to))
 	})
 }
 
 // The slot of the limits moves from master to master while three processes take from them.
 func testReshardingUnderLoad(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
@@ -174,7 +176,7 @@ func testReshardingUnderLoad(t *testing.T, connect Connect) {
 		for _, n := range nodes {
 			to.Addrs = append(to.Addrs, n.Addr)
 		}
-		all := startProcesses(t, connect, to, "key")
+		all := startProcesses(t, connect, to)
 		var c chaos
 		stop := c.run(t, all)
 		for range 4 {
@@ -186,7 +188,7 @@ func testReshardingUnderLoad(t *testing.T, connect Connect) {
 		}
 		stop()
 		c.check(t, all)
-		c.left(t, startProcesses(t, connect, to, "key"))
+		c.left(t, startProcesses(t, connect, to))
 	})
 }
 
@@ -207,12 +209,13 @@ func exists(t *testing.T, nodes []*realserver.Server, key string) bool {
 // The server drops each key of each kind, one by one, while processes take. A limit starts again then; nothing hangs or fails, and in the
 // end the whole limit can be taken, and no more.
 func testEvictedKeysUnderLoad(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
 		s := realserver.Start(t, program)
 		to := Servers{Addrs: []string{s.Addr}}
-		all := startProcesses(t, connect, to, "key")
+		all := startProcesses(t, connect, to)
 		admin := s.Client()
 		defer func() { _ = admin.Close() }() // it was only to delete
 		var c chaos

@@ -20,14 +20,14 @@ import (
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
 )
 
-// replicated waits until the replica has all that the primary has written so far.
-func replicated(t *testing.T, primary *realserver.Server) {
+// replicated waits until the replica has all that the primary, which has the slot, has written so far.
+func replicated(t *testing.T, primary *realserver.Server, slot string) {
 	t.Helper()
 	c := primary.Client()
 	defer c.Close()
 	conn := c.Conn() // WAIT is about what its own connection has written, and all before that
 	defer conn.Close()
-	require.NoError(t, conn.Set(t.Context(), "written", 1, 0).Err())
+	require.NoError(t, conn.Set(t.Context(), "{"+slot+"}", 1, 0).Err())
 	n, err := conn.Wait(t.Context(), 1, time.Minute).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
@@ -43,6 +43,7 @@ func token(t *testing.T, l core.Lease) uint64 {
 // What the new primary does not know of passes again, and no more than that: here all that
 // was granted between the replica's last write and the primary's end.
 func testFailoverForgetsWhatWasNotReplicated(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
@@ -64,7 +65,7 @@ func testFailoverForgetsWhatWasNotReplicated(t *testing.T, connect Connect) {
 		takes(t, rate, 40)
 		kept := takes(t, held, 2)
 		keptCtx := redislimit.Context(t.Context(), kept)
-		replicated(t, primary)
+		replicated(t, primary, "any")
 		promoted := replica.Client()
 		defer promoted.Close()
 		require.NoError(t, promoted.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
@@ -145,10 +146,24 @@ func atLeast(n *atomic.Int64, to int64) {
 	}
 }
 
-// The primary is killed, and Sentinel promotes the replica while callers ask. Permits that the replica knows to be taken are not
+// The primary is killed, or stops replying, and Sentinel promotes the replica while callers ask. Permits that the replica knows to be taken are not
 // granted again, leases live on, and fencing tokens grow.
 func testFailoverUnderLoad(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
+	for name, fault := range map[string]func(*realserver.Server){
+		"killed": (*realserver.Server).Kill,
+		"silent": func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failoverUnderLoad(t, connect, fault)
+		})
+	}
+}
+
+func failoverUnderLoad(t *testing.T, connect Connect, fault func(*realserver.Server)) {
+	t.Helper()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
 		const limit, holders = 2000, 3
@@ -162,11 +177,9 @@ func testFailoverUnderLoad(t *testing.T, connect Connect) {
 			o.Key = "leases"
 			return rate, limiter(t, o, core.ConcurrencyLimiterOptions{PermitLimit: holders, QueueLimit: holders})
 		}
-		var rates []*redislimit.Limiter
-		var leases []*redislimit.Limiter
-		for range 3 {
-			rate, limiter := build(0, 5*time.Second) // a lease whose reply or release is lost ends after that
-			rates, leases = append(rates, rate), append(leases, limiter)
+		rates, leases := make([]*redislimit.Limiter, 3), make([]*redislimit.Limiter, 3)
+		for i := range rates {
+			rates[i], leases[i] = build(0, 5*time.Second) // a lease whose reply or release is lost ends after that
 		}
 		rate, holder := build(patient, time.Minute)
 		kept := takes(t, holder, 2)
@@ -182,8 +195,8 @@ func testFailoverUnderLoad(t *testing.T, connect Connect) {
 			lease.Release()
 			waiter <- err
 		}()
-		replicated(t, primary)
-		primary.Kill()
+		replicated(t, primary, "any")
+		fault(primary)
 		before := b.last.Load()
 		stop = b.load(t, rates, leases)
 		sentinel.Failover()
@@ -200,30 +213,58 @@ func testFailoverUnderLoad(t *testing.T, connect Connect) {
 	})
 }
 
-// The primary of a cluster's slots dies: its replica is found once the cluster has promoted it, which it does when it
-// has missed the primary for 2 s.
+// The primary of a cluster's slots dies, or stops replying: its replica is found once the cluster has promoted it, which it does when it
+// has missed the primary for 2 s. What the replica knew is taken stays so. Limits of other primaries are served all the time.
 func testAClustersFailover(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
-	onCluster(t, connect, func(t *testing.T, program string, nodes []*realserver.Server, store redislimit.Store) {
-		t.Helper()
-		asks := func() error { // by a limiter of its own, which does not know that the store was unreachable
-			l, err := redislimit.New(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}, redislimit.Options{Store: store, Key: "key", Prefetch: 1, Timeout: patient})
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return l.TryAcquire(1).Err()
-		}
-		primary := realserver.ClusterReplica(t, program, nodes, "{key}:limit")
-		require.NoError(t, asks())
-		primary.Kill()
-		require.Eventually(t, func() bool { return asks() == nil }, 30*time.Second, 20*time.Millisecond)
-	})
+	for name, fault := range map[string]func(*realserver.Server){
+		"killed": (*realserver.Server).Kill,
+		"silent": func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onCluster(t, connect, func(t *testing.T, program string, nodes []*realserver.Server, store redislimit.Store) {
+				t.Helper()
+				bucket := func(key string, timeout time.Duration) *redislimit.Limiter {
+					return limiter(t, redislimit.Options{Store: store, Key: key, Prefetch: 1, Timeout: timeout},
+						core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+				}
+				const key = "key"
+				primary := realserver.ClusterReplica(t, program, nodes, "{"+key+"}:limit")
+				l := bucket(key, 200*time.Millisecond)
+				var other *redislimit.Limiter
+				for i := 0; other == nil; i++ {
+					if key := "other " + strconv.Itoa(i); nodes[realserver.Master(t, nodes, "{"+key+"}:limit")] != primary {
+						other = bucket(key, patient)
+					}
+				}
+				takes(t, other, 1)
+				require.Eventually(t, func() bool { return l.TryAcquire(100).Acquired() }, 12*patient, 20*time.Millisecond)
+				replicated(t, primary, key)
+				var up atomic.Bool
+				up.Store(true)
+				stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
+				defer stop()
+				fault(primary)
+				for up.Load() {
+					_ = l.TryAcquire(1)
+				}
+				require.Eventually(t, func() bool {
+					takes(t, other, 1)
+					return l.TryAcquire(1).Acquired()
+				}, 12*patient, 20*time.Millisecond)
+				require.LessOrEqual(t, l.Available(), 1000-100-1)
+				require.Eventually(t, up.Load, 12*patient, 20*time.Millisecond)
+			})
+		})
+	}
 }
 
 // A master of a cluster that has no replica is killed, or stops replying. Limits whose slots it has are decided by Unavailable, and those
 // of other masters by Redis. When it is back, all are decided by Redis.
 func testASilentNodeOfACluster(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	type fault struct{ start, end func(*realserver.Server) }
 	for name, f := range map[string]fault{

@@ -23,6 +23,7 @@ import (
 
 // On a real server, a limiter decides as the one of core whose limit it shares, while no permits come back with time.
 func testDecidesAsCore(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onServer(t, connect, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
 		for kind, limit := range map[string]core.Options{
@@ -64,6 +65,7 @@ func testDecidesAsCore(t *testing.T, connect Connect) {
 
 // The script is loaded again if the server does not have it.
 func testScriptFlushAndKilledConnections(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onServer(t, connect, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		c := s.Client()
@@ -85,6 +87,7 @@ func testScriptFlushAndKilledConnections(t *testing.T, connect Connect) {
 
 // Whatever the server does, Unavailable decides, and the limit holds again when the server is back.
 func testFaults(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	type fault struct {
 		name       string
@@ -141,6 +144,7 @@ func testFaults(t *testing.T, connect Connect) {
 
 // A store that is a cluster follows a slot that moves.
 func testClusterMovesASlot(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onCluster(t, connect, func(t *testing.T, _ string, nodes []*realserver.Server, store redislimit.Store) {
 		t.Helper()
@@ -165,6 +169,7 @@ func testClusterMovesASlot(t *testing.T, connect Connect) {
 // never hold more. A grant happens between two readings of the server's time, so only grants whose two readings are in one window
 // count for that window.
 func testManyClients(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	onServer(t, connect, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		t.Helper()

@@ -21,6 +21,7 @@ const permissions = "~{key}:* +evalsha +eval +time +type +exists +del +pexpire +
 
 // A Redis user needs few permissions. Without those for the channel, releases work, and waiters ask once a second.
 func testPermissions(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	for name, channel := range map[string]string{
 		"with a channel":    " resetchannels &{key}:limit:released +publish +subscribe",

@@ -98,6 +98,7 @@ func (p *proxy) carry(to, from net.Conn, subscribed *atomic.Bool) {
 // A process whose subscription ends, or whose subscribed connection hangs, subscribes again, and is not starved by another one
 // that always has waiters.
 func testALostSubscription(t *testing.T, connect Connect) {
+	t.Helper()
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, s *realserver.Server, p *proxy){
 		"killed": func(t *testing.T, s *realserver.Server, _ *proxy) {
