@@ -31,7 +31,7 @@ const (
 	reasonTrialOver  = "trial over"
 	reasonQueueing   = "queueing"
 	reasonDropped    = "dropped"
-	reasonUnknown    = "algorithm" // of an algorithm without Explain
+	reasonUnknown    = "algorithm" // reason unknown of an algorithm without Explain
 )
 
 // Sample is a measurement of consecutive leases. It has at least 20 of them, or as many as there are

@@ -26,7 +26,7 @@ import (
 // a time, or set Min to the largest request.
 //
 // It is a [core.QuietTrier], [core.Reporter], [core.Idler] and [io.Closer], and safe for concurrent use. It
-// has no goroutine and no timer: it learns on the goroutines that release leases. Use [New] to create one;
+// has no goroutine and no timer: it learns on the goroutines that release leases. Create it with [New];
 // requests to the zero value fail with [core.ErrClosed].
 type Concurrency struct {
 	inner   *core.ConcurrencyLimiter
@@ -72,7 +72,7 @@ func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, err
 
 var _ = backdoor.WaitBy((*Concurrency).acquireWaiting)
 
-// acquireWaiting is Acquire for a primitive of this module, which waits whatever QueueLimit is.
+// acquireWaiting is like Acquire, but for a primitive of this module, which waits whatever QueueLimit is.
 func (l *Concurrency) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return backdoor.Core[core.Lease]().AcquireWaiting(ctx, l.limiter(), permits)
 }
@@ -108,7 +108,7 @@ func (l *Concurrency) end(lease core.Lease, cause backdoor.Cause) {
 // Available returns the number of permits that could be taken now.
 func (l *Concurrency) Available() int { return l.Statistics().Available }
 
-// Statistics returns the limiter's counts. Limit is the current limit. It keeps counting after Close.
+// Statistics returns the limiter's counts. Limit is the current limit. It may be called after Close.
 func (l *Concurrency) Statistics() core.Statistics {
 	return l.limiter().Statistics()
 }
@@ -132,7 +132,7 @@ func (l *Concurrency) limiter() *core.ConcurrencyLimiter {
 	return l.inner
 }
 
-// String returns the name and the statistics, for people.
+// String returns a human-readable line: the name and the statistics.
 func (l *Concurrency) String() string {
 	return describe("adaptive concurrency limiter", l.o.Name, l.Statistics())
 }

@@ -18,7 +18,7 @@ func cpuTime() time.Duration {
 	return span(kernel) + span(user)
 }
 
-// span returns a time span in units of 100 ns; Filetime.Nanoseconds is for instants.
+// span returns a time span in units of 100 ns; Filetime.Nanoseconds is for times.
 func span(f syscall.Filetime) time.Duration {
 	return time.Duration(uint64(f.HighDateTime)<<32|uint64(f.LowDateTime)) * 100
 }

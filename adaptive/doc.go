@@ -88,10 +88,9 @@
 // with different thresholds. Google's client-side throttling (Site Reliability Engineering, chapter 21)
 // rejects requests randomly in the client, in proportion to the share that the server accepts. It is for
 // clients of many servers, and this package does not have it.
-//
-// # Inside
-//
-// A Concurrency is a core limiter whose leases carry the time of their grant and report their release.
+package adaptive
+
+// Inside: a Concurrency is a core limiter whose leases carry the time of their grant and report their release.
 // One goroutine at a time learns; successes that are released in the meantime are lost, but drops are
 // not. internal/adaptive/sampler collects the samples in windows, and keeps the limit that the algorithm
 // wants within bounds. Gradient uses a finder (finder.go), which is in one of four phases: it starts; it
@@ -101,4 +100,3 @@
 //
 // A [Shed] compares its last reading with the thresholds, and grants requests itself while it is low.
 // Otherwise requests go to the queue of a core limiter, whose limit is 0 until the reading falls.
-package adaptive

@@ -7,7 +7,7 @@ type measure struct {
 	windows  float64
 	n        float64 // samples
 	mean     float64 // latency, in nanoseconds
-	variance float64 // of the latencies
+	variance float64 // variance of the latencies
 	between  float64 // variance of the windows' means
 	inFlight float64 // mean
 }

@@ -50,7 +50,7 @@ func (s *Shed) refresh(done func() <-chan struct{}) {
 	}
 }
 
-// never is Done for a request without a context.
+// never is like Done, but for a request without a context.
 func never() <-chan struct{} { return nil }
 
 // takeTurn reports whether it is the caller's turn to read the sensor. If not, it returns the turn that the caller has
@@ -117,7 +117,7 @@ func (s *Shed) endTurnLocked() {
 	}
 }
 
-// setTimerLocked sets the timer to the instant at which the last reading becomes stale. If no requests wait, it stops
+// setTimerLocked sets the timer to the time at which the last reading becomes stale. If no requests wait, it stops
 // the timer. The end of each reading sets it again.
 func (s *Shed) setTimerLocked() {
 	if s.waiting == 0 {

@@ -11,7 +11,7 @@ import (
 
 // CPU returns a sensor of the CPU utilization of this process: its CPU time since the last reading,
 // divided by the time of GOMAXPROCS CPUs, from 0 to 1. The first reading covers the time since the call
-// of CPU. A second reading at the same instant repeats the last one, or is 0 if there was none.
+// of CPU. A second reading at the same time repeats the last one, or is 0 if there was none.
 //
 // The CPU time comes from the kernel (getrusage, or GetProcessTimes on Windows), because that of
 // runtime/metrics changes only with each garbage collection. On other systems it comes from

@@ -29,12 +29,12 @@ import (
 // caller that reads it; on the timer's goroutine, it terminates the program.
 //
 // A Shed follows the rules of all limiters: see [core.Limiter]. Its limit is math.MaxInt. It is a
-// [core.QuietTrier], a [core.Reporter] and an [io.Closer], and safe for concurrent use. Use [NewShed] to
-// create one; requests to the zero value fail with [core.ErrClosed].
+// [core.QuietTrier], a [core.Reporter] and an [io.Closer], and safe for concurrent use. Create it with
+// [NewShed]; requests to the zero value fail with [core.ErrClosed].
 type Shed struct {
 	o    ShedOptions
-	base time.Time       // instants are relative to it
-	name []core.Metadata // of the leases; empty without a name
+	base time.Time       // times are relative to it
+	name []core.Metadata // name of the leases; empty without a name
 	one  core.Lease      // lease of one permit, which all requests can share because it holds nothing
 
 	last    atomic.Pointer[reading] // set under mu; nil until the first reading
@@ -114,7 +114,7 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 
 var _ = backdoor.WaitBy((*Shed).acquireWaiting)
 
-// acquireWaiting is Acquire for a primitive of this module, which waits whatever QueueLimit is.
+// acquireWaiting is like Acquire, but for a primitive of this module, which waits whatever QueueLimit is.
 func (s *Shed) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) {
 		return backdoor.Core[core.Lease]().AcquireWaiting(ctx, s.queue, permits)
@@ -192,7 +192,7 @@ func (s *Shed) QueueOrder() core.QueueOrder { return s.o.QueueOrder }
 // otherwise. It does not read the sensor.
 func (s *Shed) Available() int { return s.Statistics().Available }
 
-// Statistics returns the limiter's counts. It does not read the sensor. It keeps counting after Close.
+// Statistics returns the limiter's counts. It does not read the sensor. It may be called after Close.
 func (s *Shed) Statistics() core.Statistics {
 	if s.queue == nil {
 		return core.Statistics{}
@@ -218,5 +218,5 @@ func (s *Shed) Close() error {
 	return s.queue.Close()
 }
 
-// String returns the name and the statistics, for people.
+// String returns a human-readable line: the name and the statistics.
 func (s *Shed) String() string { return describe("shed", s.o.Name, s.Statistics()) }
