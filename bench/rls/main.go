@@ -149,7 +149,7 @@ func many(ctx context.Context, servers []*target) {
 	}
 }
 
-// compare asks the servers in turn.
+// compare calls the servers in turn.
 func compare(ctx context.Context, servers []*target) {
 	fmt.Print(docs.Measured(time.Now()))
 	fmt.Printf("%-14s %8s %12s %10s %10s %12s\n", "server", "callers", "responses/s", "p50", "p99", "of reference")

@@ -138,7 +138,7 @@ var patterns = []pattern{
 	}},
 }
 
-// open sends a request to each server at each instant, whatever became of those before. It returns when they were really
+// open sends a request to each server at each time, whatever became of those before. It returns when they were really
 // sent, and how many each server granted.
 func (b bench) open(arrivals []time.Duration, servers ...*server) (sent []time.Duration, counts []int64, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: 10 * time.Second}
