@@ -53,7 +53,7 @@ func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error
 }
 
 // putSome queues the first of the items under one lock, until one would have to wait, and returns their
-// number. It queues none with a limiter that cannot be asked under the mutex.
+// number. It queues none with a limiter that cannot be called under the mutex.
 func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
 	if !c.plain {
 		return 0

@@ -15,8 +15,8 @@ import (
 
 // LimitedChannel is a queue between goroutines, like a Go channel, in which each item holds a lease of a
 // limiter. Only senders are limited: the lease is released when the item is received (except by ReceiveLease),
-// discarded or dropped. Create one with [New] or [Bounded]; the zero
-// value is closed and empty. Most callers want Send and Receive.
+// discarded or dropped. Create it with [New] or [Bounded]; the zero value is closed and empty. Most callers
+// want Send and Receive.
 //
 // With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits, even if
 // the limiter's QueueLimit is 0. An item that costs more permits than the limit fails immediately with
@@ -35,8 +35,8 @@ import (
 // channel, which allocates the lease.
 type LimitedChannel[T any] struct {
 	limiter  hold.Limiter // none if bounded
-	costs    func(T) int  // nil: 1 each
-	onDrop   func(T)      // nil: nothing is called
+	costs    func(T) int  // cost of an item; nil means 1 each
+	onDrop   func(T)      // nil means that nothing is called
 	capacity int          // items at most; math.MaxInt: no bound
 	overflow Overflow
 	plain    bool        // items hold plain permits or nothing; else leases
@@ -51,7 +51,7 @@ type LimitedChannel[T any] struct {
 	// Two invariants: a sender waits for room only while there is none or another one leads; a receiver waits
 	// only while no item is available.
 	mu       wait.Mutex
-	items    ring.Ring[T]         // that any receiver can take, oldest first
+	items    ring.Ring[T]         // items that any receiver can take, oldest first
 	holds    hold.Ledger          // what they hold
 	offers   list.List[*offer[T]] // items that Chans offer, or have returned; oldest first, all older than items
 	offered  int                  // offers that a Chan makes now
@@ -59,7 +59,7 @@ type LimitedChannel[T any] struct {
 
 	senders   hold.Queue[*wait.Waiter[sender[T]]] // wait for room, in the limiter's order
 	sending   wait.List[sender[T]]                // makes the waiters of senders
-	leads     bool                                // a sender that has waited for room is asking the limiter
+	leads     bool                                // a sender that has waited for room is calling the limiter
 	receivers wait.List[receiver[T]]              // wait for an item
 
 	work      work[T]      // for when the mutex is released
@@ -76,7 +76,7 @@ type sender[T any] struct {
 	place hold.Place[*wait.Waiter[sender[T]]]
 	n     int  // permits
 	moves bool // false: a WaitToSend, which sends no item
-	asks  bool // it was given room alone: it leads, and has to ask the limiter
+	asks  bool // it was given room alone: it leads, and has to call the limiter
 	item  T
 }
 
@@ -88,7 +88,7 @@ type receiver[T any] struct {
 	hold  hold.Hold // what the item holds
 }
 
-// New returns an open channel, or an error that reports every invalid option.
+// New returns an open channel, or an error that lists all invalid options.
 func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 // items hold nothing.
 func (c *LimitedChannel[T]) bounded() bool { return c.limiter.Limiter == nil }
 
-// String returns a description for diagnostics: how many items are queued, and whether c is closed.
+// String returns a human-readable line: how many items are queued, and whether c is closed.
 func (c *LimitedChannel[T]) String() string {
 	c.mu.Lock()
 	n, closed := c.lenLocked(), !c.open.Load()
@@ -152,7 +152,7 @@ func (c *LimitedChannel[T]) lenLocked() int { return c.offers.Len() + c.items.Le
 func (c *LimitedChannel[T]) thereLocked() int { return c.lenLocked() - c.offered }
 
 // roomLocked reports whether there is room for one more item. Room is also reserved: for the senders for which the
-// limiter is being asked and, in a Bounded channel, by offered items and by the leases of received items.
+// limiter is being called and, in a Bounded channel, by offered items and by the leases of received items.
 func (c *LimitedChannel[T]) roomLocked() bool {
 	return c.capacity == math.MaxInt || c.thereLocked()+c.reserved < c.capacity
 }
@@ -161,7 +161,7 @@ func (c *LimitedChannel[T]) roomLocked() bool {
 type work[T any] struct {
 	sent     wait.Woken[sender[T]]
 	received wait.Woken[receiver[T]]
-	released core.Lease // of an item that has left the channel; one call releases at most one
+	released core.Lease // lease of an item that has left the channel; one call releases at most one
 	dropped  int        // items added to late
 }
 

@@ -30,7 +30,7 @@
 // Send waits even if the limiter's QueueLimit is 0, so a concurrency limiter without a queue makes a bounded
 // channel. QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an [Overflow]
 // mode. This holds for the limiters of packages core, adaptive and redislimit, and for those of package partition
-// that are made of them. With a limiter of your own, Send calls Acquire once and returns its error, so give that
+// that are made of them. With a custom limiter, Send calls Acquire once and returns its error, so give that
 // limiter a queue.
 //
 // A queued item takes its own size, and about 50 bytes more for its lease unless all items hold one permit of
@@ -67,6 +67,6 @@ package channel
 // plain permits, which are taken and returned under the mutex; a lease is made only for ReceiveLease. Of any
 // other limiter the permits are asked for without the mutex, while room for the item is reserved.
 //
-// A send that waits for room is served by whoever makes room. If its permits cannot be taken under the mutex, it
-// is woken to ask the limiter itself. It leads until it has them: no other send is served or comes in meanwhile, so
+// A send that waits for room is served by whoever makes room. If its permits cannot be taken under the mutex, it is
+// woken to call the limiter itself. It leads until it has them: no other send is served or comes in meanwhile, so
 // none overtakes it on its way into the limiter's queue.

@@ -33,10 +33,10 @@ type Options[T any] struct {
 
 	// OnDrop is called with each item that is dropped by an Overflow mode or by Discard. It may be nil.
 	// The item's lease has been released and no lock is held, so OnDrop may use the channel. If OnDrop
-	// panics for one item, it is still told of the others.
+	// panics for one item, it is still called for the others.
 	//
-	// OnDrop runs on the goroutine of a send or Discard. It is told of the items that its own calls drop after
-	// it has returned, and if several goroutines drop items at once, one of them may tell OnDrop of the items of the
+	// OnDrop runs on the goroutine of a send or Discard. It is called for the items that its own calls drop after it
+	// has returned. If several goroutines drop items at once, one of them may call OnDrop for the items of the
 	// others. If OnDrop is slow, they help, and its calls may run at the same time. If OnDrop sends every dropped
 	// item back to the same channel, the send or Discard that dropped the first item never returns.
 	OnDrop func(T)

@@ -37,7 +37,7 @@ const (
 	// DropNewest is like DropOldest but drops the newest item first.
 	DropNewest
 
-	// DropIncoming drops the new item, and the send returns nil. The limiter is asked only once, so the
+	// DropIncoming drops the new item, and the send returns nil. The limiter is called only once, so the
 	// item may be dropped although a receiver is about to release permits. As with DropOldest, Send does
 	// not wait.
 	DropIncoming

@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// ReasonCapacity is the reason of a *[core.RejectedError] for want of room.
+// ReasonCapacity is the reason of a *[core.RejectedError] if there is no room.
 const ReasonCapacity = hold.ReasonCapacity
 
 // TrySend queues v if its permits and room are available now. It never waits for them.
 //
 // If they are not available, Overflow decides. Under [Wait] v is not sent, and the error is a
 // *[core.RejectedError]: the limiter's, or one with the reason [ReasonCapacity] if there is no room, or a Send that
-// has waited for room is still ahead of v. In the latter case the limiter is not asked. A limiter that serves the
+// has waited for room is still ahead of v. In the latter case the limiter is not called. A limiter that serves the
 // oldest request first also rejects v while other callers wait in its queue. Under every Overflow mode the error is
 // [core.ErrNegativePermits] if v costs fewer than 0 permits, [ErrClosed] after Close, and
 // [core.ErrPermitsExceedLimit] if v costs more than the limit.
@@ -61,9 +61,9 @@ func (c *LimitedChannel[T]) trySend(v *T, n int) (err error) {
 // If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held. A sender whose ctx
 // ended before a receiver made room does not get that room. Once Send has been given room and permits, v is sent,
 // and the end of ctx has no effect. When Send has room, a rate limiter rejects v immediately if the permits would
-// come after ctx's deadline; the error is then a *[core.RejectedError] that also matches
-// [context.DeadlineExceeded]. A limiter of your own applies its QueueLimit here and may reject v; see
-// the package comment.
+// become available after ctx's deadline; the error is then a *[core.RejectedError] that also matches
+// [context.DeadlineExceeded]. A custom limiter applies its QueueLimit here and may reject v; see the package
+// comment.
 //
 // If the channel is closed before or while Send waits, the error is [ErrClosed]. The other errors are those of
 // TrySend. If several apply, a negative cost is reported first, then ctx.Err(), then ErrClosed, and then
@@ -214,7 +214,7 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 	return c.ask(ctx, v, n, false)
 }
 
-// awaitRoom waits until a sender is given room. If it is given room alone, awaitRoom asks the limiter.
+// awaitRoom waits until a sender is given room. If it is given room alone, awaitRoom calls the limiter.
 func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[sender[T]], v *T) error {
 	outcome := w.Park(&c.mu)
 	n, asks := w.Value.n, w.Value.asks
