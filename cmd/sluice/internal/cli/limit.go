@@ -32,7 +32,7 @@ func NoBytes(limits spec.Limits, counted string) error {
 	return nil
 }
 
-// evenTime is the time whose permits may come together in a limit that is even.
+// evenTime is the time whose permits may become available together in a limit that is even.
 const evenTime = 10 * time.Millisecond
 
 // Patient returns the limits for a command that keeps an even pace and waits as long as necessary. A bucket without a burst gets the

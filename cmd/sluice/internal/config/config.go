@@ -24,16 +24,16 @@ type Config struct {
 	Problems bool
 	Admin    string     // host:port; "": none
 	Redis    string     // URL; "": the limits are this process's own
-	Global   *Policy    // nil: none
-	Policies []Policy   // in the order of the file
-	Routes   []Route    // in the order of the file; one for all requests if it has none
+	Global   *Policy    // nil means none
+	Policies []Policy   // policies in the order of the file
+	Routes   []Route    // routes in the order of the file; one for all requests if it has none
 	Mux      *route.Mux // finds a request's route in Routes
 
 	RedisTimeout   time.Duration // how long a decision by Redis may take; 0: 50 ms
 	BackendTimeout time.Duration // how long a backend may be silent; 0: no limit
 
 	Keys             int     // limiters that a limit with a key has at a time, at most
-	Connections      []Limit // of all clients together; none: unlimited
+	Connections      []Limit // limits on the connections of all clients together; none means unlimited
 	ConnectionsPerIP []Limit
 	MaxBody          int64  // bytes of a request's body; 0: unlimited
 	KeepHost         bool   // the backend gets the Host that the client sent; false: its own
@@ -50,7 +50,7 @@ type LogFormat string
 
 // The formats.
 const (
-	CombinedLog LogFormat = "combined" // of Apache and nginx
+	CombinedLog LogFormat = "combined" // combined log of Apache and nginx
 	TimedLog    LogFormat = "timed"    // the same with more behind it
 	JSONLog     LogFormat = "json"
 )
@@ -59,7 +59,7 @@ const (
 type Route struct {
 	Pattern  string
 	At       yamlconf.Place
-	Policies []string // in this order, after the global one
+	Policies []string // policies in this order, after the global one
 	Exempt   bool     // none, not even the global one
 }
 

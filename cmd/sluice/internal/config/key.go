@@ -21,8 +21,8 @@ type Key []KeyPart
 // KeyPart is a part of a key.
 type KeyPart struct {
 	Kind    KeyKind
-	Name    string // of a header, a cookie or a parameter; of KeyPath the segment as a text
-	Segment int    // of KeyPath, from 1 on
+	Name    string // name of a header, a cookie or a parameter; for KeyPath the segment as a text
+	Segment int    // segment for KeyPath, from 1 on
 }
 
 // KeyKind says what a part of a key is, in the word of the file. A name follows some of them, as in header:NAME.
@@ -133,7 +133,8 @@ func (p KeyPart) value(text string) (string, error) {
 
 const clientBits6 = 64 // of IPv6, that are one client's
 
-// parseClients is ParseNetwork for clients: a part of an IPv6 network that is one client's stands for that client.
+// parseClients is like ParseNetwork, but for clients: a part of an IPv6 network that is one client's stands for that
+// client.
 func parseClients(text string) (netip.Prefix, error) {
 	n, err := ParseNetwork(text)
 	if n.Addr().Is6() && n.Bits() > clientBits6 {

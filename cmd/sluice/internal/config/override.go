@@ -11,7 +11,7 @@ import (
 
 // Overrides are other limits for some values of the first part of a policy's key. The zero value has none.
 type Overrides struct {
-	All []Override // in the order of the file
+	All []Override // overrides in the order of the file
 
 	byValue map[string]int // indexes
 	widths  []int          // bits of the networks in byValue, the narrowest first
@@ -20,7 +20,7 @@ type Overrides struct {
 // Override is limits in place of a policy's, for keys that start with a value. Each of those keys has limiters of its own.
 type Override struct {
 	Name   string // tells it from the policy's others; never ""
-	Value  string // of the first part of the key; for KeyIP a client or a network of clients
+	Value  string // value of the first part of the key; for KeyIP a client or a network of clients
 	At     yamlconf.Place
 	Limits []Limit
 }

@@ -25,14 +25,14 @@ type Policy struct {
 	Download  []Limit
 	MaxWait   time.Duration
 	Flow      Key            // requests with the same values wait in one flow, if a limit has fair-share; none: all are one flow
-	Weights   map[string]int // of flows, by JoinKey of their values; the others have 1
+	Weights   map[string]int // weights of flows, by JoinKey of their values; the others have 1
 	Status    int            // 0: 429
 	Failures  bool           // only failures count: a request whose response is not 4xx is refunded
 	FailOpen  bool
 	Shadow    bool // it decides, and never rejects
 
 	what string                    // how messages name it: global, or policy "NAME"
-	at   map[string]yamlconf.Place // of its keys
+	at   map[string]yamlconf.Place // places of its keys
 }
 
 // Limit is a limit and its place in the file.

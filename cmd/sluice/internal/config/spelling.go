@@ -62,7 +62,7 @@ func plusAsSpace(text string) string { return strings.ReplaceAll(text, "+", " ")
 // user.id, user[id and " user_id" as user_id, and others read user_id[0] and [user_id] so. Letter case counts.
 func (p KeyPart) IsNamed(name string) bool { return isAlias(name, p.Name) }
 
-// IsNamedFold is IsNamed without regard to letter case, as ASP.NET reads names.
+// IsNamedFold is like IsNamed, but without regard to letter case, as ASP.NET reads names.
 func (p KeyPart) IsNamedFold(name string) bool {
 	return isAlias(strings.ToLower(name), strings.ToLower(p.Name))
 }

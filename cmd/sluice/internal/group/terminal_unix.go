@@ -12,8 +12,9 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// Foreground is Own for a program that shares this one's stdin: if stdin is a terminal whose foreground this
-// process is, the program's group takes its place. back gives the place back, once the program has ended.
+// Foreground is like Own, but for a program that shares this one's stdin: if stdin is a terminal whose
+// foreground this process is, the program's group takes its place. back gives the place back, once the
+// program has ended.
 func Foreground() (attr *syscall.SysProcAttr, back func()) {
 	attr = Own()
 	tty := int(os.Stdin.Fd())

@@ -1,6 +1,6 @@
 // Package playground is the command sluice playground: a page on which limits are tried in the browser.
 //
-// The directory site is the page. It asks the server, which plays with the package play.
+// The directory site is the page. It calls the server, which plays with the package play.
 package playground
 
 import (

@@ -36,7 +36,7 @@ type server struct {
 	log string // the log that it offers, or ""
 
 	mu   sync.Mutex // held while it plays
-	id   string     // of the page whose log it has; another one sends its log again
+	id   string     // id of the page whose log it has; another one sends its log again
 	page play.Page
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 )
 
-// Config is the rules of some domains, as read from files. It does not change. The zero Config has no domains. Make
-// one with [Load], [LoadMerged] or [Parse].
+// Config is the rules of some domains, as read from files. It does not change. The zero Config has no domains.
+// Create it with [Load], [LoadMerged] or [Parse].
 type Config struct {
-	domains  []*domainConfig // in the order of the files
+	domains  []*domainConfig // domains in the order of the files
 	warnings []error
 }
 
@@ -30,16 +30,16 @@ type domainConfig struct {
 	keys     int
 	failOpen bool
 	root     node
-	rules    []*ruleConfig // of all nodes
+	rules    []*ruleConfig // rules of all nodes
 }
 
 // node is a descriptor: its limit, and the descriptors that may follow it.
 type node struct {
 	entry
 	metadata  *structpb.Struct
-	below     map[[2]string]*node // by key and value
+	below     map[[2]string]*node // nodes below, by key and value
 	wildcards map[string][]*node  // those below whose value contains *, by key, in the order of the file
-	names     map[string]bool     // of those below, as envoyproxy/ratelimit names them; each name is unique
+	names     map[string]bool     // names of those below, as envoyproxy/ratelimit names them; each name is unique
 	rule      *ruleConfig         // nil means no limit
 }
 
@@ -92,7 +92,7 @@ func (c Config) Warnings() []error { return slices.Clone(c.warnings) }
 // domain are an error.
 func Load(files ...string) (Config, error) { return load(files, false) }
 
-// LoadMerged is Load, except that files of one domain are merged: their descriptors are those of one list.
+// LoadMerged is like Load, except that files of one domain are merged: their descriptors are those of one list.
 func LoadMerged(files ...string) (Config, error) { return load(files, true) }
 
 func load(names []string, merge bool) (Config, error) {

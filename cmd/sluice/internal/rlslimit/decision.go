@@ -261,8 +261,8 @@ func (v *visit) permits() int {
 	return number(v.hits)
 }
 
-// decide takes the hits of all descriptors, or of none. It first asks the limiters that this process knows to be used up, so that a
-// request over its limit takes nothing from the others. If ctx is done it takes none and returns ctx's error. With a store it
+// decide takes the hits of all descriptors, or of none. It first calls the limiters that this process knows to be used up, so that
+// a request over its limit takes nothing from the others. If ctx is done it takes none and returns ctx's error. With a store it
 // returns within the service's timeout.
 func (d *decision) decide(ctx context.Context) error {
 	within := ctx
@@ -319,8 +319,8 @@ func (v *visit) reject() {
 
 var errLate = errors.New("no reply within the timeout")
 
-// ask asks the limiters of some descriptors: in memory one after the other, and at a store several concurrently, so that a
-// request takes one round trip.
+// ask calls the limiters of some descriptors: in memory one after the other, and at a store several concurrently, so that
+// a request takes one round trip.
 func (d *decision) ask(ctx context.Context, which func(*visit) bool) {
 	asking := 0
 	var last *visit // that asks
@@ -360,7 +360,7 @@ func (d *decision) ask(ctx context.Context, which func(*visit) bool) {
 	}
 }
 
-// ask asks the limiter.
+// ask calls the limiter.
 func (v *visit) ask(ctx context.Context) verdict {
 	n := v.permits()
 	l := v.rule.acquire(ctx, v.key, n)

@@ -91,7 +91,7 @@ func (u units) allowance() (allowance, error) {
 	return l, nil
 }
 
-// epoch is an instant at which windows start.
+// epoch is a time at which windows start.
 var epoch = time.Unix(0, 0)
 
 // ofSpec returns a limit of package spec. Responses have it in the largest unit that measures its time; a time that is no whole

@@ -37,9 +37,9 @@ type tally struct {
 
 // key identifies a limiter of a rule: requests with the same key share it. The key of a rule without values is the zero key.
 type key struct {
-	values   string // of the entries that have limiters of their own; a long text is replaced by its hash
+	values   string // values of the entries that have limiters of their own; a long text is replaced by its hash
 	override units  // the limit that came with the request, if there is one
-	group    int    // from 1 on, in place of values
+	group    int    // number of a group, from 1 on, in place of values
 }
 
 // storeAs returns the name of the key on the store. No value is escaped to a text with a slash or an exclamation mark, so no
@@ -228,7 +228,7 @@ type limiter struct {
 	rateLimiter
 
 	stored bool                   // processes share it
-	memory atomic.Pointer[memory] // nil: nothing that a request would want to know
+	memory atomic.Pointer[memory] // nil if there is nothing that a request could use
 }
 
 // memory is what the last replies of a limiter said.

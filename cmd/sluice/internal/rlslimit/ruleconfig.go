@@ -21,7 +21,7 @@ type ruleConfig struct {
 	at         string // the same, but unique to the path, with the marks of entries whose values have limiters of their own
 	id         string // at, and what is unique to the limit among those of the descriptor
 	limit      allowance
-	others     []*ruleConfig                          // of the further limits of the same descriptor, which all apply
+	others     []*ruleConfig                          // rules for the further limits of the same descriptor, which all apply
 	isOther    bool                                   // it is one of another's others
 	byLimit    bool                                   // an override's: the limit is in the key
 	current    *ratelimit.RateLimitResponse_RateLimit // the limit as responses have it; nil if it is unlimited or in the key

@@ -72,7 +72,7 @@ func (s *Service) timeout(descriptors int) time.Duration {
 }
 
 // Service is a rate limit service: an envoy.service.ratelimit.v3.RateLimitServiceServer, to be registered with a
-// grpc.Server. It is safe for concurrent use. Make it with [New]; the zero value responds Unavailable.
+// grpc.Server. It is safe for concurrent use. Create it with [New]; the zero value responds Unavailable.
 //
 // A request is decided all or nothing: if one descriptor is over its limit, the request takes nothing from the
 // others. Until that is decided, the hits that it returns are missing for other requests.
@@ -99,7 +99,7 @@ type unmatched struct {
 // state is a Config and its rules. It does not change.
 type state struct {
 	domains map[string]*domain
-	rules   []*rule // in the order of the files, each domain's overrides last
+	rules   []*rule // rules in the order of the files, each domain's overrides last
 }
 
 // domain is a domain in use.
@@ -110,7 +110,7 @@ type domain struct {
 	unmatched *unmatched
 }
 
-// New returns a service with the rules of the Config, or an error for an invalid Timeout. It does not ask the store.
+// New returns a service with the rules of the Config, or an error for an invalid Timeout. It does not call the store.
 func New(o Options) (*Service, error) {
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("rlslimit: Options.Timeout = %v, want at least 0", o.Timeout)

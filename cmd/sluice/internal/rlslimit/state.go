@@ -11,10 +11,10 @@ import (
 type Rule struct {
 	Domain string `json:"-"`
 	Name   string `json:"-"`                // the keys and values that lead to it, as key1_value1.key2; of the limits that requests bring: override
-	Limit  string `json:"limit,omitempty"`  // as 5/minute, or as package spec reads one or several; "" of the limits that requests bring
+	Limit  string `json:"limit,omitempty"`  // limit, as 5/minute, or as package spec reads one or several; "" for the limits that requests bring
 	Shadow bool   `json:"shadow,omitempty"` // it is over its limit, and lets requests through: shadow_mode or quota_mode
 	Counts
-	Details map[string]Counts `json:"-"` // by names with values, if detailed_metric or value_to_metric wants them; Counts is of the others
+	Details map[string]Counts `json:"-"` // counts by names with values, if detailed_metric or value_to_metric is set; Counts has the others
 
 	Keys       int    `json:"limiters"`             // limiters that are live
 	Overflowed uint64 `json:"overflowed,omitempty"` // requests that found no room, and shared the limiter of a group
@@ -43,7 +43,7 @@ func (c *counts) add(other *counts) {
 }
 
 // Rules returns the rules of all domains, each domain's in the order of the files, and those for the limits that
-// requests bring last. It does not ask the store.
+// requests bring last. It does not call the store.
 func (s *Service) Rules() []Rule {
 	st := s.state.Load()
 	if st == nil {

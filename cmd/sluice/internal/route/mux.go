@@ -21,19 +21,19 @@ import (
 // Route is the requests that a pattern of [http.ServeMux] matches.
 type Route struct {
 	Pattern  string // letter case and a trailing dot of its host make no difference
-	Segments []int  // from 1 on, of which a request must have one reading; see [Segment]
+	Segments []int  // segments, from 1 on, of which a request must have one reading; see [Segment]
 }
 
 // Mux finds the route of a request. It is safe for concurrent use.
 type Mux struct {
 	hosts    map[string]*node // "" is for all other hosts, and for paths that those do not have
-	patterns map[string]bool  // as Pattern returns them
+	patterns map[string]bool  // patterns as Pattern returns them
 }
 
 // Match is the result of [Mux.Match].
 type Match struct {
 	Route   int          // index of the route
-	Pattern string       // of the route, its host in lower case; "" if there is no route
+	Pattern string       // pattern of the route, its host in lower case; "" if there is no route
 	Answer  http.Handler // without a route: responds with a redirect, 400, 404 or 405; else nil
 }
 

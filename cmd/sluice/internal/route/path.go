@@ -10,7 +10,7 @@ import (
 
 // Bounds on what it costs to read one path, and on paths of which several readings are looked at.
 const (
-	maxReadings = 16 // of a path of an honest client there are ten at most
+	maxReadings = 16 // maximum number of readings; a path of an honest client has ten at most
 	maxPath     = 4 << 10
 )
 

@@ -9,7 +9,7 @@ import (
 // entry is a route on its way into a tree.
 type entry struct {
 	pattern  string
-	segments []string // of its path, decoded; "" for a wildcard and for the end
+	segments []string // segments of its path, decoded; "" for a wildcard and for the end
 	handler  http.Handler
 	index    int
 }
@@ -31,8 +31,8 @@ func split(pattern string) (host string, segments []string) {
 // request are in one ServeMux, so each is found, and each conflict too.
 type node struct {
 	mux      *http.ServeMux   // nil if there are children
-	depth    int              // of the segment that tells the children apart
-	children map[string]*node // by that segment; "" is for all others
+	depth    int              // depth of the segment that tells the children apart
+	children map[string]*node // children by that segment; "" is for all others
 }
 
 const maxUndivided = 32 // routes of a ServeMux

@@ -26,7 +26,7 @@ type rows = iter.Seq2[row, error]
 // inputs are the sources of the rows.
 type inputs struct {
 	lists   []list // at least one; they combine
-	end     byte   // of a line
+	end     byte   // end of a line
 	header  bool   // the first line or argument of each list is a name
 	perJob  int    // lines in a job; with several lists 1
 	columns *regexp.Regexp

@@ -19,7 +19,7 @@ type job struct {
 	seq  int
 	row  row
 	slot int // while it runs
-	try  int // from 1
+	try  int // number of the try, from 1
 
 	started func() // called when the first try starts
 	key     string
@@ -31,7 +31,7 @@ type job struct {
 
 	command        []string
 	stdout, stderr *stream
-	result         result // of the last try
+	result         result // result of the last try
 	over           bool   // there is no further try
 	shown          bool
 }

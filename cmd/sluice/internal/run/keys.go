@@ -16,7 +16,7 @@ type keys struct {
 	limits *partition.Keyed[string, string]
 
 	mu   sync.Mutex
-	last map[string]chan struct{} // of each line, closed when its last job leaves
+	last map[string]chan struct{} // channel of each line, closed when its last job leaves
 }
 
 func newKeys(limits spec.Limits) (k *keys, err error) {

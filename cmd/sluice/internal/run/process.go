@@ -16,7 +16,7 @@ import (
 // process is a job's program, in a process group of its own.
 type process struct {
 	p     *os.Process
-	pipes [2]*os.File // from its stdout and stderr
+	pipes [2]*os.File // pipes from its stdout and stderr
 	pumps sync.WaitGroup
 }
 

@@ -25,16 +25,16 @@ import (
 type runner struct {
 	o        options
 	template template
-	program  string // of all jobs, until it has been found; "": there is none, or it has been found
+	program  string // program of all jobs, until it has been found; "" if there is none, or it has been found
 	key      word
 	pool     *worker.Pool
-	keys     *keys // nil: no limit per key
+	keys     *keys // nil means no limit per key
 	slots    slots
 	null     *os.File
 	output   output
-	log      *joblog // nil: none
+	log      *joblog // nil means none
 	skip     map[int]bool
-	bar      *bar          // nil: none
+	bar      *bar          // nil means none
 	ahead    chan struct{} // one element for each job that has not started
 	unshown  chan struct{} // with --keep-order, one element for each job that has not printed
 	crowded  sync.Mutex    // held by the job that waits until the machine has room for one more program

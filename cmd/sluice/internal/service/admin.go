@@ -85,7 +85,8 @@ func Resets(n int, key []string) string {
 	return fmt.Sprintf("reset %d limiter%s (%s)", n, plural, of)
 }
 
-// ResetKey is Key for a request to reset limits, which has no body. Without values, the request is for all keys.
+// ResetKey is like Key, but for a request to reset limits, which has no body. Without values, the request is for all
+// keys.
 func ResetKey(r *http.Request) ([]string, error) {
 	key, err := Key(r)
 	if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {

@@ -15,7 +15,7 @@ import (
 const (
 	seenEvery = 250 * time.Millisecond
 	goneAfter = time.Second
-	maxFails  = 3 // in a row, after which the server counts as unreachable
+	maxFails  = 3 // failures in a row after which the server counts as unreachable
 )
 
 //go:embed line.lua
@@ -45,8 +45,8 @@ func (s *Store) Line(ctx context.Context, key string, w Waiter) (leave func(), e
 type place struct {
 	store     *Store
 	key, name string
-	arrival   int64 // by the server's clock; 0 before the first reply
-	fails     int   // in a row
+	arrival   int64 // time of arrival by the server's clock; 0 before the first reply
+	fails     int   // number of failures in a row
 	waiter    Waiter
 }
 

@@ -109,7 +109,7 @@ func (s *Store) Warm(limits []spec.Limit) error {
 	return cmp.Or(errs...)
 }
 
-// look asks the server about a limit.
+// look calls the server about a limit.
 func (s *Store) look(l spec.Limit, key string) error {
 	made, err := s.New(l, "warm", redislimit.Options{Key: key, Timeout: max(warming, s.timeout)})
 	if err != nil {

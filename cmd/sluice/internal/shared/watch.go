@@ -12,7 +12,7 @@ import (
 const watchEvery = time.Second
 
 // Watch calls state with the reason when the server no longer decides, and with nil when it decides again, until ctx is done. It
-// asks the server once a second, because there may be no requests. ready is closed when the state is known, or after as long as
+// polls the server once a second, because there may be no requests. ready is closed when the state is known, or after as long as
 // Warm may take.
 func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan struct{}) {
 	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))

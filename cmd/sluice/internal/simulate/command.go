@@ -163,7 +163,7 @@ type result struct {
 	plan                 *engine.Plan
 	what                 string // the limit or the file, as the user wrote it
 	base                 int64  // Unix nanoseconds of the first request
-	end                  int64  // of the last event, since the first request
+	end                  int64  // end of the last event, since the first request
 	lines                accesslog.Count
 	times                engine.Times
 	synthetic, durations bool

@@ -17,7 +17,7 @@ import (
 type policy struct {
 	rules      []*engine.Rule
 	overrides  *config.Overrides
-	overridden [][]*engine.Rule // of each override, in place of rules
+	overridden [][]*engine.Rule // rules of each override, in place of rules
 	values     func(*accesslog.Record) []string
 }
 

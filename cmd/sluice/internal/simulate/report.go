@@ -24,7 +24,7 @@ type report struct {
 	Bad      int              `json:"bad"`                // lines that are not requests
 	Late     int              `json:"late"`               // lines with an earlier time than one before
 	Spread   int              `json:"spread"`             // requests that were moved within their second
-	Wait     engine.Waits     `json:"wait"`               // of the requests that waited and were granted
+	Wait     engine.Waits     `json:"wait"`               // waits of the requests that waited and were granted
 	Peak     peaks            `json:"peak"`
 	Keys     []engine.KeyRow  `json:"keys"`
 	Flows    []engine.FlowRow `json:"flows,omitempty"`

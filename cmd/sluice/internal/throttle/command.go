@@ -37,9 +37,9 @@ type options struct {
 
 	files    []string
 	limits   spec.Limits // at the start
-	schedule schedule    // nil: limits do not change
+	schedule schedule    // nil means that limits do not change
 	binary   bool        // show KiB, MiB …
-	end      byte        // of a line
+	end      byte        // end of a line
 	total    int64       // expected bytes, or lines; 0: unknown
 }
 

@@ -23,7 +23,7 @@ type job struct {
 	start time.Time
 
 	passed atomic.Int64    // lines
-	screen *cli.StatusLine // nil: none
+	screen *cli.StatusLine // nil means none
 }
 
 func (o *options) open() (*job, error) {
@@ -127,8 +127,8 @@ func (j *job) copyFile(ctx context.Context, name string) (err error) {
 type paced struct {
 	*sink
 
-	ctx  context.Context // of the copy
-	pace *pace           // nil: no limit
+	ctx  context.Context // context of the copy
+	pace *pace           // nil means no limit
 }
 
 // Write implements [io.Writer].

@@ -20,7 +20,7 @@ type parts struct{ bytes, timer, rate, average, eta, bar bool }
 // moment says how far the copy is.
 type moment struct {
 	Bytes   int64   `json:"bytes"`
-	Lines   *int64  `json:"lines,omitempty"` // nil: not counted
+	Lines   *int64  `json:"lines,omitempty"` // nil if not counted
 	Total   int64   `json:"total"`           // 0: unknown; lines with -l
 	Elapsed float64 `json:"elapsed"`         // seconds
 	Rate    float64 `json:"rate"`            // bytes or lines per second, since the last time that it was shown

@@ -27,7 +27,7 @@ type pace struct {
 
 	mu       sync.Mutex // guards the fields below
 	limits   spec.Limits
-	parts    []core.Limiter // of limits, in the order of [options]
+	parts    []core.Limiter // parts of limits, in the order of [options]
 	constant bool           // limits have not changed since the start
 }
 
@@ -209,8 +209,8 @@ func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
 	return mean, peak
 }
 
-// bucket returns a bucket whose permits come once in about the given period, or one by one if that takes longer. The rate is
-// exact, because the period of several permits is rounded up to the nanosecond.
+// bucket returns a bucket whose permits become available once in about the given period, or one by one if that takes longer.
+// The rate is exact, because the period of several permits is rounded up to the nanosecond.
 func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
 	tokens := min(max(within(permits, per, period), 1), limit)
 	return core.TokenBucketOptions{

@@ -50,7 +50,7 @@ func (o *options) parseSchedule(text, burst string) (schedule, error) {
 // secondOf returns the time of day in seconds.
 func secondOf(t time.Time) int { return (t.Hour()*60+t.Minute())*60 + t.Second() }
 
-// at returns the rate that applies at an instant.
+// at returns the rate that applies at a given time.
 func (s schedule) at(t time.Time) spec.Limits {
 	limits := s[len(s)-1].limits
 	for _, e := range s {

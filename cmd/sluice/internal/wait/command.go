@@ -333,7 +333,7 @@ func over(ctx context.Context) bool {
 }
 
 // explain returns the error of the command when the server or the limiter has returned err. Without --try, the limiter rejects if a
-// permit would come too late for --max-wait, or never.
+// permit would become available too late for --max-wait, or never.
 func (o *options) explain(err error) error {
 	switch {
 	case shared.IsStore(err):

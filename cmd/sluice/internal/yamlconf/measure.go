@@ -3,7 +3,7 @@ package yamlconf
 import "go.yaml.in/yaml/v4"
 
 const (
-	maxLevels  = 1000    // of mappings and lists in each other
+	maxLevels  = 1000    // maximum number of levels of mappings and lists in each other
 	maxAliased = 1 << 20 // values that the aliases of a file stand for
 )
 

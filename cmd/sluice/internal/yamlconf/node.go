@@ -10,7 +10,7 @@ import (
 // Node is a value in a file. An alias has the value that it stands for and its own place. The zero Node is null.
 type Node struct {
 	file *file
-	n    *yaml.Node // nil: null
+	n    *yaml.Node // nil means null
 	at   Place
 }
 

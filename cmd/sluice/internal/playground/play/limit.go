@@ -16,8 +16,8 @@ type Result struct {
 
 	engine.Counts
 
-	Limit   string       `json:"limit,omitempty"` // as String writes it
-	Wait    engine.Waits `json:"wait"`            // of the requests that waited and were granted
+	Limit   string       `json:"limit,omitempty"` // limit as String writes it
+	Wait    engine.Waits `json:"wait"`            // waits of the requests that waited and were granted
 	Queue   int          `json:"queue"`           // the maximum number of waiting requests
 	End     float64      `json:"end"`             // when the last request was decided or had ended
 	Permits int          `json:"permits"`
@@ -35,7 +35,7 @@ type Result struct {
 
 const (
 	lookEvery = 1 << 12 // requests
-	maxKeys   = 5       // that the page lists
+	maxKeys   = 5       // maximum number of keys that the page lists
 	maxFlows  = 8
 )
 

@@ -29,26 +29,26 @@ type Page struct {
 // Input is a question of a page.
 type Input struct {
 	Limits   []string `json:"limits"`
-	Key      string   `json:"key"`      // as simulate --key
-	Flow     string   `json:"flow"`     // as simulate --flow; for limits in another order it only tells waits apart
-	Arrivals string   `json:"arrivals"` // as simulate --arrivals; "" means the log
-	Takes    string   `json:"takes"`    // as simulate --takes, of requests that arrivals make
+	Key      string   `json:"key"`      // key, written as for simulate --key
+	Flow     string   `json:"flow"`     // flow, written as for simulate --flow; for limits in another order it only tells waits apart
+	Arrivals string   `json:"arrivals"` // arrivals, written as for simulate --arrivals; "" means the log
+	Takes    string   `json:"takes"`    // durations of the requests of Arrivals, written as for simulate --takes
 	Seed     uint64   `json:"seed"`
-	Fields   string   `json:"fields"` // as simulate --fields
-	Exact    bool     `json:"exact"`  // as simulate --exact
+	Fields   string   `json:"fields"` // fields, written as for simulate --fields
+	Exact    bool     `json:"exact"`  // whether times stay as they are, as with simulate --exact
 	Log      string   `json:"log"`    // its name, for the command
 }
 
 // Output is the answer, which the page shows. Times are seconds.
 type Output struct {
-	Error    string   `json:"error,omitempty"` // of the arrivals; then there is no more
+	Error    string   `json:"error,omitempty"` // error in the arrivals; then there is no other field
 	Empty    bool     `json:"empty,omitempty"` // Error is only that there is no log yet
 	Requests int      `json:"requests"`
 	Keys     int      `json:"keys"`
-	Span     float64  `json:"span"`  // from the first request to the last
-	Width    float64  `json:"width"` // of a bin
+	Span     float64  `json:"span"`  // time from the first request to the last
+	Width    float64  `json:"width"` // width of a bin
 	Notes    []string `json:"notes"`
-	Results  []Result `json:"results"` // of each limit
+	Results  []Result `json:"results"` // results of each limit
 }
 
 // Load sets the log, which may be compressed with gzip, bzip2 or zstd.
@@ -107,7 +107,7 @@ func (t *traffic) width() time.Duration {
 // maxRequests bounds the memory and the time.
 const maxRequests = 5_000_000
 
-// maxSpan keeps instants after the last request in an int64.
+// maxSpan keeps times after the last request in an int64.
 const maxSpan = 100 * 365 * 24 * time.Hour
 
 var errNoLog = errors.New("there is no log yet: paste one, or drop a file")

@@ -28,7 +28,7 @@ const (
 	closeTime   = time.Second      // for writing what is queued on shutdown
 )
 
-// Log is the access log of a proxy. Use [Open] to create one, and close it.
+// Log is the access log of a proxy. Create it with [Open], and close it.
 type Log struct {
 	name    string // "-" is stdout
 	format  config.LogFormat
@@ -36,7 +36,7 @@ type Log struct {
 	lines   *channel.LimitedChannel[[]byte]
 	waiting atomic.Int64  // lines that are queued or being written
 	done    chan struct{} // closed when nothing is written anymore
-	to      *os.File      // of run; nil while it is not open
+	to      *os.File      // where run writes; nil while it is not open
 	reopens atomic.Bool   // the file is to be opened again
 
 	mu      sync.Mutex
@@ -51,9 +51,9 @@ type Entry struct {
 	Client  string    // its address, or "-"
 	Start   time.Time // when the request came
 	Status  int
-	Bytes   int64  // of the response's body
-	Policy  string // that rejected the request; "": none
-	Backend string // that had the request last; "": none
+	Bytes   int64  // bytes of the response's body
+	Policy  string // policy that rejected the request; "" if there is none
+	Backend string // backend that had the request last; "" if there is none
 	GRPC    string // the status of a gRPC call; "": none
 }
 
@@ -247,7 +247,7 @@ type logLine struct {
 	Bytes    int64       `json:"bytes"`
 	Referer  string      `json:"referer,omitempty"`
 	Agent    string      `json:"agent,omitempty"`
-	Policy   string      `json:"policy,omitempty"` // that rejected it
+	Policy   string      `json:"policy,omitempty"` // policy that rejected it
 	Backend  string      `json:"backend,omitempty"`
 	GRPC     string      `json:"grpc,omitempty"` // status
 }

@@ -53,7 +53,7 @@ func (k *Keys) Address(r *http.Request) string {
 // reading is a key of a request.
 type reading struct {
 	key       *config.KeyPart // the first part, which tells the key from others
-	values    []string        // of its parts
+	values    []string        // values of its parts
 	joined    string
 	ambiguous bool // a backend may read other values
 }

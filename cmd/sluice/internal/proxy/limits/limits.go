@@ -27,10 +27,10 @@ import (
 // Set is the limits of one file.
 type Set struct {
 	Policies    []*Policy  // the global one first, if there is one
-	Global      *Policy    // nil: none
+	Global      *Policy    // nil means none
 	Connections []*Subject // each connection takes a permit of all
 
-	store     *shared.Store // nil: limits are this process's own
+	store     *shared.Store // nil means that limits are this process's own
 	subjects  map[identity]*Subject
 	admission httplimit.Limiter // all of Connections; nil: none
 	updates   []func()          // change the terms of the Subjects that stay
@@ -126,8 +126,8 @@ func (s *Set) Policy(name string) (*Policy, error) {
 type Policy struct {
 	config.Policy
 
-	requests *Subject // nil: only bytes are limited
-	upload   *Subject // nil: none
+	requests *Subject // nil means that only bytes are limited
+	upload   *Subject // nil means none
 	download *Subject
 	keys     *Keys
 }

@@ -29,20 +29,20 @@ type Subject struct {
 	identity
 
 	clients  *Keys
-	store    *shared.Store // nil: the limiters are this process's own
+	store    *shared.Store // nil means that the limiters are this process's own
 	terms    atomic.Pointer[terms]
 	limiters *partition.Keyed[slot, slot]
 	rejected atomic.Uint64
 
 	mu   sync.Mutex
-	gone []core.Limiter // that an update has replaced, and that are not closed yet
+	gone []core.Limiter // limiters that an update has replaced, and that are not closed yet
 }
 
 // identity tells subjects apart. A subject that stays in the file keeps what its limiters have granted.
 type identity struct {
-	Name string // of the policy, or of the limit on connections
+	Name string // name of the policy, or of the limit on connections
 	what string
-	key  string // as the file has it
+	key  string // key as the file has it
 }
 
 // What a Subject is.
@@ -98,7 +98,7 @@ func (t *terms) same(u *terms) bool {
 type slot struct {
 	override string // its name; "": none
 	key      string // that of the requests
-	group    int    // from 1 on, in place of a key
+	group    int    // number of a group, from 1 on, in place of a key
 }
 
 // newSubject returns a Subject with some terms, for which limiters can be made.
@@ -245,7 +245,7 @@ type part struct {
 	*redislimit.Limiter
 
 	limit spec.Limit
-	nth   int          // of its kind
+	nth   int          // number of its kind
 	local core.Limiter // decides while the server is unreachable; nil if none does
 	name  string       // on the server
 }
@@ -275,7 +275,7 @@ func (s *Subject) part(k slot, l spec.Limit, nth int, now core.Limiter) (core.Li
 	return made, err // it needs no server
 }
 
-// update applies a limit of the same kind. The limiter asks the server then, and remembers nothing older.
+// update applies a limit of the same kind. The limiter calls the server then, and remembers nothing older.
 func (p *part) update(l spec.Limit, name string) error {
 	p.limit = l
 	o, err := l.Options(name)

@@ -67,7 +67,7 @@ type policyReport struct {
 	Key    string         `json:"key,omitempty"`
 	Limit  string         `json:"limit,omitempty"`  // if there is one
 	Limits []string       `json:"limits,omitempty"` // if there are several
-	State  []limits.State `json:"state,omitempty"`  // of each of them, in this order, or of all by key; of upload and download
+	State  []limits.State `json:"state,omitempty"`  // state of each of them, in this order, or of all by key; of upload and download
 }
 
 func report(p *limits.Policy) policyReport {
@@ -84,7 +84,7 @@ func report(p *limits.Policy) policyReport {
 // keyReport is what /limits/NAME?key=K says of a key.
 type keyReport struct {
 	Key   []string       `json:"key"`
-	State []limits.State `json:"state"` // of each of the policy's limits
+	State []limits.State `json:"state"` // state of each of the policy's limits
 }
 
 // get handles GET /limits/{name}, and with ?key=VALUE, one for each part of the key, what that key has left.

@@ -23,20 +23,20 @@ type exchange struct {
 	http.ResponseWriter
 
 	request  *http.Request
-	endpoint *endpoint    // that serves it
+	endpoint *endpoint    // endpoint that serves it
 	answer   http.Handler // responds to it if no backend gets it
 	start    time.Time
 	status   int
 	bytes    int64
-	policy   string      // that rejected the request; "": none
-	backend  string      // that the request was sent to last; "": none
+	policy   string      // policy that rejected the request; "" if there is none
+	backend  string      // backend that the request was sent to last; "" if there is none
 	costs    http.Header // what the backend says that it cost, in the response's header or, where both do, in the trailer
 	ended    bool        // the response of the backend has ended
 
-	readings limits.Readings // of the request's keys
+	readings limits.Readings // readings of the request's keys
 
-	header   http.Header // of the next response; it is that of the ResponseWriter once sent is true
-	fields   http.Header // of header, from before a backend was asked
+	header   http.Header // header of the next response; it is that of the ResponseWriter once sent is true
+	fields   http.Header // fields of header, from before a backend was called
 	cleared  bool        // they are gone
 	informed bool        // an informational response was sent
 	sent     bool        // the last response was

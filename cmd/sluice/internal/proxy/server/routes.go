@@ -91,8 +91,8 @@ func refundsSuccess(_ *http.Request, status int) bool { return status < 400 || s
 type endpoint struct {
 	next http.Handler // under the policies of the route
 
-	policies         []*limits.Policy // that apply, the global one first
-	clientControlled []config.KeyPart // of keys: those that clients choose
+	policies         []*limits.Policy // policies that apply, the global one first
+	clientControlled []config.KeyPart // parts of keys that clients choose
 	settles          []string         // fields of responses by which the policies settle
 	throttling       []*limits.Policy // whose limits on bytes hold for upgraded connections
 }
@@ -135,7 +135,7 @@ func (e *endpoint) isAmbiguous(r *http.Request, keys *limits.Keys) bool {
 // router serves the requests of routes.
 type router struct {
 	mux         *route.Mux
-	endpoints   []*endpoint  // of its routes
+	endpoints   []*endpoint  // endpoints of its routes
 	own         http.Handler // serves all other requests, under the global policy: see answerItself
 	keys        *limits.Keys
 	underscores bool // headers may have some in their names

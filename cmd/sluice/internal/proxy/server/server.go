@@ -45,19 +45,19 @@ type Proxy struct {
 	id        string                           // tells it from other proxies
 	say       func(format string, args ...any) // prints a line for the user
 	log       *slog.Logger                     // prints with say, for httplimit
-	keys      *limits.Keys                     // nil: no file was applied yet
+	keys      *limits.Keys                     // nil means that no file was applied yet
 	backends  *upstream.Backends
 	metrics   *metrics
 	forward   http.Handler // to the backends
 	store     *shared.Store
 	redisDown atomic.Bool    // Redis does not decide
-	access    *accesslog.Log // nil: none
+	access    *accesslog.Log // nil means none
 	active    sync.WaitGroup // requests in flight, with upgraded connections
-	server    *http.Server   // nil: it does not listen yet
+	server    *http.Server   // nil means that it does not listen yet
 	draining  atomic.Bool
 	others    *service.Seldom // messages of net/http
-	refusals  *service.Seldom // of connections
-	failures  *service.Seldom // of backends
+	refusals  *service.Seldom // messages about rejected connections
+	failures  *service.Seldom // messages about failures of backends
 
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
@@ -65,10 +65,10 @@ type Proxy struct {
 
 // state is a configuration and what was built from it.
 type state struct {
-	config  *config.Config // nil: none was applied yet
+	config  *config.Config // nil means that no configuration was applied yet
 	limits  *limits.Set
-	handler http.Handler     // of HTTP
-	cert    *tls.Certificate // nil: no TLS
+	handler http.Handler     // handler of HTTP
+	cert    *tls.Certificate // nil means no TLS
 }
 
 // New returns a proxy with the configuration of the file, or an error that joins the faults of the file. say prints a line for

@@ -41,8 +41,8 @@ type fleet struct {
 }
 
 type backend struct {
-	name        string  // as the file has it
-	url         url.URL // of HTTP
+	name        string  // name as the file has it
+	url         url.URL // URL of HTTP
 	http2       bool    // and of no other version
 	unreachable atomic.Bool
 }

@@ -43,10 +43,10 @@ var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "
 
 // jsonLines parses lines that are JSON objects.
 type jsonLines struct {
-	sources [len(fields)][]source // by field
+	sources [len(fields)][]source // sources by field
 	named   map[string]bool       // fields that the user has named
 	roots   map[string]int        // the places in members of the names with which paths start
-	members []gjson.Result        // of the current object
+	members []gjson.Result        // members of the current object
 
 	timeless, others int    // objects without a time, and with a time that are no requests
 	badTime          string // a time that cannot be read
@@ -56,7 +56,7 @@ type jsonLines struct {
 type source struct {
 	root    int
 	rest    string        // "": the member itself
-	unit    time.Duration // of a duration
+	unit    time.Duration // unit of a duration
 	guessed bool          // the unit is
 }
 

@@ -32,7 +32,7 @@ type Log struct {
 	onlyJSON bool
 	json     *jsonLines
 	w3c      w3c
-	words    [][]byte // of the current line
+	words    [][]byte // words of the current line
 	r        Record   // the current request
 	fine     bool     // a time had a fraction of a second
 	err      error
@@ -44,7 +44,7 @@ type Count struct {
 	Durations, Paths int           // requests that have one
 	Early            int           // requests whose time is a number of a few years after 1970
 	Lists            int           // requests whose client is the first of a list of addresses
-	Unit             time.Duration // of durations, if it was guessed; else 0
+	Unit             time.Duration // unit of durations, if it was guessed; else 0
 }
 
 // Add adds the count of another log.

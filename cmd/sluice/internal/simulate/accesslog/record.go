@@ -14,7 +14,7 @@ type Record struct {
 	At      int64  // Unix nanoseconds
 	Took    int64  // nanoseconds; 0: not in the log
 	Status  int    // 0: not in the log
-	Key     []byte // of the fields' key=PATH; nil if it is not in the log, as all fields below
+	Key     []byte // key of the fields' key=PATH; nil if it is not in the log, as all fields below
 	Client  []byte
 	User    []byte
 	Host    []byte
@@ -22,7 +22,7 @@ type Record struct {
 	Path    []byte
 	Referer []byte
 	Agent   []byte
-	Pattern string // of the route; set by the plan
+	Pattern string // pattern of the route; set by the plan
 	Coarse  bool   // At is the second, and the request came at some time in it
 
 	Early bool          // At is in the first years after 1970, as if the log had a duration in place of a time

@@ -263,7 +263,7 @@ func isHost(w []byte, alone bool) bool {
 // spaces). A line "#Fields: date time c-ip ..." says what the columns are.
 type w3c struct {
 	columns []string
-	date    string // that the latest #Date says, for logs without a column date
+	date    string // date that the latest #Date says, for logs without a column date
 }
 
 // directive reads a line that says what the lines after it have, and reports whether it is one.

@@ -16,7 +16,7 @@ import (
 type limiter struct {
 	*machine.Machine[*visit]
 
-	alarm int64 // the instant of the earliest event that will look at the queue
+	alarm int64 // the time of the earliest event that will look at the queue
 }
 
 var ways = backdoor.Core[core.Lease]()

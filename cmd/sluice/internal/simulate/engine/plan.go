@@ -22,9 +22,9 @@ type Plan struct {
 	Rules []*Rule                           // all of them
 	Paths bool                              // Route depends on the path
 
-	steps []Step // by the limiters' numbers, without flows; requests under one limit share them
-	names []Name // by the limiters' numbers
-	flows []Name // by the flows' numbers
+	steps []Step // steps by the limiters' numbers, without flows; requests under one limit share them
+	names []Name // names, by the limiters' numbers
+	flows []Name // flows, by their numbers
 }
 
 // Name is what a limiter or a flow is of.
@@ -58,20 +58,20 @@ func printable(r rune) rune {
 type Rule struct {
 	Limit    spec.Limit
 	Policy   string
-	First    bool                             // of its policy
+	First    bool                             // whether it is the first one of its policy
 	Several  bool                             // its policy has other limits too
-	KeyName  string                           // as the user wrote it; "" if there is one limiter for all
-	Key      func(r *accesslog.Record) []byte // of KeyName; nil if there is one limiter for all
+	KeyName  string                           // key, as the user wrote it; "" if there is one limiter for all
+	Key      func(r *accesslog.Record) []byte // reads the key named KeyName; nil if there is one limiter for all
 	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0 means no limit
 	Failures bool                             // only requests that fail cost
 	Cost     int                              // permits that a request takes
 	Settles  bool                             // the response says what a request costs in the end, which is not simulated
 	Shadow   bool                             // the policy neither rejects requests nor lets them wait
-	FlowName string                           // as the user wrote it; "" if there are no flows
-	Flow     func(r *accesslog.Record) []byte // of FlowName; nil if there are no flows
-	Weights  map[string]int                   // of flows, by key; other flows have 1
+	FlowName string                           // flow, as the user wrote it; "" if there are no flows
+	Flow     func(r *accesslog.Record) []byte // reads the flow named FlowName; nil if there are no flows
+	Weights  map[string]int                   // weights of flows, by key; other flows have 1
 
-	kind              kind           // of the limit as it is; other players scale it
+	kind              kind           // kind of the limit as it is; other players scale it
 	ids               map[string]int // the limiters' numbers, by key
 	flows             map[string]*Flow
 	Requests, Keyless int // requests that it was asked about, and those of them without a key

@@ -45,8 +45,8 @@ func (s *Step) flow() fair.Flow {
 type visit struct {
 	Request
 
-	grants   []grant // of the steps that it has passed
-	deadline int64   // of its waits in the policy that it is at
+	grants   []grant // grants of the steps that it has passed
+	deadline int64   // deadline of its waits in the policy that it is at
 	waiter   machine.Waiter[*visit]
 	queued   bool // it has waited, at some step
 	waits    int  // the number of waits, by which an event of an earlier wait is known
@@ -61,7 +61,7 @@ type grant struct {
 // Player plays requests through limiters in virtual time.
 type Player struct {
 	now       int64
-	limiters  []*limiter // by id
+	limiters  []*limiter // limiters by id
 	events    heap.Heap[event]
 	scheduled int // events, ever
 	stats     *Stats
@@ -95,7 +95,7 @@ func (p *Player) Play(q *Request) {
 	p.proceed(v)
 }
 
-// Finish plays all events that are left, and returns the instant of the last one.
+// Finish plays all events that are left, and returns the time of the last one.
 func (p *Player) Finish() int64 {
 	p.until(machine.Never - 1)
 	return p.now
@@ -110,7 +110,7 @@ func (p *Player) Available(q *Request) int {
 	return least
 }
 
-// AvailableAt plays what happens up to an instant, which is not after the next request, and returns what [Player.Available] does
+// AvailableAt plays what happens up to a time, which is not after the next request, and returns what [Player.Available] does
 // then.
 func (p *Player) AvailableAt(at int64, q *Request) int {
 	p.until(at)
@@ -123,7 +123,7 @@ func (p *Player) AvailableAt(at int64, q *Request) int {
 	return p.Available(q)
 }
 
-// until plays what happens up to an instant.
+// until plays what happens up to a time.
 func (p *Player) until(at int64) {
 	for p.events.Len() > 0 && p.events.First().at <= at {
 		e := p.events.Pop()
@@ -327,14 +327,14 @@ func (p *Player) forget(v *visit) {
 	p.spare = append(p.spare, v)
 }
 
-// event is something that happens at an instant.
+// event is something that happens at a given time.
 type event struct {
 	at     int64
-	number int // events at one instant happen in the order in which they were scheduled
+	number int // events at one time happen in the order in which they were scheduled
 	happen func()
 }
 
-// schedule adds an event, unless its instant never comes.
+// schedule adds an event, unless its time never comes.
 func (p *Player) schedule(at int64, happen func()) {
 	if at != machine.Never {
 		p.scheduled++

@@ -14,12 +14,12 @@ type Stats struct {
 	Shadowed map[string]int // requests that policies in shadow would have rejected, by policy
 
 	ArrivalPeak, GrantPeak Peak
-	Keys                   []Counts // by the numbers of the limiters, if PerKey
+	Keys                   []Counts // keys by the numbers of the limiters, if PerKey
 	PerKey                 bool
-	Flows                  []Tally // by the numbers of the flows; empty if no request has one
+	Flows                  []Tally // tallies by the numbers of the flows; empty if no request has one
 	Series                 *Series // nil if no series is wanted
 
-	all Counts // of all keys together, in place of Keys
+	all Counts // counts of all keys together, in place of Keys
 }
 
 // Counts are what became of requests.
@@ -34,7 +34,7 @@ type Counts struct {
 type Tally struct {
 	Counts
 
-	Waits Quantiles // of those that waited and were granted
+	Waits Quantiles // waits of the requests that waited and were granted
 }
 
 func (t *Tally) grant(queued bool, wait int64) {
@@ -178,7 +178,7 @@ func (s *Stats) reject(now int64, q *Request, st *Step) {
 
 // Peak finds the busiest second. Instants do not decrease.
 type Peak struct {
-	end  int64 // of the current second
+	end  int64 // end of the current second
 	now  int
 	Most int
 }
@@ -196,7 +196,7 @@ func (p *Peak) add(at int64) {
 type Quantiles struct {
 	Most    int64 // the longest
 	n       int
-	counts  map[int64]int // by the wait, which is rounded if rounded is true
+	counts  map[int64]int // counts by the wait, which is rounded if rounded is true
 	rounded bool
 }
 
@@ -259,7 +259,7 @@ func (q *Quantiles) Waits() Waits {
 
 // Series is the counts over time, in a bounded number of bins. When there are too many, adjacent bins are joined.
 type Series struct {
-	Width int64 // of a bin, in nanoseconds
+	Width int64 // width of a bin, in nanoseconds
 	Bins  []Bin
 	End   int64 // later events are not recorded; 0 means that all are
 
@@ -283,7 +283,7 @@ const maxBins = 600
 // NewSeries returns a series that starts with bins of a width.
 func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)} }
 
-// at returns the bin of an instant, which is mostly the last one: instants do not decrease.
+// at returns the bin of a time, which is mostly the last one: times do not decrease.
 func (s *Series) at(now int64) *Bin {
 	if s.End > 0 && now > s.End {
 		return &s.later
