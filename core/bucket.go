@@ -13,13 +13,13 @@ import (
 
 // TokenBucketOptions are the options of a [TokenBucket].
 type TokenBucketOptions struct {
-	Name                string        // in metadata and errors; may be empty
+	Name                string        // name in metadata and errors; may be empty
 	TokenLimit          int           // tokens that the bucket holds, which is the largest burst; at least 1
-	TokensPerPeriod     int           // tokens that come each period; from 1 to TokenLimit
+	TokensPerPeriod     int           // tokens that are added each period; from 1 to TokenLimit
 	ReplenishmentPeriod time.Duration // above 0
 	QueueLimit          int           // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
-	ManualReplenishment bool          // tokens come only in TryReplenish
+	ManualReplenishment bool          // tokens are added only in TryReplenish
 
 	invalidRate string // what is wrong with the rate given to Rate, PerSecond or Every; "": nothing
 }
@@ -52,13 +52,12 @@ func (o TokenBucketOptions) terms() machine.Terms {
 	}
 }
 
-// PerSecond returns the options of a bucket that holds burst tokens and gains permits tokens a
-// second, like rate.NewLimiter(permits, burst) of x/time/rate. For a rate that is not a whole number
-// use [Rate] or [Every]. Up to 31,622 tokens a second come one by one, at a period that is exact to
-// half a nanosecond. At higher rates several tokens come per period if the burst has room for them,
-// so that the rate is exact to one part in a billion. TokenBucketOptions.Rate then returns permits, if they
-// are at most a billion.
-// A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
+// PerSecond returns the options of a bucket that holds burst tokens and gains permits tokens a second, like
+// rate.NewLimiter(permits, burst) of x/time/rate. For a rate that is not a whole number use [Rate] or
+// [Every]. Up to 31,622 tokens a second come one by one, at a period that is exact to half a nanosecond. At
+// higher rates several tokens are added per period if the burst has room for them, so that the rate is
+// exact to one part in a billion. TokenBucketOptions.Rate then returns permits, if they are at most a
+// billion. A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
 //
 // The queue is unbounded, as it is in x/time/rate, so Acquire waits; set QueueLimit to change that.
 // [NewTokenBucket] rejects permits or a burst below 1.
@@ -111,9 +110,9 @@ func noRate(why string, burst int) TokenBucketOptions {
 	return o
 }
 
-// Rate returns the tokens that come per second. It returns the rate given to [Rate] or [PerSecond], to
-// within one part in a billion, if that is from 1e-6 to 1e9 and the burst is large enough. A burst
-// of at least 2 and at least twice the rate is always large enough. If the options are invalid, the result is 0 or NaN.
+// Rate returns the tokens that are added per second. It returns the rate given to [Rate] or [PerSecond], to within one
+// part in a billion, if that is from 1e-6 to 1e9 and the burst is large enough. A burst of at least 2 and at least
+// twice the rate is always large enough. If the options are invalid, the result is 0 or NaN.
 func (o TokenBucketOptions) Rate() float64 {
 	if o.invalidRate != "" {
 		return math.NaN()
@@ -122,13 +121,13 @@ func (o TokenBucketOptions) Rate() float64 {
 }
 
 // TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket, and
-// TokensPerPeriod tokens come back every ReplenishmentPeriod.
+// TokensPerPeriod tokens are added every ReplenishmentPeriod.
 //
 // The bucket starts full. When a request takes tokens from a full bucket, the bucket's clock
-// starts, and tokens come every period from that instant; when the bucket is full again its
-// clock stops. The level is computed in integers from the elapsed time when the bucket is used,
-// so it does not drift, and nothing runs while no request waits. Waiters are granted permits as of
-// the exact instant at which the tokens come, even if the timer fires late.
+// starts, and tokens are added every period from that time; when the bucket is full again its clock
+// stops. The level is computed in integers from the elapsed time when the bucket is used, so it
+// does not drift, and nothing runs while no request waits. Waiters are granted permits as of the
+// exact instant at which the tokens are added, even if the timer fires late.
 //
 // It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
@@ -138,7 +137,7 @@ type TokenBucket struct {
 	bucket machine.Bucket
 }
 
-// NewTokenBucket returns a full bucket, or an error that reports all invalid options.
+// NewTokenBucket returns a full bucket, or an error that lists all invalid options.
 func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -148,13 +147,12 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	return l, nil
 }
 
-// Update applies new limits. The bucket keeps its tokens, up to the new limit: growing
-// adds none, shrinking leaves no debt, and a full bucket that grows fills up from then on. The
-// next tokens come when they would have come, or one new period from now if that is sooner.
-// Queued requests stay queued. A waiter that now fits is served immediately; a waiter for more
-// than the new limit gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error
-// that lists all of them and changes nothing. Equal options change nothing. After Close, Update
-// returns [ErrClosed].
+// Update applies new limits. The bucket keeps its tokens, up to the new limit: growing adds none,
+// shrinking leaves no debt, and a full bucket that grows fills up from then on. The next tokens are
+// added when they would have come, or one new period from now if that is sooner. Queued requests
+// stay queued. A waiter that now fits is served immediately; a waiter for more than the new limit
+// gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of
+// them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *TokenBucket) Update(o TokenBucketOptions) error { return l.update(o) }
 
 // Options returns the current options: those of [NewTokenBucket] or of the latest Update.

@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// ChainedLimiter asks several limiters for the same permits, all or nothing. Create it with [Chain].
+// ChainedLimiter takes the same permits from several limiters, all or nothing. Create it with
+// [Chain].
 //
-// TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire waits for
-// one limiter before it asks the next, and holds the permits of the earlier limiters while it waits. A request for
-// more permits than one of the limits fails immediately, before any limiter is asked.
-// Put limiters that reject permanently first, and limiters whose permits are expensive to hold last.
-// Two chains of the same concurrency limiters in opposite orders can wait for each other until a
-// context ends, so use one order in all chains.
+// TryAcquire and Acquire call the limiters one after the other, in the order given. Acquire waits for one limiter
+// before it calls the next, and holds the permits of the earlier limiters while it waits. A request for more
+// permits than one of the limits fails immediately, before any limiter is called. Put limiters that reject
+// permanently first, and limiters whose permits are expensive to hold last. Two chains of the same concurrency
+// limiters in opposite orders can wait for each other until a context ends, so use one order in all chains.
 //
 // If a limiter rejects, fails or panics, or the context is done, the permits already taken are
 // refunded, last first. The lease and the error are then those of that limiter, and [LimiterName] in
@@ -38,7 +38,7 @@ import (
 // chains. Requests to the zero value fail with [ErrClosed].
 type ChainedLimiter struct {
 	limiters []Limiter
-	below    []root // the limiters that it asks in the end
+	below    []root // the limiters that it uses in the end
 
 	leases   *joiner // that of a chain like it, if package backdoor made it
 	granted  atomic.Uint64
@@ -172,7 +172,7 @@ func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing
 	return c.join(j, permits), nil
 }
 
-// acquire asks one limiter and waits where necessary, until ctx is done or the chain is closed.
+// acquire calls one limiter and waits where necessary, until ctx is done or the chain is closed.
 func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q queueing) (Lease, error) {
 	if e := endableOf(l); e != nil {
 		k, _, err := e.acquireUnder(ctx, permits, &c.source, q)
@@ -208,7 +208,7 @@ func (c *ChainedLimiter) ended(ctx context.Context, k Lease, err error) (Lease, 
 	return k, err
 }
 
-// check answers requests for which no limiter, or only the one that fails, has to be asked.
+// check answers requests for which no limiter, or only the one that fails, has to be called.
 func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	switch {
 	case permits < 0:
@@ -309,8 +309,8 @@ func (c *ChainedLimiter) String() string {
 	return fmt.Sprintf("chain of %d: %v", len(c.limiters), c.Statistics())
 }
 
-// TryReplenish calls TryReplenish on every limiter that is a [Replenisher], and reports whether
-// permits came back to any of them. It does so after the chain's Close, too, because the limiters stay open.
+// TryReplenish calls TryReplenish on every limiter that is a [Replenisher], and reports whether permits were
+// returned to any of them. It does so after the chain's Close, too, because the limiters stay open.
 func (c *ChainedLimiter) TryReplenish() bool {
 	returned := false
 	for r := range c.replenishers() {
@@ -339,8 +339,8 @@ func (c *ChainedLimiter) ReplenishmentPeriod() time.Duration {
 	return shortest
 }
 
-// AutoReplenishing reports whether the chain has limiters whose permits come back with time,
-// and all of these replenish automatically.
+// AutoReplenishing reports whether the chain has limiters whose permits are returned with time, and
+// all of these replenish automatically.
 func (c *ChainedLimiter) AutoReplenishing() bool {
 	replenishes := false
 	for r := range c.replenishers() {
@@ -352,8 +352,8 @@ func (c *ChainedLimiter) AutoReplenishing() bool {
 	return replenishes
 }
 
-// replenishers yields the limiters whose permits come back with time. A nested chain without
-// any does not count: its period is 0.
+// replenishers yields the limiters whose permits are returned with time. A nested chain without any
+// does not count: its period is 0.
 func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
 	return func(yield func(Replenisher) bool) {
 		for _, l := range c.limiters {
@@ -374,12 +374,12 @@ func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease
 //
 // The reservations are in the limiters, so the chain's Close does not end them: refund the lease, or close the
 // limiters. The chain's Granted counts the lease immediately. Its Queued, the sum of the limiters', counts the
-// permits too until they come.
+// permits too until they become available.
 func (c *ChainedLimiter) Reserve(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l
 	}
-	longest, known := time.Duration(0), true // until a limiter does not say when its permits come
+	longest, known := time.Duration(0), true // until a limiter does not say when its permits become available
 	for _, l := range c.limiters {
 		if _, ok := l.(Reserver); !ok {
 			return reserve(l, permits)

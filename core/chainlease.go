@@ -14,7 +14,7 @@ type joiner struct {
 	settle func(parts []Lease, n int) int // settles the parts in place of chainLease.settle, and returns the permits then; nil: it does not
 
 	mu    sync.Mutex // a leaf; guards what follows
-	spare handles    // of chain leases that are not in use and have no parts
+	spare handles    // handles of chain leases that are not in use and have no parts
 }
 
 // chainLease is the handle of a lease that holds other leases, its parts. The caller of begin owns
@@ -23,7 +23,7 @@ type chainLease struct {
 	handle
 
 	joiner *joiner
-	parts  []Lease // in the order of the limiters
+	parts  []Lease // parts in the order of the limiters
 
 	reported labelled // the settings of its leases; fixed once a lease is granted, because ended leases still report them
 	own      extra    // the extra of the handle

@@ -9,7 +9,7 @@ import (
 
 // ConcurrencyLimiterOptions are the options of a [ConcurrencyLimiter].
 type ConcurrencyLimiterOptions struct {
-	Name        string     // in metadata and errors; may be empty
+	Name        string     // name in metadata and errors; may be empty
 	PermitLimit int        // permits that may be held at a time; at least 1
 	QueueLimit  int        // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder  QueueOrder // which waiter is served first
@@ -48,8 +48,8 @@ type ConcurrencyLimiter struct {
 	account heldPermits
 }
 
-// NewConcurrencyLimiter returns a limiter with all permits available, or an error that reports
-// all invalid options.
+// NewConcurrencyLimiter returns a limiter with all permits available, or an error that lists all
+// invalid options.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -59,11 +59,11 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	return l, nil
 }
 
-// Update applies new limits. Permits that are held stay held: if the new limit is lower,
-// nothing is available until enough permits have come back. Queued requests stay queued. A
-// waiter that now fits is served immediately; a waiter for more than the new limit gets
-// [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
-// and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
+// Update applies new limits. Permits that are held stay held: if the new limit is lower, nothing is
+// available until enough permits have been returned. Queued requests stay queued. A waiter that now
+// fits is served immediately; a waiter for more than the new limit gets [ErrPermitsExceedLimit]. If
+// options are invalid, Update returns an error that lists all of them and changes nothing. Equal
+// options change nothing. After Close, Update returns [ErrClosed].
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error { return l.update(o) }
 
 func (l *ConcurrencyLimiter) itself() Limiter { return l }

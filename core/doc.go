@@ -10,10 +10,10 @@
 //	}
 //	defer lease.Release()
 //
-// A [Limiter] decides whether an operation may proceed and grants permits as a [Lease]. There
-// are four main limiters: [ConcurrencyLimiter] bounds how many permits are held at a time;
-// [TokenBucket], [FixedWindow] and [SlidingWindow] bound how many are taken in a period of
-// time. [Chain] asks several limiters for the same permits, all or nothing.
+// A [Limiter] decides whether an operation may proceed and grants permits as a [Lease]. There are
+// four main limiters: [ConcurrencyLimiter] bounds how many permits are held at a time;
+// [TokenBucket], [FixedWindow] and [SlidingWindow] bound how many are taken in a period of time.
+// [Chain] takes the same permits from several limiters, all or nothing.
 //
 // # Which method do I want?
 //
@@ -36,8 +36,7 @@
 //	channel (without a drop mode), pipe, ioreader,     yes, even if QueueLimit is 0
 //	worker, Semaphore
 //
-// A limiter of your own waits only if its queue has room, even in a
-// channel or a pool.
+// A custom limiter waits only if its queue has room, even in a channel or a pool.
 //
 // # What all limiters share
 //

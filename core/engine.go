@@ -21,7 +21,7 @@ type engine struct {
 	closed   bool
 	m        machine.Machine[parked]
 	clock    clock.Clock
-	waitlist *waitlist // nil: no request waits
+	waitlist *waitlist // nil means that no request waits
 
 	granted  uint64        // grants to callers that did not wait
 	rejected uint64        // all rejections
@@ -81,11 +81,11 @@ func (e *engine) lockAndServe() (now int64) {
 	return now
 }
 
-// someWaiters is how many waiters whose permits have come are served at a time. Nobody wakes up for a reservation, so
-// many of them may be due.
+// someWaiters is how many waiters whose permits have become available are served at a time. Nobody wakes up for a
+// reservation, so many of them may be due.
 const someWaiters = 512
 
-// nowLocked returns the instant now, for a rate limiter. If another window of a calendar has started, it makes that the
+// nowLocked returns the current time, for a rate limiter. If another window of a calendar has started, it makes that the
 // current one, with settings of its own.
 func (e *engine) nowLocked(s *settings) int64 {
 	reading := clock.Read()
@@ -211,7 +211,7 @@ func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
 	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.GrantAt)
 }
 
-// until returns the time from now to an instant, which may be machine.Never.
+// until returns how long it is from now to a time, which may be machine.Never.
 func until(instant, now int64) int64 {
 	if instant == machine.Never {
 		return machine.Never
@@ -227,7 +227,7 @@ func (e *engine) failure(o outcome, n int) Lease {
 	return Lease{bits: uint64(o)}
 }
 
-// setAlarmLocked sets the timer to the instant at which a waiter can be served.
+// setAlarmLocked sets the timer to the time at which a waiter can be served.
 func (e *engine) setAlarmLocked(now int64) {
 	r, due := e.waitlist, e.m.Next(now)
 	if e.settings.Load().Calendar != nil {

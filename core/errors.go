@@ -19,8 +19,8 @@ var (
 	// it is closed.
 	ErrClosed = errors.New("core: limiter is closed")
 
-	// ErrPermitsExceedLimit is matched by the error of a request that can never be served,
-	// because it asks for more permits than the limit. The limiters of this package return an
+	// ErrPermitsExceedLimit is matched by the error of a request that can never be served, because
+	// it requests more permits than the limit. The limiters of this package return an
 	// *[ExceedsLimitError], which has the numbers.
 	ErrPermitsExceedLimit = errors.New("core: more permits than the limit")
 

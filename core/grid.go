@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// place puts the windows where they belong, at the instant now; old are the settings before, nil at
+// place puts the windows where they belong at the current time; old are the settings before, nil at
 // the start.
 func (s *settings) place(old *settings, c *clock.Clock, now int64) {
 	switch {
@@ -44,7 +44,7 @@ func (s *settings) origin(c *clock.Clock) int64 {
 }
 
 // originAfter is origin after an Update. If the length stays, the grid moves by as much as the anchor
-// does: the clocks are not read again, because the same instant has other readings each time.
+// does: the clocks are not read again, because the same time has other readings each time.
 func (s *settings) originAfter(old *settings, c *clock.Clock) int64 {
 	if s.Span != old.Span || s.anchor.IsZero() || old.anchor.IsZero() {
 		return s.origin(c)

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// handle is what a lease points at. It leads to the settings under which the lease was granted,
-// and it makes sure that permits come back once.
+// handle is what a lease points at. It leads to the settings under which the lease was granted, and
+// it makes sure that permits are returned once.
 //
 // A lease that holds permits has a handle and a generation of it (a generational index). The
 // call that moves the handle on to the next generation ends the lease: of any number of copies and
@@ -20,9 +20,9 @@ import (
 // is part of their settings; its generation stays 0.
 type handle struct {
 	generation int64                    // a concurrency limiter's is guarded by its mutex: see endLocked; any other is atomic
-	s          atomic.Pointer[settings] // nil: the lease is not from a limiter of this package; changes only between leases
-	x          *extra                   // nil: the lease is all in its own fields
-	next       *handle                  // in a list of handles that no lease uses
+	s          atomic.Pointer[settings] // nil if the lease is not from a limiter of this package; changes only between leases
+	x          *extra                   // nil if the lease is all in its own fields
+	next       *handle                  // next handle in a list of those that no lease uses
 }
 
 // settings are a limiter's current options. They do not change: an Update makes new ones, and
@@ -31,7 +31,7 @@ type settings struct {
 	*label
 	machine.Terms
 
-	shared handle // of leases that hold nothing
+	shared handle // handle of leases that hold nothing
 	owner  owner  // nil: of leases that no limiter of this package has granted, and of those of a chain
 }
 
@@ -73,7 +73,7 @@ type leaseInfo struct {
 	permits int   // requested
 	limit   int   // at the decision; 0: unknown
 	left    int   // available right after the decision, or unknown
-	retry   int64 // of a rejection; 0: unknown
+	retry   int64 // time to retry after a rejection; 0 if it is unknown
 	reset   int64 // below 0: unknown
 }
 

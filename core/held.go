@@ -9,7 +9,7 @@ import (
 type heldPermits struct {
 	machine.Permits
 
-	// idleSince is the instant at which the limiter was first seen idle, or machine.Never if it was not since
+	// idleSince is the time at which the limiter was first seen idle, or machine.Never if it was not since
 	// its latest grant. Releases read no clock, so it is known only from the first time that a caller asks.
 	idleSince int64
 

@@ -25,7 +25,7 @@ func (l Lease) Permits() int {
 
 // Release returns the permits of a concurrency limiter. It does so once: later calls, on any copy of
 // the lease and from any goroutine, do nothing. If the lease holds nothing, Release does nothing,
-// because the permits of a rate limiter come back only with time. It may be called after the
+// because the permits of a rate limiter are returned only with time. It may be called after the
 // limiter's Close.
 func (l Lease) Release() {
 	if l.outcome() == held {

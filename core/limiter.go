@@ -50,22 +50,22 @@ type Limiter interface {
 	Available() int
 }
 
-// Reporter is a Limiter that counts its decisions.
+// Reporter is implemented by limiters that count their decisions.
 type Reporter interface {
 	// Statistics returns the counts.
 	Statistics() Statistics
 }
 
-// Idler is a Limiter that knows how long it has been idle, which means that all its permits are
-// available. A map of limiters uses it to choose which ones to drop.
+// Idler is implemented by limiters that know how long they have been idle, which means that all
+// their permits are available. A map of limiters uses it to choose which ones to drop.
 type Idler interface {
 	// IdleFor returns how long all permits have been available. It returns 0 and false if some
 	// are not.
 	IdleFor() (d time.Duration, idle bool)
 }
 
-// QuietTrier is a Limiter that can be tried without counting a rejection. All limiters of this
-// package are QuietTriers.
+// QuietTrier is implemented by limiters that can be tried without counting a rejection. All
+// limiters of this package are QuietTriers.
 type QuietTrier interface {
 	// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason. If it
 	// returns false, it has taken nothing, and Err of the lease is a *RejectedError without a
@@ -74,8 +74,8 @@ type QuietTrier interface {
 	TryQuietly(permits int) (Lease, bool)
 }
 
-// Resetter is a rate limiter, or a chain that contains one, that can return to its initial
-// state.
+// Resetter is implemented by rate limiters, and by chains that contain one: they can
+// return to their initial state.
 type Resetter interface {
 	// Reset fills a bucket, empties a window, forgets debts and serves waiters. The statistics
 	// continue. A chain resets those of its limiters that are Resetters.
@@ -103,9 +103,10 @@ func As[T any](l Limiter) (T, bool) {
 	return none, false
 }
 
-// Replenisher is a rate limiter: its permits come back with time.
+// Replenisher is implemented by rate limiters, whose permits become available again with
+// time.
 type Replenisher interface {
-	// TryReplenish adds the permits that are due by now and reports whether any came back.
+	// TryReplenish adds the permits that are due by now and reports whether any were returned.
 	// Under automatic replenishment, and after Close, it changes nothing and returns false.
 	TryReplenish() bool
 
@@ -114,12 +115,12 @@ type Replenisher interface {
 	// down to the nanosecond. With a [Calendar] it is the length of the current window.
 	ReplenishmentPeriod() time.Duration
 
-	// AutoReplenishing reports whether permits come back without calls of TryReplenish.
+	// AutoReplenishing reports whether permits are returned without calls of TryReplenish.
 	AutoReplenishing() bool
 }
 
-// Statistics is a snapshot of a limiter's state and counts. Each field was correct at some
-// instant during the call.
+// Statistics is a snapshot of a limiter's state and counts. Each field was correct at some time
+// during the call.
 type Statistics struct {
 	Limit     int    // current limit, in permits
 	Available int    // permits that are not taken
@@ -128,13 +129,13 @@ type Statistics struct {
 	Rejected  uint64 // requests rejected: failed tries, full queue, evictions, deadlines too soon
 }
 
-// String returns the fields on one line.
+// String returns a human-readable line: the fields.
 func (s Statistics) String() string {
 	return fmt.Sprintf("%d of %d available, %d queued, %d granted, %d rejected",
 		s.Available, s.Limit, s.Queued, s.Granted, s.Rejected)
 }
 
-// LogValue implements [slog.LogValuer]: a group of the five fields.
+// LogValue implements [slog.LogValuer] with a group of the five fields.
 func (s Statistics) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int("limit", s.Limit),

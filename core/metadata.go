@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// MetadataKey is the name of a piece of a lease's metadata and the type of its value. Make one
-// with [NewMetadataKey]; keys with equal names are equal.
+// MetadataKey is the name of a piece of a lease's metadata and the type of its value. Create
+// it with [NewMetadataKey]; keys with equal names are equal, and the name of the zero key is
+// empty.
 type MetadataKey[T any] struct{ name string }
 
 // Metadata is a key with its value, made by [MetadataKey.With].
@@ -171,7 +172,7 @@ func (l Lease) builtin(name string) (any, bool) {
 	return nil, false
 }
 
-// Delay is set on a lease of Reserve: the time from the call until its permits come, or 0 if they were
-// available. It is exact if nothing changes. It is a lower bound under [FairShare], and may be one if very
-// many requests wait.
+// Delay is set on a lease of Reserve: the time from the call until its permits become available, or 0 if
+// they were available. It is exact if nothing changes. It is a lower bound under [FairShare], and may be
+// one if very many requests wait.
 var Delay = NewMetadataKey[time.Duration]("DELAY")

@@ -19,7 +19,8 @@ type Options interface {
 var errNoOptions = errors.New("core: Options are nil, want those of a limiter")
 
 // New returns a limiter with the options o, as [NewConcurrencyLimiter], [NewTokenBucket],
-// [NewFixedWindow] or [NewSlidingWindow] would.
+// [NewFixedWindow] or [NewSlidingWindow] would, or an error that lists all invalid
+// options.
 func New(o Options) (Limiter, error) { return Apply(nil, o) }
 
 // Apply returns a limiter with the options o that takes the place of now. If now is a limiter that o
@@ -45,7 +46,7 @@ type updater[O any] interface {
 	base() *engine
 }
 
-// apply is Apply for one kind of limiter.
+// apply is like Apply, but for one kind of limiter.
 func apply[L updater[O], O any](now Limiter, o O, create func(O) (L, error)) (Limiter, error) {
 	l, ok := now.(L)
 	var err error

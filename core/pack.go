@@ -8,7 +8,7 @@ import "math/bits"
 // goroutine; all copies are the same lease. The zero Lease is not acquired.
 type Lease struct {
 	// Four words, no more: the compiler keeps such a struct in registers. See below what is where.
-	h         *handle // nil: no limiter of this package, and nothing extra
+	h         *handle // nil if the lease is not from a limiter of this package and has nothing extra
 	bits      uint64
 	reset, at int64
 }
@@ -43,9 +43,9 @@ const (
 //	       a lease that holds permits: its generation
 //	       a rejection: the time until the request could be served
 //
-// The low width bits hold the permits. The remaining bits hold left+1; 0 means that left is unknown. Numbers
-// that do not fit are in the lease's extra. The lease of a concurrency limiter has no reset; if its end is watched, the field
-// holds the instant of the grant.
+// The low width bits hold the permits. The remaining bits hold left+1; 0 means that left is unknown. Numbers that do not fit
+// are in the lease's extra. The lease of a concurrency limiter has no reset; if its end is watched, the field holds the time
+// of the grant.
 //
 // newLease packs the fields, and [Lease.info] unpacks them. Settle needs no more of a rate
 // limiter's grant than these fields: see [Lease.grant].

@@ -2,12 +2,12 @@ package core
 
 import "github.com/sluice-go/sluice/internal/machine"
 
-// rate is what the limiters share whose permits come back with time.
+// rate is what the limiters share whose permits are returned with time.
 type rate struct{ engine }
 
-// TryReplenish adds the permits that are due by now, serves the waiters that now fit, and
-// reports whether permits came back. Under automatic replenishment, and after Close, it changes
-// nothing and returns false.
+// TryReplenish adds the permits that are due by now, serves the waiters that now fit, and reports
+// whether permits were returned. Under automatic replenishment, and after Close, it changes nothing
+// and returns false.
 func (r *rate) TryReplenish() bool {
 	if !r.current().Manual() {
 		return false
@@ -18,7 +18,7 @@ func (r *rate) TryReplenish() bool {
 	return back
 }
 
-// AutoReplenishing reports whether permits come back without calls of TryReplenish.
+// AutoReplenishing reports whether permits are returned without calls of TryReplenish.
 func (r *rate) AutoReplenishing() bool {
 	s := r.settings.Load()
 	return s != nil && !s.Manual()

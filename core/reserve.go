@@ -9,21 +9,21 @@ import (
 
 // Reserve takes permits now, or promises them for later. It does not wait. The request takes the place in
 // the queue that an Acquire would take, so QueueLimit applies. If the lease is acquired, [Delay] in its
-// metadata says when the permits come if nothing changes: act after that time. If it is not acquired, its
-// Err is the error that Acquire would have returned: a *[RejectedError] if the queue has no room,
-// [ErrClosed], an error that matches [ErrPermitsExceedLimit], or [ErrNegativePermits].
+// metadata says when the permits become available if nothing changes: act after that time. If it is not
+// acquired, its Err is the error that Acquire would have returned: a *[RejectedError] if the queue has no
+// room, [ErrClosed], an error that matches [ErrPermitsExceedLimit], or [ErrNegativePermits].
 //
-// A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. What
-// moves the queue, such as an Update or a Refund, moves reservations too, but their Delay does not change.
-// A reservation ends before its permits come if the limiter is closed, if an Update lowers the limit below
-// its permits, or if newer requests evict it under [NewestFirst] or [FairShare]. It then holds nothing, but its
-// Acquired still returns true, and its holder is not notified.
+// A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. What moves
+// the queue, such as an Update or a Refund, moves reservations too, but their Delay does not change. A
+// reservation ends before its permits become available if the limiter is closed, if an Update lowers the limit
+// below its permits, or if newer requests evict it under [NewestFirst] or [FairShare]. It then holds nothing,
+// but its Acquired still returns true, and its holder is not notified.
 //
-// Before the permits come, Refund takes the reservation out of the queue, so later requests are served
-// sooner, and Settle does nothing: to change the number of permits, refund the lease and reserve again.
-// After the permits have come, both work as for other leases, but only once. Release does nothing.
-// Statistics counts the permits of a reservation in Queued until they come, and the lease in Granted from
-// then on.
+// Before the permits become available, Refund takes the reservation out of the queue, so later requests
+// are served sooner, and Settle does nothing: to change the number of permits, refund the lease and
+// reserve again. After the permits have become available, both work as for other leases, but only once.
+// Release does nothing. Statistics counts the permits of a reservation in Queued until they become
+// available, and the lease in Granted from then on.
 //
 // Under [FairShare] a reservation belongs to the zero [Flow], and Delay is a lower bound. Under manual
 // replenishment there is no Delay. With a [Calendar] Reserve does not reserve: like TryAcquire it takes permits
@@ -35,14 +35,14 @@ func (r *rate) Reserve(permits int) Lease {
 	return r.reserveSlow(permits)
 }
 
-// reservation is a lease whose permits have not come when it is made. Its waiter has no goroutine.
+// reservation is a lease whose permits have not become available when it is made. Its waiter has no goroutine.
 type reservation struct {
 	handle
 	extra
 	by    *rate  // the limiter
-	w     waiter // its lease is set when its permits have come or its wait has ended without them
+	w     waiter // its lease is set when its permits have become available or its wait has ended without them
 	delay int64  // below 0: unknown
-	spent bool   // it was settled to 0, or after its permits had come
+	spent bool   // it was settled to 0, or after its permits had become available
 }
 
 func (r *rate) reserveSlow(n int) Lease {
@@ -115,7 +115,7 @@ func (k *reservation) release(Lease) {}
 
 func (k *reservation) window(s *settings) int64 { return s.owner.window(s) }
 
-// settle settles a reservation. Before its permits come, it can only be refunded.
+// settle settles a reservation. Before its permits become available, it can only be refunded.
 func (k *reservation) settle(l Lease, n int) Lease {
 	r := k.by
 	now := r.lockAndServe()
@@ -128,7 +128,7 @@ func (k *reservation) settle(l Lease, n int) Lease {
 		r.m.Cancel(now, &k.w)
 		return l.replacement(&l.settings().shared, granted, 0, 0)
 	}
-	r.concludeLocked() // its permits may have come at this instant
+	r.concludeLocked() // its permits may have become available at this time
 	if k.spent || !k.w.Value.lease.Acquired() {
 		return l
 	}

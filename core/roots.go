@@ -28,7 +28,7 @@ type root struct {
 	engine *engine // that of the limiter, or nil
 }
 
-// rootsOf returns the limiters that l asks, through the chains and views of this package; for any other
+// rootsOf returns the limiters that l uses, through the chains and views of this package; for any other
 // limiter, l itself.
 func rootsOf(l Limiter) []root {
 	if k, ok := l.(interface{ roots() []root }); ok && !embeds(l) {
@@ -37,9 +37,9 @@ func rootsOf(l Limiter) []root {
 	return []root{{Limiter: l}}
 }
 
-// allRoots is rootsOf, but also through limiters of other packages that name the limiters they ask: by a method
-// Unwrap() Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this
-// package's may take from that one too.
+// allRoots is rootsOf, but also through custom limiters that name the limiters they ask: by a method Unwrap()
+// Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this package's may take
+// from that one too.
 func allRoots(l Limiter, binding bool) []any {
 	var all []any
 	for _, r := range rootsOf(l) {
@@ -70,8 +70,8 @@ func allRoots(l Limiter, binding bool) []any {
 	return all
 }
 
-// returnsWithTime reports whether all that l grants comes back with time alone: it is one of this package's
-// rate limiters, or Unlimited, or a chain or view of nothing else. A Switch, and a limiter per key, is what it asks now.
+// returnsWithTime reports whether all that l grants is returned with time alone: it is one of this package's rate
+// limiters, or Unlimited, or a chain or view of nothing else. A Switch, and a limiter per key, is what it uses now.
 func returnsWithTime(l Limiter) bool {
 	for _, r := range rootsOf(l) {
 		if e := engineOf(r.Limiter); e != nil && !e.current().Held() {

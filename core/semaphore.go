@@ -6,7 +6,8 @@ import (
 )
 
 // Semaphore holds permits of a concurrency limiter without leases, for interfaces whose Acquire and Release
-// have no place for one. Create it with [ConcurrencyLimiter.Semaphore]. It is safe for concurrent use.
+// have no place for one. It is safe for concurrent use. Create it with [ConcurrencyLimiter.Semaphore];
+// requests to the zero value fail with [ErrClosed].
 type Semaphore struct {
 	limiter *plain
 	held    atomic.Int64

@@ -25,7 +25,7 @@ func (l Lease) undo() {
 // by releases.
 //
 // If the actual cost is lower, Settle returns the difference and serves waiters that now fit. How much
-// comes back depends on the limiter:
+// is returned depends on the limiter:
 //
 //   - A concurrency limiter gets all of it back.
 //   - A window gets all of it back for as long as the segment of the grant counts.

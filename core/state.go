@@ -19,13 +19,13 @@ func (e *engine) Available() int {
 	return n
 }
 
-// Statistics returns the limiter's state and counts. It continues to work after Close.
+// Statistics returns the limiter's state and counts. It may be called after Close.
 func (e *engine) Statistics() (s Statistics) {
 	if e.settings.Load() == nil {
 		return s
 	}
 	now := e.lockAndServe()
-	e.concludeLocked()          // counts reservations whose permits have come
+	e.concludeLocked()          // counts reservations whose permits have become available
 	s.Limit = e.m.Terms().Limit // field by field: a copy costs 7 ns
 	s.Available = e.m.Available()
 	s.Queued = e.m.Queued()

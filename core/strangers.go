@@ -63,7 +63,7 @@ type waitingLimiter interface {
 }
 
 // acquireWaiting is l.Acquire, but the request waits in the queues of this package's limiters whatever their
-// QueueLimit is: those of l, or those that l asks as a chain or a view. Any other limiter is asked by its
+// QueueLimit is: those of l, or those that l asks as a chain or a view. Any other limiter is called by its
 // Acquire. The answer is in valid form: see checkedAnswer.
 func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) {
 	var k Lease

@@ -12,10 +12,10 @@ import (
 // Switch passes requests to another limiter, which you can replace while it is in use: for a limit that
 // changes, also its kind, or that is switched on and off.
 //
-// The answer of a limiter that [Switch.Set] has replaced does not count: the request asks the new one. So a
-// request that begins after Set returns is decided by the new limiter. Requests that were waiting move to
-// the new limiter and wait there, even if its QueueLimit is 0. No request is lost or granted twice, and callers do
-// not notice the change. Requests that move keep their order only roughly.
+// The decision of a limiter that [Switch.Set] has replaced is not used: the request goes to the new one. So a
+// request that begins after Set returns is decided by the new limiter. Requests that were waiting move to the new
+// limiter and wait there, even if its QueueLimit is 0. No request is lost or granted twice, and callers do not
+// notice the change. Requests that move keep their order only roughly.
 //
 // With [Unlimited] the Switch grants everything. With [Blocked] it rejects everything. With [Paused] Acquire
 // waits until Set replaces the limiter or ctx is done, and TryAcquire is rejected.
@@ -24,8 +24,8 @@ import (
 // are those of the Switch and continue over a change; the other fields are those of the current limiter.
 //
 // It implements [Limiter], [Reporter], [Idler], [Reserver], [QuietTrier] and [io.Closer], and is safe for
-// concurrent use. Use [As] to find out whether the current limiter is a [Replenisher], for example. Create a
-// Switch with [NewSwitch]; requests to the zero value fail with [ErrClosed].
+// concurrent use. Use [As] to find out whether the current limiter is a [Replenisher], for example. Create
+// it with [NewSwitch]; requests to the zero value fail with [ErrClosed].
 type Switch struct {
 	now               atomic.Pointer[switched] // nil in the zero value
 	granted, rejected atomic.Uint64
@@ -34,7 +34,7 @@ type Switch struct {
 // switched is a limiter while it is in use.
 type switched struct {
 	Limiter
-	closed bool        // by the Switch: every request fails, and it is not exchanged any more
+	closed bool        // whether the Switch is closed: every request fails, and it is not exchanged any more
 	over   wait.Source // ends when the limiter is exchanged or closed
 }
 

@@ -63,9 +63,9 @@ func (e *engine) simpleLocked(n int) *settings {
 	return s
 }
 
-// decision makes the lease of such a request, after the mutex is free. Settle finds the window by the instant of
-// the grant. If a calendar's clock was set back, that instant may lie before the window, and the start of the window
-// is used.
+// decision makes the lease of such a request, after the mutex is free. Settle finds the window by the time of the
+// grant. If a calendar's clock was set back, that time may lie before the window, and the start of the window is
+// used.
 func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bool) Lease {
 	o, at := granted, max(now, s.From)
 	if !ok {
@@ -77,7 +77,7 @@ func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bo
 	return newLease(&s.shared, o, n, left, until(fullAt, now), at)
 }
 
-// trySlow decides the requests that try does not decide: it asks the machine.
+// trySlow decides the requests that try does not decide: it calls the machine.
 func (e *engine) trySlow(n int, quiet bool) (l Lease) {
 	switch {
 	case n < 0:

@@ -102,7 +102,7 @@ func Paused() Limiter { return newShut(paused) }
 
 // shut is a limiter that grants nothing.
 type shut struct {
-	settings *settings // of its rejections
+	settings *settings // settings of its rejections
 	reason   outcome   // barred, or paused if Acquire waits
 	clock    clock.Clock
 	rejected atomic.Uint64

@@ -21,7 +21,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return e.acquire(ctx, permits, bounded)
 }
 
-// acquireWaiting is Acquire that waits whatever QueueLimit is.
+// acquireWaiting is like Acquire, but waits whatever QueueLimit is.
 func (e *engine) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
 	return e.acquire(ctx, permits, beyond)
 }

@@ -11,8 +11,8 @@ import (
 // waitlist is where a limiter's callers wait. It exists only while one does: an idle limiter has no
 // timer and no channel, and may be used in another synctest bubble. The engine's mutex guards it.
 type waitlist struct {
-	timer *time.Timer // nil until the first waiter whose instant is known
-	alarm int64       // the instant that the timer is set to, or Never
+	timer *time.Timer // nil until the first waiter whose time is known
+	alarm int64       // the time that the timer is set to, or Never
 
 	// Waiters for reuse. A caller that woke pushes its waiter onto returned, without the mutex. The
 	// mutex's holder takes the whole stack, so the stack has no ABA problem.

@@ -43,7 +43,7 @@ func (l *windowed) describeWindow(kind string) string {
 
 // FixedWindowOptions are the options of a [FixedWindow].
 type FixedWindowOptions struct {
-	Name                string        // in metadata and errors; may be empty
+	Name                string        // name in metadata and errors; may be empty
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0; 0 with a Calendar
 	Anchor              time.Time     // windows start at Anchor + k·Window; zero means the limiter's creation; zero with a Calendar
@@ -94,10 +94,9 @@ func (o FixedWindowOptions) terms() machine.Terms {
 	}
 }
 
-// FixedWindow grants PermitLimit permits in each window of time; at the end of a window all of
-// them come back. It is simple, and exact for quotas per hour, day or month. Around a
-// boundary up to twice the limit may be granted in less than a window; a [SlidingWindow]
-// smooths that.
+// FixedWindow grants PermitLimit permits in each window of time; at the end of a window all of them
+// are returned. It is simple, and exact for quotas per hour, day or month. Around a boundary up to
+// twice the limit may be granted in less than a window; a [SlidingWindow] smooths that.
 //
 // Windows start at Anchor + k·Window. With an Anchor at a full hour and a Window of an hour, the
 // windows are the hours of the clock. The anchor is read once. From then on time is monotonic, even
@@ -116,8 +115,8 @@ func (o FixedWindowOptions) terms() machine.Terms {
 // [NewFixedWindow]; requests to the zero value fail with [ErrClosed].
 type FixedWindow struct{ windowed }
 
-// NewFixedWindow returns a limiter with all permits available, or an error that reports all
-// invalid options.
+// NewFixedWindow returns a limiter with all permits available, or an error that lists all invalid
+// options.
 func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -129,7 +128,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 
 // Update applies new limits. Permits that are taken stay taken until their window ends. If the new
 // options change the window boundaries, for example to those of a Calendar, they stay taken until
-// the new window ends. Until then the new limit less these permits is available. Queued requests
+// the new window ends. Until then the new limit minus these permits is available. Queued requests
 // stay queued. A waiter that now fits is served immediately; a waiter for more than the new limit
 // gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of
 // them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
@@ -157,14 +156,14 @@ func (l *FixedWindow) String() string { return l.describeWindow("fixed window") 
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
 type SlidingWindowOptions struct {
-	Name                string        // in metadata and errors; may be empty
+	Name                string        // name in metadata and errors; may be empty
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0
 	SegmentsPerWindow   int           // steps in which the window slides; from 1 to the window's nanoseconds
 	Anchor              time.Time     // segments start at Anchor + i·Window/SegmentsPerWindow; zero means the limiter's creation
 	QueueLimit          int           // permits that may wait; 0 means that Acquire does not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
-	ManualReplenishment bool          // permits come back only in TryReplenish
+	ManualReplenishment bool          // permits are returned only in TryReplenish
 }
 
 func (o SlidingWindowOptions) validate() error {
@@ -195,11 +194,11 @@ func (o SlidingWindowOptions) terms() machine.Terms {
 	}
 }
 
-// SlidingWindow grants PermitLimit permits in any window of time that starts with a segment.
-// The window slides in steps of one segment, which is Window/SegmentsPerWindow long, and the
-// permits taken in a segment come back when that segment leaves the window, SegmentsPerWindow
-// segments later. More segments make it smoother; memory grows with the number of segments in
-// which permits were taken.
+// SlidingWindow grants PermitLimit permits in any window of time that starts with a segment. The
+// window slides in steps of one segment, which is Window/SegmentsPerWindow long, and the permits
+// taken in a segment are returned when that segment leaves the window, SegmentsPerWindow segments
+// later. More segments make it smoother; memory grows with the number of segments in which permits
+// were taken.
 //
 // Segments start at exactly Anchor + i·Window/SegmentsPerWindow, rounded up to the nanosecond.
 // The anchor is read once. From then on time is monotonic.
@@ -209,8 +208,8 @@ func (o SlidingWindowOptions) terms() machine.Terms {
 // [NewSlidingWindow]; requests to the zero value fail with [ErrClosed].
 type SlidingWindow struct{ windowed }
 
-// NewSlidingWindow returns a limiter with all permits available, or an error that reports all
-// invalid options.
+// NewSlidingWindow returns a limiter with all permits available, or an error that lists all invalid
+// options.
 func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -220,13 +219,13 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	return l, nil
 }
 
-// Update applies new limits. Permits that are taken stay taken; the new limit less these
-// permits is available. They come back as before if the segment boundaries stay the same.
-// Otherwise the permits of each segment move to the new segment that contains its start, or to the
-// oldest segment that still counts if that is later. Queued requests stay queued. A waiter that
-// now fits is served immediately; a waiter for more than the new limit gets
-// [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of them
-// and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
+// Update applies new limits. Permits that are taken stay taken; the new limit minus these permits
+// is available. They are returned as before if the segment boundaries stay the same. Otherwise the
+// permits of each segment move to the new segment that contains its start, or to the oldest segment
+// that still counts if that is later. Queued requests stay queued. A waiter that now fits is served
+// immediately; a waiter for more than the new limit gets [ErrPermitsExceedLimit]. If options are
+// invalid, Update returns an error that lists all of them and changes nothing. Equal options change
+// nothing. After Close, Update returns [ErrClosed].
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error { return l.update(o) }
 
 func (l *SlidingWindow) itself() Limiter { return l }
