@@ -25,11 +25,9 @@
 //
 // The interceptors of a [Client] wait for a permit before each call. With HonorRetryAfter they delay
 // calls for as long as the server's last rejection asked.
-//
-// # Inside
-//
-// The policies, decisions and leases are internal/limit/policy's, as in httplimit. A call is an admission with
+package grpclimit
+
+// Inside: the policies, decisions and leases are internal/limit/policy's, as in httplimit. A call is an admission with
 // one snapshot of the options; the interceptors take over the admission that Tap has created. RecvMsg
 // and SendMsg take the permits of a stream's messages, with internal/limit/meter for bytes. The end of the
 // call ends their waits, because a handler may return while another goroutine still receives.
-package grpclimit
