@@ -82,14 +82,12 @@
 //
 // A [Transport] takes a permit for each request that it sends. With HonorRetryAfter it delays requests
 // for as long as servers ask, and with Retries it sends rejected requests again.
-//
-// # Inside
-//
-// The policies, decisions and leases are internal/limit/policy's, as in grpclimit: a policy.Set holds the
+package httplimit
+
+// Inside: the policies, decisions and leases are internal/limit/policy's, as in grpclimit: a policy.Set holds the
 // current options, and Admit is the only way to a lease. A wrapper admits the request, responds to a
 // rejection or calls the next handler, and ends what it took in one deferred function. Its admission is
 // also the context of the next handler's request, and is allocated together with the copy of the
 // request. A wrapper that rejects tells only the admission around it, which then refunds its permits. The
 // multipart form is copied back, because net/http must find it in the request that it created.
 // internal/limit/backoff remembers which keys a server has asked to wait.
-package httplimit
