@@ -25,12 +25,12 @@ type ConnOptions struct {
 // *tls.Conn. c must be a stream, such as a TCP connection: a large Write to a UDP
 // connection would be split into several datagrams, and a Read would lose the end of a large one.
 //
-// A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline
-// may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
-// request early because of it. Close ends a waiting call immediately with an error that matches both
-// [net.ErrClosed] and [io.ErrClosedPipe]. If a limiter of another package rejects the request, the call
-// returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes that were read
-// but did not get permits before the deadline are returned by the next Read, even after the peer has closed.
+// A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline may be
+// moved while the call waits. The limiter does not know the deadline, so it never rejects a request early
+// because of it. Close ends a waiting call immediately with an error that matches both [net.ErrClosed] and
+// [io.ErrClosedPipe]. If a custom limiter rejects the request, the call returns its *[core.RejectedError].
+// The bytes of one Write stay together. Bytes that were read but did not get permits before the deadline are
+// returned by the next Read, even after the peer has closed.
 //
 // The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
 // still uses sendfile. If the write deadline passes during a ReadFrom, bytes that were read from the file may
@@ -89,7 +89,7 @@ type conn struct {
 	stream
 
 	in, out side
-	lease   core.Lease // of the Conns limiter of the listener or dialer
+	lease   core.Lease // lease of the Conns limiter of the listener or dialer
 }
 
 // Methods that a connection may also have, to close one direction.

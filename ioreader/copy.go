@@ -31,11 +31,10 @@ func (o CopyOptions) validate() (err error) {
 // TCP connection, the kernel copies the bytes if it supports that. Copies that share a token bucket of
 // [PerSecond] get equal parts of its rate.
 //
-// When ctx is done, Copy returns ctx.Err(): immediately if it is waiting for permits, otherwise when
-// the current src.Read or dst.Write returns. If a limiter of another package rejects a request, Copy
-// returns its *[core.RejectedError]. A rate limiter rejects a slice whose permits would come after ctx's
-// deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded]. Permits for bytes that were not written are refunded. Copy closes
-// neither dst nor src. It calls OnProgress on the caller's goroutine.
+// When ctx is done, Copy returns ctx.Err(): immediately if it is waiting for permits, otherwise when the current src.Read or dst.Write returns.
+// If a custom limiter rejects a request, Copy returns its *[core.RejectedError]. A rate limiter rejects a slice whose permits would become
+// available after ctx's deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded]. Permits for bytes that were not written are
+// refunded. Copy closes neither dst nor src. It calls OnProgress on the caller's goroutine.
 //
 // Copy returns an error immediately if ctx, dst or src is nil or holds a nil pointer, or if an option is
 // out of range.

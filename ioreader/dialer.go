@@ -35,8 +35,8 @@ type DialerOptions struct {
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
-// NewDialer returns a function that dials with dial and limits the connections. It returns an error
-// if dial is nil, or if a limiter holds a nil pointer.
+// NewDialer returns a function that dials with dial and limits the connections, or an error that
+// lists all invalid options: a nil dial, and limiters that hold a nil pointer.
 //
 //	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: limiter})
 //	client := &http.Client{Transport: &http.Transport{DialContext: dial}}

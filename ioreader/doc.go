@@ -24,22 +24,21 @@
 //
 // # How a call ends
 //
-// A call that waits for permits ends immediately when its context is done, when the deadline of its
-// connection passes, when its stream is closed, and when a limiter of another package rejects it. The error is
-// ctx.Err(), [os.ErrDeadlineExceeded], [io.ErrClosedPipe] (of a connection also [net.ErrClosed]) or
-// the limiter's, in each case unchanged. A call that is inside the underlying stream ends when that
-// returns. A Write that ends early returns how many bytes it has written, and a Read that ends
-// early loses no bytes. A stream can be used again after a rejection, and a connection after its
-// deadline has been moved.
+// A call that waits for permits ends immediately when its context is done, when the deadline of its connection
+// passes, when its stream is closed, and when a custom limiter rejects it. The error is ctx.Err(),
+// [os.ErrDeadlineExceeded], [io.ErrClosedPipe] (of a connection also [net.ErrClosed]) or the limiter's, in
+// each case unchanged. A call that is inside the underlying stream ends when that returns. A Write that ends
+// early returns how many bytes it has written, and a Read that ends early loses no bytes. A stream can be used
+// again after a rejection, and a connection after its deadline has been moved.
 //
-// A rate limiter rejects a request immediately if its permits would come after the context's deadline.
-// The call then ends before the deadline, with a *[core.RejectedError] that also matches
-// [context.DeadlineExceeded]. The limiter does not know the deadline of a connection.
+// A rate limiter rejects a request immediately if its permits would become available after the
+// context's deadline. The call then ends before the deadline, with a *[core.RejectedError] that also
+// matches [context.DeadlineExceeded]. The limiter does not know the deadline of a connection.
 //
 // # What a stream holds
 //
-// A Write takes the permits for a slice before it writes the slice, and returns the permits
-// for bytes that the underlying writer did not take. A Read asks for permits after the bytes have
+// A Write takes the permits for a slice before it writes the slice, and returns the permits for
+// bytes that the underlying writer did not take. A Read requests permits after the bytes have
 // arrived, so a stream that is idle, or waits for its peer, holds no permits. If a Read has to end
 // before it gets them, the next Read returns the bytes.
 //
@@ -54,11 +53,10 @@
 // in the pipe hold them. It recognizes that limiter through chains, views and keys, and fails on the first call if it
 // cannot be separated.
 //
-// If something else is between two streams, such as a [bufio.Writer], or if a limiter of another
-// package hides the one that it asks, the streams cannot know that they share it, and may wait for
-// themselves. Such a wait ends with the context, the deadline or the Close of the stream
-// underneath: give both streams the same context. A Write to a pipe also ends with the context of
-// the stream above it.
+// If something else is between two streams, such as a [bufio.Writer], or if a custom limiter hides
+// the one that it uses, the streams cannot know that they share it, and may wait for themselves.
+// Such a wait ends with the context, the deadline or the Close of the stream underneath: give both
+// streams the same context. A Write to a pipe also ends with the context of the stream above it.
 //
 // # Slices
 //
@@ -94,12 +92,10 @@
 //
 // This applies to the rate limiters of package core, and to chains and views of nothing else. A [core.Switch] and a
 // limiter per key count as what they ask at the time: streams look at each turn, so after a Set to a concurrency limiter
-// no byte passes on the credit of the former limiter. If a concurrency limiter or a limiter of another package is asked,
-// no byte passes before its permits are available, and streams with larger calls get more.
-//
-// # Inside
-//
-// internal/limit/meter pays for this package and for pipe, slice by slice, and settles what did not pass.
+// no byte passes on the credit of the former limiter. If a concurrency limiter or a custom limiter is called, no byte
+// passes before its permits are available, and streams with larger calls get more.
+package ioreader
+
+// Inside: internal/limit/meter pays for this package and for pipe, slice by slice, and settles what did not pass.
 // Streams get equal parts because the turn of a small call that waited while others were waiting stays open
 // for 5 ms: later calls settle its lease to more permits. An idle stream holds nothing.
-package ioreader

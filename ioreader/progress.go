@@ -31,7 +31,7 @@ type tracker struct {
 	next     int // index of the oldest mark, which the next one replaces
 }
 
-// mark is how far the copy was at an instant.
+// mark is how far the copy was at a given time.
 type mark struct {
 	at    time.Duration
 	bytes int64

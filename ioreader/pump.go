@@ -14,7 +14,7 @@ type pump struct {
 	dst    io.Writer
 	src    io.Reader
 	paid   paid
-	buf    []byte      // nil: one from buffers
+	buf    []byte      // nil means one from buffers
 	passed func(n int) // called with the length of each part that was written; may be nil
 }
 

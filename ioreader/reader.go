@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
-// Reader is a throttled [io.Reader]. Use [NewReader] to create one; the methods of the zero Reader return
-// an error that matches [core.ErrClosed] and [io.ErrClosedPipe].
+// Reader is a throttled [io.Reader]. Create it with [NewReader]; the methods of the zero Reader return an
+// error that matches [core.ErrClosed] and [io.ErrClosedPipe].
 //
 // It is safe for concurrent use, even if the underlying reader is not: concurrent calls run one
 // after another.
@@ -59,5 +59,5 @@ func (t *Reader) SetReadDeadline(at time.Time) error { return t.side.setDeadline
 // and return nil.
 func (t *Reader) Close() error { return t.side.close(t.r) }
 
-// String returns a description of the reader and its limiter.
+// String returns a human-readable line: the reader and its limiter.
 func (t *Reader) String() string { return "throttled reader, " + t.side.String() }

@@ -18,14 +18,14 @@ type stream = meter.Stream
 // side is one direction of a stream. One call at a time has the turn; only that call uses meter
 // and arrived.
 type side struct {
-	ctx      context.Context // of the whole stream
+	ctx      context.Context // context of the whole stream
 	deadline wait.Deadline
 	turn     wait.Turn
 
-	limiter core.Limiter  // nil: unlimited
+	limiter core.Limiter  // nil means unlimited
 	under   contextWriter // the underlying writer if it is one; otherwise nil
 	nested  meter.Nested  // the limiter, over the underlying streams
-	meter   meter.Meter   // asks the limiter, without what the underlying writer asks for itself, and what a pipe's bytes hold
+	meter   meter.Meter   // calls the limiter, without what the underlying writer asks for itself, and what a pipe's bytes hold
 	arrived arrived       // bytes that were read and have no permits yet
 }
 
@@ -158,7 +158,7 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 }
 
 // contextWriter is a writer whose waits end with a context, such as a pipe's. It may wait for permits that this
-// side holds, by a limiter that hides the one that it asks: then the end of the context ends the wait.
+// side holds, by a limiter that hides the one that it uses: then the end of the context ends the wait.
 type contextWriter interface {
 	WriteContext(ctx context.Context, p []byte) (int, error)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
-// Writer is a throttled [io.Writer]. Use [NewWriter] to create one; the methods of the zero Writer return
-// an error that matches [core.ErrClosed] and [io.ErrClosedPipe].
+// Writer is a throttled [io.Writer]. Create it with [NewWriter]; the methods of the zero Writer return an
+// error that matches [core.ErrClosed] and [io.ErrClosedPipe].
 //
 // It is safe for concurrent use, even if the underlying writer is not: concurrent calls run one
 // after another, and the bytes of one Write stay together.
@@ -59,5 +59,5 @@ func (t *Writer) SetWriteDeadline(at time.Time) error { return t.side.setDeadlin
 // and return nil.
 func (t *Writer) Close() error { return t.side.close(t.w) }
 
-// String returns a description of the writer and its limiter.
+// String returns a human-readable line: the writer and its limiter.
 func (t *Writer) String() string { return "throttled writer, " + t.side.String() }
