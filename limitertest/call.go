@@ -23,7 +23,7 @@ type call struct {
 
 	// Of a reservation, which has its lease when it starts to wait; ended is nil.
 	due     time.Time
-	counted bool // as granted before its permits have come
+	counted bool // whether it was counted as granted before its permits became available
 
 	// Of a play: how the call ends, unless the model has it wait.
 	mortal bool // its context has a deadline

@@ -14,7 +14,7 @@ import (
 const NoQueue = 0
 
 // Config describes the limiter under test. New and Limit are required. The rules check the limiter
-// against the other fields: set QueueLimit if requests may wait, and Refill if permits come back
+// against the other fields: set QueueLimit if requests may wait, and Refill if permits are returned
 // with time.
 type Config struct {
 	// New returns a new limiter with all its permits available. It is called several times,
@@ -50,15 +50,14 @@ type Config struct {
 	// the limiter's own method returns. If Update is nil, the limit cannot be changed.
 	Update func(l core.Limiter, limit int) error
 
-	// Refill is the time until all permits are back after all were taken from a new limiter at
-	// once: exactly that long then, and at most that long after any other use. A limiter from which permits are
-	// taken as soon as they are back may grant at most twice its limit in that time, in the long run. For a bucket it
-	// is the period times limit/tokens, rounded up to whole periods; for a window it is the
-	// window's length, unless the grid has an anchor. 0 means that permits do not come back with
-	// time; Manual and Holds are then ignored.
+	// Refill is the time until all permits are back after all were taken from a new limiter at once: exactly that
+	// long then, and at most that long after any other use. A limiter from which permits are taken as soon as they
+	// are back may grant at most twice its limit in that time, in the long run. For a bucket it is the period times
+	// limit/tokens, rounded up to whole periods; for a window it is the window's length, unless the grid has an
+	// anchor. 0 means that permits are not returned with time; Manual and Holds are then ignored.
 	Refill time.Duration
 
-	// Manual reports whether permits come back only in TryReplenish, when they are due.
+	// Manual reports whether permits are returned only in TryReplenish, when they are due.
 	Manual bool
 
 	// Holds reports whether permits stay taken until the lease is released, however much time
@@ -126,7 +125,7 @@ func (c Config) normal() Config {
 
 func (c Config) unlimited() bool { return c.Limit == math.MaxInt }
 
-// grain returns how exact instants are, at least 1 ns.
+// grain returns how exact times are, at least 1 ns.
 func (c Config) grain() time.Duration { return max(c.Grain, 1) }
 
 // piece returns the permits of a request of which no more than three fit into the limit, so that a refill,

@@ -9,16 +9,16 @@ import (
 )
 
 // model predicts by plain arithmetic what a limiter does that keeps the rules. It does not know
-// when permits come back with time; a play reads that from the limiter.
+// when permits are returned with time; a play reads that from the limiter.
 type model struct {
 	limit  int
 	room   int // permits that may wait
 	newest bool
 	holds  bool // leases hold permits until they are released
-	timed  bool // permits come back with time
+	timed  bool // permits are returned with time
 
 	held    int // permits of leases, if the limiter holds; more than limit is a debt
-	spent   int // permits that have not come back with time, if it is timed; more than limit is a debt
+	spent   int // permits that have not been returned with time, if it is timed; more than limit is a debt
 	shut    bool
 	closed  bool
 	waiting []*call // oldest first

@@ -91,8 +91,8 @@ func noLeak(tb testing.TB, i int, l core.Limiter, before int) {
 	}
 }
 
-// replenishes reports whether permits come back with time: a chain is a Replenisher with a period of 0
-// if nothing in it replenishes.
+// replenishes reports whether permits are returned with time: a chain is a Replenisher with a period
+// of 0 if nothing in it replenishes.
 func replenishes(l core.Limiter) bool {
 	r, ok := l.(core.Replenisher)
 	return ok && r.ReplenishmentPeriod() > 0

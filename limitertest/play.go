@@ -25,7 +25,7 @@ type play struct {
 	holdings []*holding
 	owed     bool // there has been a debt
 	resets   int
-	phrase   string // of failed tries
+	phrase   string // reason phrase of failed tries
 	over     bool   // the model cannot predict the next calls
 }
 
@@ -33,16 +33,16 @@ type play struct {
 type holding struct {
 	core.Lease
 
-	at       time.Time // of the grant
+	at       time.Time // time of the grant
 	resets   int       // before the grant
 	spent    bool      // settled or refunded
 	released bool
 }
 
 const (
-	plays    = 12 // of each part
+	plays    = 12 // number of plays of each part
 	steps    = 60
-	maxCalls = 20 // that wait in a play, except where a step fills the queue
+	maxCalls = 20 // maximum number of calls that wait in a play, except where a step fills the queue
 )
 
 func (p *play) run() {
@@ -358,7 +358,7 @@ func (p *play) letGo() bool {
 	return true
 }
 
-// late settles or refunds a lease whose permits have come back, when others have been taken.
+// late settles or refunds a lease whose permits have been returned, when others have been taken.
 func (p *play) late() {
 	h := p.pick()
 	if h == nil || p.over || p.reserved() {

@@ -39,7 +39,7 @@ func (p *play) awaitReservation() {
 func (p *play) reserveAny() { p.reserve(p.permits()) }
 
 // reserve reserves permits: those that are there, or behind others that wait in their order. The delay is the time
-// until the permits come, which a rejected request knows as RetryAfter.
+// until the permits become available, which a rejected request knows as RetryAfter.
 func (p *play) reserve(n int) {
 	alone := len(p.m.waiting) == 0 || p.QueueOrder == core.OldestFirst
 	fits := p.m.fits(n)

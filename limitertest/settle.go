@@ -25,7 +25,7 @@ func (p *play) changes(h *holding, n int) bool {
 	case !holds && (h.spent || h.released):
 		return false // each counts
 	case !fresh && (p.Manual || p.owed || h.at.Add(p.Refill).After(time.Now())):
-		return false // a part may come back
+		return false // a part may be returned
 	case by > 0 && (stale || !fresh):
 		return false // a part is as a new one
 	case by < 0 && (stale || !fresh), h.spent, h.released:
@@ -101,8 +101,8 @@ func (p *play) owe() {
 	}
 }
 
-// hugeDebt settles other leases too for the most there can be, and then the lease h for 1. What comes back of it is
-// not certain.
+// hugeDebt settles other leases too for the most there can be, and then the lease h for 1. What is returned of it
+// is not certain.
 func (p *play) hugeDebt(h *holding) {
 	for _, other := range p.holdings {
 		if other != h && !other.spent && !other.released && p.changes(other, math.MaxInt) {
@@ -171,7 +171,7 @@ func (p *play) reset() {
 	p.m.serve()
 	p.l.(core.Resetter).Reset()
 	p.compare()
-	p.over = p.m.holds // of what was granted before, the slot comes back, and the rate does not
+	p.over = p.m.holds // of what was granted before, the slot is returned, and the rate does not
 	p.late()
 }
 

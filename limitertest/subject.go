@@ -22,13 +22,13 @@ type subject struct {
 	part    part
 	reached []part          // parts up to that one that apply
 	skipped string          // why the part does not apply
-	ctx     context.Context // of the test
+	ctx     context.Context // context of the test
 
 	l      core.Limiter
 	made   time.Time     // no later than l was
 	leases []core.Lease  // taken, perhaps released
 	calls  []*call       // started, perhaps ended
-	window time.Duration // of the leases, once one has reported it
+	window time.Duration // window of the leases, once one has reported it
 
 	passes atomic.Int64 // odd: time passes on purpose
 
@@ -188,7 +188,7 @@ func (s *subject) spends() {
 	s.release()
 }
 
-// atOnce wants a call that started at an instant to have taken no time.
+// atOnce wants a call that started at a given time to have taken no time.
 func (s *subject) atOnce(start time.Time, format string, args ...any) {
 	if took := time.Since(start); took > 0 {
 		s.errorf("%s took %v, want it to return immediately", fmt.Sprintf(format, args...), took)
