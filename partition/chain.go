@@ -12,16 +12,14 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
+// Chain returns a limiter that takes the same permits from each of ls, all or nothing, as
 // [core.Chain] does: for example a limit per client and a limit for all clients together.
 //
-// The limiters are asked in the order given; Acquire waits for one before it asks the next. If
-// a limiter rejects or fails, or ctx is done, the permits already taken are returned, last
-// first, and that limiter's own lease and error are returned. A combined lease releases its
-// parts last first. Its metadata is the union of theirs; if several have a value of one name,
-// the first limiter's is taken. The chain closes none of its limiters. Chain returns an
-// error if ls is empty, if a limiter is nil, or if one occurs twice, even inside another chain or [Shared]: it could wait for
-// itself.
+// The limiters are called in the order given; Acquire waits for one before it calls the next. If a limiter rejects or fails,
+// or ctx is done, the permits already taken are returned, last first, and that limiter's own lease and error are returned. A
+// combined lease releases its parts last first. Its metadata is the union of theirs; if several have a value of one name, the
+// first limiter's is taken. The chain closes none of its limiters. Chain returns an error if ls is empty, if a limiter is
+// nil, or if one occurs twice, even inside another chain or [Shared]: it could wait for itself.
 func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if len(ls) == 0 {
 		return nil, errors.New("partition: Chain of 0 limiters, want at least 1")
@@ -61,7 +59,7 @@ func asks[R any](l Limiter[R]) []any {
 
 type chain[R any] struct {
 	ls      []Limiter[R]
-	joiners sync.Pool // of backdoor.Joiner, each of which has a mutex: requests do not meet at one
+	joiners sync.Pool // pool of backdoor.Joiner, each of which has a mutex, so that requests do not meet at one
 }
 
 func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {

@@ -32,19 +32,17 @@
 // # Partitions that are dropped
 //
 // A partition is dropped only if its limiter is a [core.Idler] that reports that it is idle,
-// which means that all permits are available and a new limiter would answer in the same way,
+// which means that all permits are available and a new limiter would decide in the same way,
 // and if no request is using it. A limiter that is not an Idler is never dropped. There is no
 // goroutine and no timer: requests do the sweeping.
-//
-// # Inside
-//
-// A sync.Map holds the entries. A ring of pages, under the mutex, decides which entries are swept next.
-// One call in 32, chosen at random, looks at 16 entries before it asks its own limiter. A request that gets
-// [core.ErrClosed] from a dropped entry looks for the next one of its key: a limiter of core retires by itself,
-// and the entry of any other limiter is pinned by each request. Refresh exchanges an entry for another one in the same
+package partition
+
+// Inside: a sync.Map holds the entries. A ring of pages, under the mutex, decides which entries are swept next. One
+// call in 32, chosen at random, looks at 16 entries before it calls its own limiter. A request that gets
+// [core.ErrClosed] from a dropped entry looks for the next one of its key: a limiter of core retires by itself, and
+// the entry of any other limiter is pinned by each request. Refresh exchanges an entry for another one in the same
 // step: ARCHITECTURE.md describes the exchange of a limiter, which is that of a [core.Switch] too. No call copies a
 // table of all entries: the sync.Map is a trie, and the ring grows page by page.
 //
 // No lock is held while a limiter of a user is asked whether it is idle, or while OnEvict runs. One call at a time does
 // either. A call that would have to wait for that goes on without: it might be a call from there.
-package partition

@@ -50,7 +50,7 @@ type entry[R any, K comparable] struct {
 	// by its latest answer, in nanoseconds since Keyed.base. Until then a sweep does not ask it.
 	notBefore atomic.Int64
 
-	slot    uint32 // in the table; guarded by Keyed.mu
+	slot    uint32 // slot in the table; guarded by Keyed.mu
 	retires bool   // the limiter is one of core's own four
 	group   bool   // it decides for the keys of a group
 }
@@ -77,7 +77,7 @@ func retires(l core.Limiter) bool {
 	return false
 }
 
-// try asks the limiter. The answer is ErrClosed once the partition is dropped.
+// try calls the limiter. The answer is ErrClosed once the partition is dropped.
 func (e *entry[R, K]) try(permits int, try tryFunc) core.Lease {
 	if e.retires {
 		return try(e.limiter, permits)
@@ -161,7 +161,7 @@ func (e *entry[R, K]) close() error {
 func (e *entry[R, K]) endWaits() { e.source().End(core.ErrClosed) }
 
 // lost reports whether l decides nothing, so that the request has to look for its partition again: the limiter was
-// replaced meanwhile, or it was asked after its partition had been dropped. Then lost refunds l.
+// replaced meanwhile, or it was called after its partition had been dropped. Then lost refunds l.
 func (k *Keyed[R, K]) lost(e *entry[R, K], l core.Lease) bool {
 	switch {
 	case !e.dropped():
@@ -187,7 +187,7 @@ func (e *entry[R, K]) dropped() bool { return e.word.Load()&droppedBit != 0 }
 // replaced reports whether another entry has taken the place of e.
 func (e *entry[R, K]) replaced() bool { return e.word.Load()&replacedBit != 0 }
 
-// due reports whether a sweep at now asks the limiter. One of core's is asked when it may have
+// due reports whether a sweep at now calls the limiter. One of core's is asked when it may have
 // been idle for the timeout; a user's is always asked, because its answer may not depend on the
 // clock.
 func (e *entry[R, K]) due(now int64, timeout time.Duration) bool {
@@ -195,8 +195,8 @@ func (e *entry[R, K]) due(now int64, timeout time.Duration) bool {
 	return !e.retires || now >= t || now < t-int64(timeout) // the clock jumped back
 }
 
-// idle returns how long the limiter has been idle and the word as it was before the limiter
-// was asked. It reports false if the limiter is not idle, or a request keeps the partition.
+// idle returns how long the limiter has been idle and the word as it was before the limiter was
+// called. It reports false if the limiter is not idle, or a request keeps the partition.
 func (e *entry[R, K]) idle() (d time.Duration, word uint64, ok bool) {
 	word = e.word.Load()
 	if word&(droppedBit|pinsNow) != 0 {

@@ -14,9 +14,9 @@ import (
 //
 // If l is a [Keyed], For calls its Key once, before it returns, and looks for the key's partition at each call. The
 // returned limiter creates the partition when it is first used, even if only for its statistics. If there is no room
-// for the partition, it reports the statistics of the key's group, or zero. For a Limiter of your own
-// it reports zero unless that has a method Statistics(R) (core.Statistics, bool), as Keyed has.
-// If l is nil, every request to the returned limiter fails.
+// for the partition, it reports the statistics of the key's group, or zero. For a custom Limiter it reports zero
+// unless that has a method Statistics(R) (core.Statistics, bool), as Keyed has. If l is nil, every request to the
+// returned limiter fails.
 func For[R any](l Limiter[R], r R) core.Limiter {
 	if b, ok := l.(binder[R]); ok {
 		if own := b.bind(l, r); own != nil {

@@ -30,11 +30,11 @@ import (
 //
 // A request for a live partition allocates nothing beyond what Options.Key allocates.
 //
-// Keyed is a [Limiter], safe for concurrent use. Make it with [New]; requests to the zero value fail with
-// [core.ErrClosed].
+// Keyed is a [Limiter], safe for concurrent use. Create it with [New]; requests to the zero value fail
+// with [core.ErrClosed].
 type Keyed[R any, K comparable] struct {
-	o    Options[R, K] // as given, but for the defaults
-	base time.Time     // instants are counted from here
+	o    Options[R, K] // options as given, but for the defaults
+	base time.Time     // times are counted from here
 	open atomic.Bool   // until Close; written under mu
 
 	partitions entries[R, K]
@@ -43,10 +43,10 @@ type Keyed[R any, K comparable] struct {
 
 	groups     entries[R, K] // for the keys for which there is no room
 	overflowed atomic.Uint64
-	looking    turn         // of the sweep that asks the limiters of users whether they are idle
-	telling    turn         // of the call that closes limiters and calls OnEvict
+	looking    turn         // turn of the sweep that calls the limiters of users whether they are idle
+	telling    turn         // turn of the call that closes limiters and calls OnEvict
 	untoldNow  atomic.Int64 // the length of untold
-	refreshing wait.Turn    // of Refresh: a turn and not a mutex, because Update may sleep in a synctest bubble
+	refreshing wait.Turn    // turn of Refresh; not a mutex, because Update may sleep in a synctest bubble
 
 	// mu is held for a few steps when a partition comes or goes, never while a user's code
 	// runs. A limiter's mutex may be taken under it. It guards what follows, the dropped and replaced
@@ -56,7 +56,7 @@ type Keyed[R any, K comparable] struct {
 	untold []*entry[R, K] // dropped, and not closed yet
 }
 
-// Counts are the counts of a [Keyed] at one instant.
+// Counts are the counts of a [Keyed] at one time.
 type Counts struct {
 	Live       int    // partitions that exist now
 	Groups     int    // groups that exist now: see Options.Group
@@ -65,7 +65,7 @@ type Counts struct {
 	Overflowed uint64 // requests of keys for which there was no room, whatever was decided
 }
 
-// New returns a Keyed without partitions, or an error that reports all invalid options.
+// New returns a Keyed without partitions, or an error that lists all invalid options.
 func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if o.MaxPartitions == 0 {
 		o.MaxPartitions = defaultMaxPartitions
 	}
-	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4) // may be added to an instant
+	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4) // may be added to a time
 	k := &Keyed[R, K]{o: o, base: time.Now()}
 	k.partitions.creating, k.groups.creating = make(map[K]*creation[R, K]), make(map[K]*creation[R, K])
 	k.partitions.max = min(o.MaxPartitions, math.MaxInt32-maxGroups) // fits an entry's slot

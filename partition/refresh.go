@@ -11,14 +11,14 @@ import (
 // Refresh brings the limiters of these keys to the current limits, as Options.Update returns them, or Options.New if
 // there is no Update. Without keys, it does so for all partitions and groups.
 //
-// When Refresh returns, no request that comes later is decided by limits from before the call, not even if New or
-// Update was just running: what they return is thrown away, and they are called again. Requests that wait
-// move to the new limiter and wait there, whatever its QueueLimit is. Leases of a limiter that was replaced can
-// still be released and settled.
+// When Refresh returns, no later request is decided by limits from before the call, not even if New or Update was
+// just running: what they return is thrown away, and they are called again. Requests that wait move to the new
+// limiter and wait there, whatever its QueueLimit is. Leases of a limiter that was replaced can still be released
+// and settled.
 //
 // Keys without a partition are ignored, because their next request creates one. If Update fails for a key, its limiter
-// stays as it is, Refresh goes on, and the error is joined to the others in the error that Refresh returns. Refreshes
-// run one at a time. After Close, Refresh returns [core.ErrClosed].
+// stays as it is, Refresh continues, and the error is joined to the others in the error that Refresh returns.
+// Refreshes run one at a time. After Close, Refresh returns [core.ErrClosed].
 func (k *Keyed[R, K]) Refresh(keys ...K) error {
 	_ = k.refreshing.Take(background)
 	defer k.refreshing.Leave()
@@ -105,7 +105,7 @@ func (k *Keyed[R, K]) replace(e, next *entry[R, K]) bool {
 	return true
 }
 
-// inUse reports whether l asks the limiter that Close of old closes, which is old without its views.
+// inUse reports whether l calls the limiter that Close of old closes, which is old without its views.
 func inUse(l, old core.Limiter) bool {
 	l, old = unwrapped(l), unwrapped(old)
 	if backdoor.Same(l, old) {
