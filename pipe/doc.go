@@ -31,11 +31,11 @@
 //
 // # The buffer
 //
-// Write returns when its bytes are in the buffer or have been read. The buffer has 64 KiB unless Options says
-// otherwise. If WriteLimiter contains a concurrency limiter, the limit of that one is the size of the
-// buffer instead, also after the limit is raised or lowered. If WriteLimiter is a [core.Switch] or a limiter per key,
-// each Write looks at what it asks now. A limiter of another package, such as one on Redis, may hold permits too: unless
-// Buffer is set, its limit is added to the size. The memory grows as the buffer fills.
+// Write returns when its bytes are in the buffer or have been read. The buffer has 64 KiB unless Options says otherwise.
+// If WriteLimiter contains a concurrency limiter, the limit of that one is the size of the buffer instead, also after
+// the limit is raised or lowered. If WriteLimiter is a [core.Switch] or a limiter per key, each Write looks at the
+// limiter that it uses now. A limiter of redislimit and a custom limiter may hold permits too: unless Buffer is set, its
+// limit is added to the size. The memory grows as the buffer fills.
 //
 // The bytes of a Write hold one lease if the limiter is a chain, a view or a Switch of a concurrency limiter, or is
 // from another package. The lease of a chain of two takes more than 400 bytes of memory until the Write's bytes have been
@@ -60,11 +60,9 @@
 // Close the [Writer] to end the stream: the [Reader] gets the buffered bytes and then io.EOF.
 // Close the Reader to stop early: the buffered bytes are dropped and their permits returned.
 // Always close the Reader or read to the end: bytes that stay in the buffer keep their permits.
-//
-// # Inside
-//
-// A pipe is a mutex, a ring that grows, and a condition for each side; one call of each side has its
+package pipe
+
+// Inside: a pipe is a mutex, a ring that grows, and a condition for each side; one call of each side has its
 // turn. What can be read is the buffer, followed by the bytes that a large Write lends out of its own
 // slice while it waits. A hold.Ledger keeps what the buffered bytes hold: nothing, plain permits of a
 // concurrency limiter, or leases.
-package pipe

@@ -15,8 +15,9 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// New returns the two ends of a pipe with the limiters in o. It returns an error if an option is out of
-// range, if a limiter is a nil pointer, or if a Read would wait for permits that the buffered bytes hold.
+// New returns the two ends of a pipe with the limiters in o, or an error that lists all invalid options.
+// A limiter is invalid if it is a nil pointer, or if a Read would wait in it for permits that the
+// buffered bytes hold.
 //
 // Bytes are read in the order in which they were written. All methods of the two ends may be
 // called concurrently; the bytes of one Write stay together. A pipe has no goroutine of its own.
@@ -61,7 +62,7 @@ type side struct {
 
 	// Only for the call that has the turn.
 	limiter hold.Limiter // its Limiter is nil if the side is unlimited
-	nested  meter.Nested // of the read side, whose permits the buffered bytes may hold
+	nested  meter.Nested // limiters of the read side, whose permits the buffered bytes may hold
 	meter   meter.Meter
 	popped  []core.Lease // to be released without the mutex
 
@@ -70,7 +71,7 @@ type side struct {
 	// Guarded by the pipe's mutex.
 	change  wait.List[struct{}] // the call that has the turn waits here for the other side
 	closed  bool
-	err     error // from CloseWithError
+	err     error // error from CloseWithError
 	expired bool  // the deadline has passed
 }
 

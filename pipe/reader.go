@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Reader is the read end of a pipe. Use [New] to create one; every Read of the zero Reader
-// fails with an error that matches [core.ErrClosed] and io.ErrClosedPipe.
+// Reader is the read end of a pipe. Create it with [New]; every Read of the zero Reader fails with
+// an error that matches [core.ErrClosed] and io.ErrClosedPipe.
 //
 // It is safe for concurrent use: concurrent Reads run one after another.
 type Reader struct {
@@ -28,10 +28,10 @@ type Reader struct {
 // If len(p) is 0, Read does not wait for bytes; it returns an error if the pipe has ended.
 func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, p) }
 
-// ReadContext is like Read, but returns ctx.Err() when ctx is done before or while it waits. If
-// ctx is done before the call, no byte is read even if there are bytes. Once ReadContext has
-// read bytes, it returns them and no error. A rate limiter rejects a request immediately if its
-// permits would come after ctx's deadline; this *[core.RejectedError] also matches
+// ReadContext is like Read, but returns ctx.Err() when ctx is done before or while it waits. If ctx
+// is done before the call, no byte is read even if there are bytes. Once ReadContext has read
+// bytes, it returns them and no error. A rate limiter rejects a request immediately if its permits
+// would become available after ctx's deadline; this *[core.RejectedError] also matches
 // [context.DeadlineExceeded].
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
@@ -72,7 +72,8 @@ func (r *Reader) CloseWithError(err error) error {
 	return nil
 }
 
-// String returns a description of the reader, its limiter and the number of buffered bytes.
+// String returns a human-readable line: the reader, its limiter and the number of buffered
+// bytes.
 func (r *Reader) String() string {
 	if r.p == nil {
 		return "pipe reader, closed"

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Writer is the write end of a pipe. Use [New] to create one; every Write to the zero Writer
-// fails with an error that matches [core.ErrClosed] and io.ErrClosedPipe.
+// Writer is the write end of a pipe. Create it with [New]; every Write to the zero Writer fails
+// with an error that matches [core.ErrClosed] and io.ErrClosedPipe.
 //
 // It is safe for concurrent use: concurrent Writes run one after another, and the bytes of each
 // stay together.
@@ -30,16 +30,17 @@ type Writer struct {
 // io.ErrClosedPipe. If WriteLimiter is of another package and rejects the request, it is the
 // limiter's *core.RejectedError. Closing either end also ends a waiting Write.
 //
-// A Write of more bytes than the limiter's limit asks for permits in parts. Permits granted for
+// A Write of more bytes than the limiter's limit requests permits in parts. Permits granted for
 // bytes that were not written are refunded. If len(p) is 0, Write does not wait for permits or
 // room; it returns an error if the pipe is closed. Write does not retain p.
 func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background, p) }
 
 // WriteContext is like Write, but returns ctx.Err() when ctx is done before or while it waits. If
 // ctx is done before the call, nothing is written even if there is room. If ctx ends later,
-// WriteContext returns the number of bytes that are in the buffer or have been read, and the
-// rest of p is not written. A rate limiter rejects a request immediately if its permits would come
-// after ctx's deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded].
+// WriteContext returns the number of bytes that are in the buffer or have been read, and the rest
+// of p is not written. A rate limiter rejects a request immediately if its permits would become
+// available after ctx's deadline; this *[core.RejectedError] also matches
+// [context.DeadlineExceeded].
 func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -68,7 +69,7 @@ func (w *Writer) CloseWithError(err error) error {
 	return nil
 }
 
-// String returns a description of the writer and its limiter.
+// String returns a human-readable line: the writer and its limiter.
 func (w *Writer) String() string {
 	if w.p == nil {
 		return "pipe writer, closed"
@@ -200,7 +201,7 @@ func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume 
 }
 
 // pay waits for permits for as many of n bytes as it can get, and returns how many that are. The Hold is what they hold
-// beside plain permits; nothing if their permits come back with time alone.
+// beside plain permits; nothing if their permits are returned with time alone.
 func (p *pipe) pay(ctx context.Context, n int) (int, hold.Hold, error) {
 	switch {
 	case p.wr.unlimited():
