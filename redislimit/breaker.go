@@ -26,9 +26,9 @@ type breaker struct {
 	all  *breakers
 	node string // empty if it is not known
 
-	failures int       // in a row
-	err      error     // of the latest
-	late     error     // of the last call that finished after its deadline; nil once a call has succeeded
+	failures int       // number of failures in a row
+	err      error     // error of the latest failure
+	late     error     // error of the last call that finished after its deadline; nil once a call has succeeded
 	probing  time.Time // the deadline of the probe in flight; zero if there is none
 	retryAt  time.Time // when to send the next probe
 	backoff  time.Duration
@@ -214,7 +214,7 @@ func (b *breaker) timeout(within time.Duration) error {
 
 type timeoutError struct {
 	within time.Duration
-	late   error // of an earlier call; nil if there is none
+	late   error // error of an earlier call; nil if there is none
 }
 
 func (e *timeoutError) Error() string {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// cache is what the store's replies said. It decides a request here, or says that the store has to be asked. It is a value: it has
-// no lock, clock, timer or goroutine, and calls nobody.
+// cache is what the store's replies said. It decides a request here, or says that the store has to be called. It is a value: it
+// has no lock, clock, timer or goroutine, and calls nobody.
 type cache struct {
 	limits   *limits
-	at       time.Time // of the latest reply, in whole microseconds; zero if there was none
+	at       time.Time // time of the latest reply, in whole microseconds; zero if there was none
 	left     int       // permits that were available then
 	fullAt   time.Time // when all permits are back if no more are taken
-	forecast forecast  // from at on
+	forecast forecast  // forecast from the time at on
 	refusal  refusal   // the latest
 
 	// Of a calendar window:
@@ -21,10 +21,10 @@ type cache struct {
 	window int64         // the length of the current window in microseconds; 0 if it is not known
 
 	prefetch prefetch
-	tickets  tickets // of waiters; their permits are taken in the store
+	tickets  tickets // tickets of waiters; their permits are taken in the store
 }
 
-// refusal says that a number of permits, and more, are not available until an instant.
+// refusal says that a number of permits, and more, are not available until a time.
 type refusal struct {
 	permits int
 	at      time.Time // when they could be granted
@@ -34,8 +34,8 @@ type refusal struct {
 // prefetch holds permits that were taken in advance, to be spent without a call of the store.
 type prefetch struct {
 	permits int64
-	stamp   stamp     // of their grant
-	until   time.Time // from then on they could have come back, and are not spent
+	stamp   stamp     // stamp of their grant
+	until   time.Time // expiry: the store may have added the permits by then, so they must not be spent later
 
 	spent  bool      // some were spent since the latest look
 	used   int64     // permits that requests took since the latest call
@@ -95,13 +95,14 @@ func (c *cache) refused(n int, r result, at time.Time) {
 	}
 }
 
-// forget drops the remembered refusal and the forecast. Call it when permits may have come back or the limits have changed.
+// forget drops the remembered refusal and the forecast. Call it when permits may have been returned or the limits have
+// changed.
 func (c *cache) forget() { c.refusal, c.forecast.known = refusal{}, false }
 
 // update puts other limits.
 func (c *cache) update(l *limits) {
 	if !l.sameRate(c.limits) {
-		c.prefetch.permits = 0 // when they come back is counted differently now
+		c.prefetch.permits = 0 // when they are returned is counted differently now
 	}
 	c.limits, c.window = l, 0
 	c.forget()
@@ -120,14 +121,14 @@ func (c *cache) refuses(n int, now time.Time) bool {
 	return c.limits.rate() && c.forecast.known && n >= c.refusal.permits && now.Before(c.refusal.until) && f.available(c.since(now)) < n
 }
 
-// readyAt returns the first instant at which n permits can be taken, which may be over. It returns false if that is not known.
+// readyAt returns the first time at which n permits can be taken, which may be over. It returns false if that is not known.
 func (c *cache) readyAt(n int, now time.Time) (time.Time, bool) {
 	if c.forecast.known && c.limits.rate() {
 		if in := c.forecast.availableIn(c.since(now), n); in != never {
 			return later(c.at, in), true
 		}
 	}
-	// The instant may be later than those that the store reports.
+	// The time may be later than those that the store reports.
 	return c.refusal.at, n >= c.refusal.permits && now.Before(c.refusal.until)
 }
 
@@ -248,7 +249,7 @@ func (p *prefetch) wanted(l *limits, limit int, requested int64, now time.Time) 
 	return int64(math.Min(float64(used)*float64(prefetchFor)/float64(max(passed, 1)), share))
 }
 
-// later returns the instant that is micros microseconds after at. at is rounded down to the microsecond, as the server's clock is.
+// later returns the time that is micros microseconds after at. at is rounded down to the microsecond, as the server's clock is.
 func later(at time.Time, micros int64) time.Time {
 	return at.Add(lasts(micros) - time.Duration(at.Nanosecond()%1000))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// Calendar windows. The server's clock decides which window is current, but only callers know where windows start. Each call
-// has the boundaries around the instant at which the caller believes the server to be. If the server is in none of these windows,
-// it does nothing, and the call is made once more with the right boundaries.
+// Calendar windows. The server's clock decides which window is current, but only callers know where windows start. Each call has
+// the boundaries around the time at which the caller believes the server to be. If the server is in none of these windows, it
+// does nothing, and the call is made once more with the right boundaries.
 
 // boundariesAt is the index of the boundaries in a call's arguments.
 const boundariesAt = 6
@@ -29,7 +29,7 @@ func (l *limits) byCalendar(c core.Calendar) {
 // ofCalendar reports whether it is a calendar window.
 func (l *limits) ofCalendar() bool { return l.calendar != core.Calendar{} }
 
-// around appends the boundaries of the window at an instant and of its two neighbors.
+// around appends the boundaries of the window at a given time and of its two neighbors.
 func (l *limits) around(args []int64, at time.Time) []int64 {
 	start, end := l.calendar.Bounds(at)
 	before, _ := l.calendar.Bounds(start.Add(-1))
@@ -37,7 +37,7 @@ func (l *limits) around(args []int64, at time.Time) []int64 {
 	return append(args, max(before.UnixMicro(), 0), start.UnixMicro(), end.UnixMicro(), after.UnixMicro())
 }
 
-// corrected returns the arguments of a call with the windows around the instant of its reply.
+// corrected returns the arguments of a call with the windows around the time of its reply.
 func (l *limits) corrected(args, reply []int64) []int64 {
 	args = slices.Clone(args)
 	l.around(args[:boundariesAt], time.UnixMicro(reply[1]))
@@ -53,7 +53,7 @@ func (l *limits) lengthOf(end int64) int64 {
 	return end - start.UnixMicro()
 }
 
-// windowsAfter returns the microseconds from an instant at which permits come back to the end of the n-th window after it.
+// windowsAfter returns the microseconds from a time at which permits come back to the end of the n-th window after it.
 func (l *limits) windowsAfter(at, n int64) int64 {
 	if !l.ofCalendar() {
 		if n > never/l.span {

@@ -18,17 +18,17 @@ type client struct {
 	store   Store
 	timeout time.Duration
 	nodeOf  func(key string) string // nil if the store does not tell
-	breaker *breaker                // of the node that had the key at the latest call
+	breaker *breaker                // breaker of the node that had the key at the latest call
 	ready   func() bool             // reports whether the store returns by its context's deadline
 	ending  context.Context         // ends late calls
 
 	kind   kind
 	key    string
 	keys   []string
-	holder int64 // of concurrency leases
+	holder int64 // identifies the holder of concurrency leases
 
 	pending []*operation // for the next call
-	sent    []*call      // in flight, or behind one that is
+	sent    []*call      // calls in flight, or behind one that is
 	calling int          // goroutines that make calls
 	latest  time.Time    // when one of them started its latest call
 	spare   *time.Timer  // starts another call while one takes long
@@ -52,15 +52,15 @@ type host interface {
 // operation is anything that the store is asked for: to take permits, to read the state, to return or charge permits, to renew and
 // release leases, to reset. The next call performs it.
 type operation struct {
-	args    []int64 // of the script: the code and its numbers; nil: it takes permits
+	args    []int64 // arguments of the script: the code and its numbers; nil if the script takes permits
 	permits int     // to take
 	flags   int64
-	id      int64 // of the lease to take; 0: none
+	id      int64 // id of the lease to take; 0 if there is none
 	after   int64 // the server's instant before which flagLater does not want the permits
 
 	maxDone int64 // the largest number that the script may report as done; 0 if that is no number of permits
 	first   bool  // it goes before all others in its call
-	frees   bool  // permits come back if anything is done
+	frees   bool  // permits are returned if anything is done
 
 	expires time.Time // when its Timeout ends; zero if no caller waits for it
 	asker   asker     // nil if nobody wants to know
@@ -238,8 +238,8 @@ func (c *client) fillLocked(call *call) {
 	c.host.fillLocked(call)
 }
 
-// expired reports whether a Timeout that ends at an instant is over, because the call before took long. If it is not over, it
-// bounds the call.
+// expired reports whether a Timeout that ends at a given time is over, because the call before took long. If it is not over,
+// it bounds the call.
 func (c *call) expired(at time.Time) bool {
 	if at.IsZero() {
 		return false
@@ -295,7 +295,7 @@ func (c *client) send(call *call) {
 }
 
 // runScript runs the call's script. If the server's instant is in none of the calendar windows, it runs the script once more, with the
-// windows around that instant. If many segments of a window are due, or many leases have expired, it runs the script until all are removed.
+// windows around that time. If many segments of a window are due, or many leases have expired, it runs the script until all are removed.
 func (c *client) runScript(ctx context.Context, call *call) ([]int64, error) {
 	script := call.limits.script()
 	reply, err := c.store.Run(ctx, script, c.keys, call.args...)

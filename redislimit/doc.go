@@ -29,10 +29,9 @@
 // The memory of a process can delay a grant but never allows an extra one. If another process
 // returns permits, by Settle, Refund or Reset, this process may notice only when the RetryAfter of a
 // rejection is over, and after a minute at the latest.
-//
-// # Inside
-//
-// A limiter has three layers under one mutex:
+package redislimit
+
+// Inside: a limiter has three layers under one mutex:
 //
 //   - The client (client.go, wire.go, breaker.go) collects operations for the next call of the store, makes calls, and distributes the
 //     results. It has the Timeout and the breaker, which all limiters on a node of the store share, and does not know that callers wait.
@@ -45,10 +44,9 @@
 // Beside them, the keeper (keeper.go, lease.go) holds the concurrency leases. It renews them, and releases leases that may have been
 // granted although the reply was lost. It can do so because the holder chooses a lease's id.
 //
-// A script performs all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
-// integers. lua/README.md explains how much a settlement may return. A window stores the instants at which permits come back.
+// A script performs all operations of a call, in order, at one time of the server's clock, over the keys of one slot, in
+// integers. lua/README.md explains how much a settlement may return. A window stores the times at which permits are returned.
 //
 // Until an adapter is ready, each call has its own goroutine and continues for 10 s, so that a connection can be made that takes
 // longer than a decision. goredis is ready after 9 replies in a row, rueidis after 64. The tests of this module use its
 // adapters, so the modules form a cycle.
-package redislimit

@@ -17,16 +17,16 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Limiter is a limiter of package core that processes share; the package documentation says how. It is a [core.Limiter],
-// [core.Reporter], [core.Idler], [core.QuietTrier], [core.Replenisher], [core.Reserver], [core.Resetter] and [io.Closer], and safe for concurrent use.
-// Make it with [New]; the zero value fails with [core.ErrClosed].
+// Limiter is a limiter of package core that processes share; the package documentation says how. It is a [core.Limiter], [core.Reporter],
+// [core.Idler], [core.QuietTrier], [core.Replenisher], [core.Reserver], [core.Resetter] and [io.Closer], and safe for concurrent use. Create it with
+// [New]; the zero value fails with [core.ErrClosed].
 //
 // All processes together hold at most the PermitLimit of a concurrency limit. A lease holds its permits until it is released, and is
 // renewed until then. If it cannot be renewed for [Options].TTL, it is lost, and others may take its permits. [Context] ends before
 // that. Each lease has a [FencingToken].
 //
 // Inside, the limiter is one of three layers. While the store is unavailable, Unavailable decides. Otherwise the cache decides a request,
-// or the client asks the store. An Acquire that the store refuses waits in the queue, which is core's. The keeper renews and releases
+// or the client calls the store. An Acquire that the store refuses waits in the queue, which is core's. The keeper renews and releases
 // concurrency leases.
 type Limiter struct {
 	options Options // with its defaults; its Store is nil in a zero value
@@ -50,7 +50,7 @@ type Limiter struct {
 	queue  machine.Machine[*request]
 	waiters
 	keeper keeper
-	readAt time.Time       // when Statistics last asked the store
+	readAt time.Time       // when Statistics last called the store
 	woken  []chan struct{} // to be closed after the mutex is released
 	ends   []func()        // to be called after the mutex is released
 }
@@ -147,7 +147,7 @@ func (e *Limiter) TryAcquire(permits int) core.Lease {
 	return l
 }
 
-// TryQuietly is TryAcquire, but a rejection is not counted.
+// TryQuietly is like TryAcquire, but a rejection is not counted.
 func (e *Limiter) TryQuietly(permits int) (core.Lease, bool) {
 	l, _ := e.acquire(context.Background(), &request{e: e, operation: operation{permits: permits}, quiet: true}) //nolint:forbidigo // as above
 	return l, l.Acquired()
@@ -285,11 +285,11 @@ func (e *Limiter) submit(req *request) (leads bool) {
 	return leads
 }
 
-// statisticsEvery is how often Statistics asks the store at most.
+// statisticsEvery is how often Statistics calls the store at most.
 const statisticsEvery = 100 * time.Millisecond
 
-// Available asks the store how many permits could be taken now. It takes at most [Options].Timeout. While the store is
-// unavailable, it returns the last known number.
+// Available calls the store how many permits could be taken now. It takes at most [Options].Timeout. While the store
+// is unavailable, it returns the last known number.
 func (e *Limiter) Available() int {
 	if e.options.Store == nil {
 		return 0
@@ -300,9 +300,9 @@ func (e *Limiter) Available() int {
 	return e.cache.available(time.Now())
 }
 
-// Statistics returns the counts of this process, and how many permits are available to all processes. It asks the store if the
-// latest reply is older than 100 ms, and at most every 100 ms. Otherwise, and while the store is unreachable, Available is the
-// number that is known. Statistics works after Close.
+// Statistics returns the counts of this process, and how many permits are available to all processes. It calls the store if
+// the latest reply is older than 100 ms, and at most every 100 ms. Otherwise, and while the store is unreachable, Available is
+// the number that is known. It may be called after Close.
 func (e *Limiter) Statistics() core.Statistics {
 	if e.options.Store == nil {
 		return core.Statistics{}
@@ -330,9 +330,9 @@ func (e *Limiter) statisticsLocked() core.Statistics {
 	}
 }
 
-// IdleFor returns whether this process knows all permits to be available, and for how long. It never asks the store. A rate
-// limiter is idle once the permits that this process knows to be taken have come back, a concurrency limiter while this process
-// holds no lease.
+// IdleFor returns whether this process knows all permits to be available, and for how long. It never calls the store. A rate
+// limiter is idle once the permits that this process knows to be taken have been returned, a concurrency limiter while this
+// process holds no lease.
 func (e *Limiter) IdleFor() (time.Duration, bool) {
 	if e.options.Store == nil {
 		return 0, false

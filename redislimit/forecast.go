@@ -6,28 +6,28 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// forecast says when permits come back if no more are taken, as the store reported it. Times are microseconds since the
-// report. Nothing is forecast for a concurrency limiter, whose permits come back when leases are released.
+// forecast says when permits are returned if no more are taken, as the store reported it. Times are microseconds since
+// the report. Nothing is forecast for a concurrency limiter, whose permits are returned when leases are released.
 type forecast struct {
 	limits  *limits
 	at      int64 // the server's instant of the report
 	known   bool
 	taken   int64      // permits; a bucket's as of its latest tick
-	age     int64      // of a bucket's latest tick
-	own     ownAccount // of a bucket
-	returns []comeback // of a window, the earliest first; there may be more
+	age     int64      // age of a bucket's latest tick
+	own     ownAccount // terms of a bucket
+	returns []comeback // returns of a window's permits, the earliest first; there may be more
 }
 
-// comeback is a number of permits that come back at an instant.
+// comeback is a number of permits that are returned at a given time.
 type comeback struct{ at, permits int64 }
 
 // ownAccount is a bucket as it is for a process that has tickets: their tokens are taken when they are due.
 type ownAccount struct {
 	taken int64
-	age   int64 // of its latest tick
+	age   int64 // age of its latest tick
 }
 
-// serve takes tokens at an instant.
+// serve takes tokens at a given time.
 func (a *ownAccount) serve(l *limits, at, n int64) {
 	ticks := max((at+a.age)/l.span, 0)
 	if ticks < a.taken/l.step+1 {
@@ -76,7 +76,7 @@ func (f *forecast) fullAt() int64 {
 }
 
 // availableIn returns when n permits can be taken, now or later; never if that is not known. If n is more than the limit,
-// some of them are for waiters, which take permits as soon as they come.
+// some of them are for waiters, which take permits as soon as they become available.
 func (f *forecast) availableIn(now int64, n int) int64 {
 	if f.limits.kind == kindBucket {
 		return f.bucket().ReadyAt(&f.limits.bucket, now, n)
@@ -87,7 +87,7 @@ func (f *forecast) availableIn(now int64, n int) int64 {
 	if need <= 0 {
 		return now
 	}
-	// What waiters take as it comes back comes back again one window later.
+	// What waiters take as it is returned is returned again one window later.
 	windows := (need - 1) / limit
 	need += debt - windows*limit
 	for _, c := range f.returns {

@@ -32,7 +32,7 @@ type pending struct {
 }
 
 const (
-	maxMisses = 3  // of a lease that is not known; by then a server that replies has read all that was sent before
+	maxMisses = 3  // maximum number of renewals of a lease that is not known; by then a server that replies has read all that was sent before
 	maxTTLs   = 10 // how long a server may stand still and then execute earlier requests
 )
 

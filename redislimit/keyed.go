@@ -16,8 +16,8 @@ type KeyedOptions struct {
 	Options // of all limits; the Key is the prefix of their keys in Redis
 
 	// MaxKeys is the maximum number of keys that this process remembers. 0 means 10,000. The limits
-	// are in the store, so a key that is not remembered is still limited; a request for it asks the
-	// store.
+	// are in the store, so a key that is not remembered is still limited; a request for it calls
+	// the store.
 	MaxKeys int
 }
 
@@ -25,7 +25,7 @@ type KeyedOptions struct {
 // plan, for example, and is decided by that limit. If you want other kinds of limits, or if the limit of a key rarely changes, use package
 // partition instead.
 //
-// It is safe for concurrent use. Make it with [NewKeyed]; the zero value fails with [core.ErrClosed].
+// It is safe for concurrent use. Create it with [NewKeyed]; the zero value fails with [core.ErrClosed].
 type Keyed struct {
 	options KeyedOptions
 
@@ -42,7 +42,7 @@ type plan struct {
 // keyed is the limiter of a plan. The mutex of its Keyed guards callers.
 type keyed struct {
 	limiter *Limiter
-	callers int // in a call; the limiter is not dropped while there are any
+	callers int // number of callers in a call; the limiter is not dropped while there are any
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 	maxKeyLength   = 200
 )
 
-// NewKeyed returns a Keyed, or an error that reports all invalid options. It does not ask the store.
+// NewKeyed returns a Keyed, or an error that lists all invalid options. It does not call the store.
 func NewKeyed(o KeyedOptions) (*Keyed, error) {
 	f := newFaults()
 	o.validate(f)

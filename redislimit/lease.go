@@ -17,7 +17,7 @@ var FencingToken = core.NewMetadataKey[uint64]("FENCING_TOKEN")
 // lease is a concurrency lease of this process. The engine's mutex guards its fields, except for id, token and e.
 type lease struct {
 	e       *Limiter
-	id      int64 // in the server's set, with the limiter's holder
+	id      int64 // id in the server's set, with the limiter's holder
 	token   int64
 	permits int64
 	until   time.Time // then it is lost, if it is not renewed
@@ -25,7 +25,7 @@ type lease struct {
 	end     end
 	version int64 // how often it was settled
 	ends    map[*context.CancelCauseFunc]struct{}
-	place   int // in keeper.leases
+	place   int // index in keeper.leases
 }
 
 // end is how a lease ended.

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// New returns a limiter that shares a limit with all limiters of the same Key, or an error that reports all invalid options. limit
-// is one of [core.TokenBucketOptions], [core.FixedWindowOptions], [core.SlidingWindowOptions] and [core.ConcurrencyLimiterOptions]. If
-// the store has no such limit yet, all permits are available. New does not ask the store.
+// New returns a limiter that shares a limit with all limiters of the same Key, or an error that lists all invalid options. limit is
+// one of [core.TokenBucketOptions], [core.FixedWindowOptions], [core.SlidingWindowOptions] and [core.ConcurrencyLimiterOptions]. If
+// the store has no such limit yet, all permits are available. New does not call the store.
 //
 // Limits go up to 2^52 permits. ManualReplenishment is not supported. Times count in whole microseconds:
 //
@@ -36,9 +36,9 @@ func New(limit core.Options, o Options) (*Limiter, error) {
 // Apply applies other limits of the same kind in this process; the Update methods of package core say what happens to waiters. If the
 // limits are invalid or of another kind, nothing changes, and Apply returns an error. After Close it returns [core.ErrClosed].
 //
-// Permits that are taken or held stay so. Tokens of a bucket come back at the new rate; if its limit grows, the difference is
-// available immediately, and if it shrinks, the bucket may be in debt. If a bucket's rate changes, leases from before return nothing when they
-// are settled. Permits of a window come back as the options said under which they were taken.
+// Permits that are taken or held stay so. Tokens of a bucket are returned at the new rate; if its limit grows, the difference is available
+// immediately, and if it shrinks, the bucket may be in debt. If a bucket's rate changes, leases from before return nothing when they are
+// settled. Permits of a window are returned as the options said under which they were taken.
 //
 // Other processes continue with their own limits. While the limits differ, each process decides by its own.
 func (e *Limiter) Apply(limit core.Options) error {
@@ -56,7 +56,7 @@ func (e *Limiter) Apply(limit core.Options) error {
 	return e.apply(limits)
 }
 
-// String returns a human-readable description: the limiter's kind, key and statistics. It does not ask the store.
+// String returns a human-readable line: the limiter's kind, key and statistics. It does not call the store.
 func (e *Limiter) String() string {
 	if e.options.Store == nil {
 		return "redislimit: not made by its constructor"
@@ -103,7 +103,7 @@ func (e *Limiter) GiveBack(n int) {
 	}
 }
 
-// TryReplenish does nothing and returns false, because permits come back by themselves.
+// TryReplenish does nothing and returns false, because permits are returned by themselves.
 func (*Limiter) TryReplenish() bool { return false }
 
 // AutoReplenishing reports whether the limiter is a rate limiter.

@@ -45,13 +45,13 @@ type limits struct {
 
 	step   int64 // a bucket's tokens per period; a window's segments
 	span   int64 // a bucket's period; a window's length; a lease's TTL
-	origin int64 // of a window, from 0 to span; for a calendar window, a number that identifies the calendar
+	origin int64 // origin of a window, from 0 to span; for a calendar window, a number that identifies the calendar
 
-	bucket   machine.Terms // of a bucket
-	queue    machine.Terms // of the queue
-	calendar core.Calendar // of a fixed window; zero if it has none
+	bucket   machine.Terms // terms of a bucket
+	queue    machine.Terms // terms of the queue
+	calendar core.Calendar // calendar of a fixed window; zero if it has none
 
-	metadata []core.Metadata // of every lease, without a calendar window's Window
+	metadata []core.Metadata // metadata of every lease, without a calendar window's Window
 }
 
 // limitsOf returns the limits that options of package core say, or reports the errors in them. ttl is the TTL of a concurrency lease.
@@ -154,11 +154,11 @@ func (l *limits) appendMetadata(m []core.Metadata, window int64) []core.Metadata
 	return m
 }
 
-// rate reports whether permits come back with time.
+// rate reports whether permits are returned with time.
 func (l *limits) rate() bool { return l.kind != kindConcurrency }
 
-// sameRate reports whether permits come back as under m. A window's permits come back at the instants that were set when they
-// were taken.
+// sameRate reports whether permits are returned as under m. A window's permits are returned at the times that were set when
+// they were taken.
 func (l *limits) sameRate(m *limits) bool {
 	return l.kind != kindBucket || l.step == m.step && l.span == m.span
 }
@@ -176,7 +176,7 @@ func (l *limits) script() *Script {
 	return windowScript
 }
 
-// perSecond returns about how many permits come back in a second.
+// perSecond returns about how many permits are returned in a second.
 func (l *limits) perSecond() float64 {
 	if l.kind == kindBucket {
 		return float64(l.step) / float64(l.span) * 1e6
@@ -184,7 +184,7 @@ func (l *limits) perSecond() float64 {
 	return float64(l.limit) / float64(l.span) * 1e6
 }
 
-// period returns about how many microseconds pass from one instant at which permits come back to the next; 0 if that is not
+// period returns about how many microseconds pass from one time at which permits come back to the next; 0 if that is not
 // known.
 func (l *limits) period() int64 {
 	switch l.kind {

@@ -58,9 +58,9 @@ func (e *Limiter) listen(ctx context.Context, ended, before chan struct{}) {
 	}
 }
 
-// subscribe subscribes, within a second, and returns when the subscription has ended or ctx is done. Once it is subscribed,
-// the store is asked for the waiters, because releases may have been published before. If the store cannot subscribe, the waiters
-// ask once a second.
+// subscribe subscribes, within a second, and returns when the subscription has ended or ctx is done. Once it is subscribed, the
+// store is asked for the waiters, because releases may have been published before. If the store cannot subscribe, the waiters
+// poll once a second.
 func (e *Limiter) subscribe(ctx context.Context) error {
 	ctx, ended := context.WithCancel(ctx)
 	defer ended()

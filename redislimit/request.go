@@ -25,14 +25,14 @@ type request struct {
 
 	// The engine's mutex guards these fields. Once the request is decided, they do not change.
 	stage  stage
-	waiter *machine.Waiter[*request] // in the queue
+	waiter *machine.Waiter[*request] // waiter in the queue
 
 	// Once it is decided:
-	limits *limits // that decided it
+	limits *limits // limits that decided it
 	result result
-	err    error  // of a failed request; a rejected one has a *core.RejectedError
-	lease  *lease // of a concurrency limiter's grant
-	grant  grant  // of a rate limiter's; it belongs to the caller's lease
+	err    error  // error of a failed request; a rejected one has a *core.RejectedError
+	lease  *lease // lease of a concurrency limiter's grant
+	grant  grant  // grant of a rate limiter's; it belongs to the caller's lease
 
 	done chan struct{} // receives when the request is decided; nil if it was decided immediately
 }
@@ -54,8 +54,8 @@ const (
 
 func (s stage) decided() bool { return s >= granted }
 
-// admitLocked decides a request, or returns true if the store has to be asked. While the store is unavailable, it leaves the
-// request to Unavailable, whoever waits.
+// admitLocked decides a request, or returns true if the store has to be called. While the store is unavailable, it leaves
+// the request to Unavailable, whoever waits.
 func (e *Limiter) admitLocked(req *request, now time.Time) (asks bool) {
 	n := req.permits
 	switch {
@@ -404,7 +404,7 @@ func (e *Limiter) grantOf(req *request) core.Lease {
 	if req.reserves {
 		m = append(m, core.Delay.With(lasts(req.result.wait)))
 	}
-	if req.grant.waiter != nil { // it counts when its permits come
+	if req.grant.waiter != nil { // it counts when its permits become available
 		return core.GrantFrom(&req.grant, req.permits, m...)
 	}
 	e.granted.Add(1)

@@ -9,8 +9,8 @@ import (
 )
 
 // Reserve takes permits of a rate limit, for all processes. If they are not available, it takes a ticket for them, as a waiter does, and
-// [core.Delay] of the lease says when they come. Act after that time. Reserve does not wait for permits, and nothing runs for a
-// reservation.
+// [core.Delay] of the lease says when they become available. Act after that time. Reserve does not wait for permits, and nothing runs
+// for a reservation.
 //
 // Waiters and reservations of all processes are served in the order in which they came, and QueueLimit bounds what this process has
 // reserved and what its callers wait for. Refund before the time has come returns the permits, and those behind it in this process are

@@ -43,9 +43,9 @@ type Store interface {
 	// Subscribe calls f for each message on the channel until stop is called or the subscription ends.
 	// It returns when it is subscribed; ctx bounds only that. f does not block, and stop waits for a
 	// running f. If the subscription ends before stop is called, for example because its connection was
-	// closed or has timed out, the store calls [SubscriptionEnded] with ctx, or a context derived
-	// from it; the limiter then calls stop and subscribes again. A store that cannot subscribe
-	// returns [errors.ErrUnsupported]: waiters then ask once a second.
+	// closed or has timed out, the store calls [SubscriptionEnded] with ctx, or a context derived from
+	// it; the limiter then calls stop and subscribes again. A store that cannot subscribe returns
+	// [errors.ErrUnsupported]: waiters then poll once a second.
 	Subscribe(ctx context.Context, channel string, f func()) (stop func(), err error)
 }
 

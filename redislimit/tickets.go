@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// A ticket is a number of permits that are this process's from an instant on, at which the store counts them as taken. The waiters of
-// all processes are served in the order in which they took their tickets, with one call for each. The queue says whose the permits are.
+// A ticket is a number of permits that are this process's from a time on, at which the store counts them as taken. The waiters of all
+// processes are served in the order in which they took their tickets, with one call for each. The queue says whose the permits are.
 type ticket struct {
 	permits int
 	at      time.Time
@@ -17,14 +17,14 @@ type ticket struct {
 	result  result
 }
 
-// tickets are those of a rate limiter's waiters. A ticket is used at its instant, or goes back, so that nothing is granted at another
+// tickets are those of a rate limiter's waiters. A ticket is used at its time, or goes back, so that nothing is granted at another
 // time than the store counts it.
 type tickets struct {
 	out     []ticket     // the earliest first
 	back    []*operation // return tickets: the first operations of the next call
 	gap     bool         // a waiter is gone that was not the last
 	renewed time.Time    // when they were last returned to be taken anew
-	stalled time.Time    // the store has refused a ticket, so it is not asked again before
+	stalled time.Time    // the store has refused a ticket, so it is not called again before
 }
 
 // permits returns how many permits the waiters have been promised.
@@ -44,7 +44,7 @@ func (t *tickets) last() int64 {
 	return t.out[len(t.out)-1].due
 }
 
-// from reports whether one of them was taken by the call that was sent at an instant.
+// from reports whether one of them was taken by the call that was sent at a given time.
 func (t *tickets) from(sent time.Time) bool {
 	return slices.ContainsFunc(t.out, func(one ticket) bool { return one.sent.Equal(sent) })
 }
@@ -66,7 +66,8 @@ func (t *tickets) uniform() bool {
 	return !slices.ContainsFunc(t.out, func(one ticket) bool { return one.permits != t.out[0].permits })
 }
 
-// promised reports whether waiters get tickets: the permits come with time, and no newer request goes first.
+// promised reports whether waiters get tickets: the permits become available with time, and no newer request goes
+// first.
 func (l *limits) promised() bool {
 	return l.rate() && !l.ofCalendar() && l.order != core.NewestFirst
 }
@@ -86,7 +87,7 @@ func (e *Limiter) zeroLocked(got result, now time.Time) given {
 	return given{result: result{left: e.cache.available(now), reset: e.cache.reset(now), window: got.window}}
 }
 
-// keepLocked keeps a grant whose permits come later as a ticket, and reports whether it is one.
+// keepLocked keeps a grant whose permits become available later as a ticket, and reports whether it is one.
 func (e *Limiter) keepLocked(c *call, permits int, got result) bool {
 	if got.wait == 0 {
 		return false
@@ -143,7 +144,8 @@ func (e *Limiter) balanceLocked() {
 	}
 }
 
-// renewLocked returns all tickets, and has the store asked for new ones, because permits may come at other times than they say.
+// renewLocked returns all tickets, and has the store asked for new ones, because permits may become available at other times
+// than they say.
 func (e *Limiter) renewLocked() {
 	e.redeemLocked(time.Now())
 	t := &e.cache.tickets

@@ -13,7 +13,7 @@ const (
 // waiters says when the store is asked for the waiters, which are in the queue. The engine's mutex guards it.
 type waiters struct {
 	asks     bool        // the next call asks for them
-	served   int         // in the latest call
+	served   int         // number of requests served in the latest call
 	asked    time.Time   // when the store was last asked for waiters, or the first one came; zero if no caller waits
 	answered time.Time   // when the latest reply about them came
 	askAt    time.Time   // when to ask for them
@@ -167,7 +167,7 @@ func (e *Limiter) askAtLocked() time.Time {
 	}
 	at := e.asked.Add(askEvery)
 	earlier := func(ready time.Time, ok bool) {
-		// If the store refused at the very time that it had named, it is not asked again until it says another one.
+		// If the store refused at the very time that it had named, it is not called again until it says another one.
 		if ok && ready.Before(at) && (ready.After(e.cache.at) || e.cache.at.After(e.answered)) {
 			at = ready
 		}

@@ -31,7 +31,7 @@ const (
 
 // stamp is the state of a rate limiter right after a grant, for the script; lua/README.md explains it.
 type stamp struct {
-	at      int64 // a bucket's latest tick, or the instant at which a window's permits come back
+	at      int64 // a bucket's latest tick, or the time at which a window's permits are returned
 	missing int64 // tokens of a bucket
 	version int64
 }
@@ -42,10 +42,10 @@ type result struct {
 	left  int   // permits available after it
 	reset int64 // microseconds until all permits are back
 	retry int64 // microseconds until a refused request could be granted; 0 if that is not known
-	stamp stamp // of a rate limiter's grant
-	token int64 // of a concurrency lease
+	stamp stamp // stamp of a rate limiter's grant
+	token int64 // token of a concurrency lease
 	wait  int64 // microseconds until the ticket that it is is due; 0: it is a grant
-	moved bool  // of a bucket's ticket: tokens or tickets were returned, so that others may be due sooner, too
+	moved bool  // moved of a bucket's ticket: tokens or tickets were returned, so that others may be due sooner, too
 
 	window int64 // length of a calendar window in microseconds; 0 means the current one
 }
@@ -55,10 +55,10 @@ type reply struct {
 	conflict kind     // the kind of limit that the key holds instead; 0 if it holds the right one
 	now      int64    // the server's instant
 	ends     int64    // microseconds until the window's segment ends; tokens of a bucket that are missing without those of tickets
-	back     int64    // the instant at which permits that are taken from a window now come back
-	version  int64    // of a window
+	back     int64    // the time at which permits that are taken from a window now are returned
+	version  int64    // version of a window
 	window   int64    // length of a calendar window in microseconds
-	forecast forecast // when permits come back
+	forecast forecast // when permits are returned
 
 	results []int64 // resultLen numbers for each operation, each group of requests, and the prefetched permits
 	last    result  // the state after the call; of a call that prefetches, what it prefetched
@@ -70,7 +70,7 @@ var errReply = errors.New("unexpected reply from script")
 const (
 	resultLen = 4 // numbers for each operation
 	headLen   = 3 // numbers before them
-	windowLen = 6 // the same for windows, without the two numbers for each instant at which permits come back
+	windowLen = 6 // the same for windows, without the two numbers for each time at which permits are returned
 
 	// maxNumber is the largest number that a script takes or returns, because Lua's numbers are floats.
 	maxNumber = 1<<53 - 1

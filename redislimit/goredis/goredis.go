@@ -64,7 +64,7 @@ type store struct {
 	prompt  bool // process ends with its context
 	nodeOf  func(key string) (*redis.Client, error)
 	known   atomic.Bool  // a script has run, so the client has loaded the nodes
-	replies atomic.Int32 // in a row, up to certain
+	replies atomic.Int32 // number of replies in a row, up to certain
 }
 
 // certain is how many replies in a row make it likely that a connection is ready. A ready store gives up a connection that is not

@@ -15,7 +15,7 @@ type pipelines struct {
 	client *redis.Client
 
 	mu      sync.Mutex
-	callers int       // in process
+	callers int       // number of callers in process
 	next    *pipeline // not sent yet; nil if there is none
 }
 

@@ -36,7 +36,7 @@ func New(c rueidis.Client) redislimit.Store { return &store{client: c} }
 type store struct {
 	client  rueidis.Client
 	slots   slots
-	replies atomic.Int32 // in a row, up to certain
+	replies atomic.Int32 // number of replies in a row, up to certain
 }
 
 // certain is how many replies in a row make it certain that each connection is there. A client has four, unless PipelineMultiplex

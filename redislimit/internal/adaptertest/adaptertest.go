@@ -26,7 +26,7 @@ type Servers struct {
 	Sentinel bool     // they are sentinels, of the primary realserver.SentinelName
 	User     string
 	Password string
-	Dial     func(ctx context.Context) (net.Conn, error) // nil: the client dials Addrs
+	Dial     func(ctx context.Context) (net.Conn, error) // nil means that the client dials Addrs
 	Hanging  bool                                        // the client does not notice by itself that a connection hangs
 }
 

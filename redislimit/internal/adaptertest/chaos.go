@@ -18,7 +18,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
 )
 
-// process is what one of several processes shares: a limiter of each kind. No permits of the rate limits come back by themselves.
+// process is what one of several processes shares: a limiter of each kind. No permits of the rate limits are returned by
+// themselves.
 type process struct {
 	rates  map[string]*redislimit.Limiter
 	leases *redislimit.Limiter
@@ -26,7 +27,7 @@ type process struct {
 
 const (
 	processes   = 3
-	chaosLimit  = 5_000 // of each rate
+	chaosLimit  = 5_000 // chaos limit of each rate
 	chaosLeases = 5
 	chaosTTL    = 3 * time.Second // a lease whose reply or release is lost ends after that
 )
@@ -53,7 +54,7 @@ func startProcesses(t *testing.T, connect Connect, to Servers) []process {
 
 // chaos counts what the callers of all processes have.
 type chaos struct {
-	kept       map[string]*atomic.Int64 // of each rate: permits that were granted, less those that were given back
+	kept       map[string]*atomic.Int64 // kept of each rate: permits that were granted, minus those that were given back
 	grants     atomic.Int64
 	held, most atomic.Int64
 }

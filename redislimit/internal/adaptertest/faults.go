@@ -21,7 +21,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit/internal/realserver"
 )
 
-// On a real server, a limiter decides as the one of core whose limit it shares, while no permits come back with time.
+// On a real server, a limiter decides as the one of core whose limit it shares, while no permits are returned with
+// time.
 func testDecidesAsCore(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()

@@ -19,7 +19,8 @@ import (
 const permissions = "~{key}:* +evalsha +eval +time +type +exists +del +pexpire +get +set +hget +hmget +hset +hdel " +
 	"+zadd +zcard +zrange +zrangebyscore +zrem +zscore +ping +client +hello"
 
-// A Redis user needs few permissions. Without those for the channel, releases work, and waiters ask once a second.
+// A Redis user needs few permissions. Without those for the channel, releases work, and waiters poll once a
+// second.
 func testPermissions(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()

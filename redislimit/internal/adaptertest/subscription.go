@@ -130,7 +130,7 @@ func testALostSubscription(t *testing.T, connect Connect) {
 				eventually("it subscribes again", func() bool { return p.subscriptions.Load() > before })
 				const grants = 100
 				start := [2]int64{near.Load(), far.Load()}
-				eventually("it is served as well as the other", func() bool { // without a subscription it asks once a second
+				eventually("it is served as well as the other", func() bool { // without a subscription it polls once a second
 					now := [2]int64{near.Load(), far.Load()}
 					if now[0]-start[0] < grants {
 						return false
