@@ -77,12 +77,12 @@
 // evenly. An amount with a B is a number of bytes, which come evenly: without a burst the
 // bucket holds the bytes of 10 ms, but at least 1,460, the payload of a packet.
 //
-// If the period of a single permit is a microsecond or more, permits come one at a time, at
-// that period rounded up to the nanosecond. Otherwise they come several at a time, at the
-// shortest period of whole nanoseconds, up to a millisecond, that makes the rate exact. If
-// there is none, they come once a millisecond, their number rounded down. If that number is
-// more than the burst, a whole burst comes at a time, at the period of the rate rounded
-// up. Rounding never makes the rate higher.
+// If the period of a single permit is a microsecond or more, permits become available one at a
+// time, at that period rounded up to the nanosecond. Otherwise they come several at a time, at the
+// shortest period of whole nanoseconds, up to a millisecond, that makes the rate exact. If there is
+// none, they come once a millisecond, their number rounded down. If that number is more than the
+// burst, a whole burst comes at a time, at the period of the rate rounded up. Rounding never makes
+// the rate higher.
 //
 // Bytes come as those of ioreader.PerSecond do, at least once a millisecond, or one at a time below 1000
 // bytes a second. The rate is exact to within a millionth. If more bytes than the burst would come at a time,

@@ -147,7 +147,7 @@ func alike(a, b core.Limiter) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && word(a) == word(b)
 }
 
-// closed returns [core.ErrClosed] if the limiter is closed. It asks for no permits, so nothing is counted.
+// closed returns [core.ErrClosed] if the limiter is closed. It requests no permits, so nothing is counted.
 func closed(limiter core.Limiter) error {
 	if ways.Closed(limiter) {
 		return core.ErrClosed

@@ -139,7 +139,7 @@ func (ls Limits) validate() error {
 	return errors.Join(errs...)
 }
 
-// apply is Apply for valid Limits and an open limiter, which consists of had.
+// apply is like Apply, but for valid Limits and an open limiter, which consists of had.
 func (ls Limits) apply(now core.Limiter, had []core.Limiter, name string) (core.Limiter, error) {
 	limits := ls
 	if slices.ContainsFunc(ls, unlimited) {

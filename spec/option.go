@@ -18,9 +18,9 @@ type option struct {
 	take func(p *parser, value, low string) error
 
 	// Only if the value is a number.
-	field   string // of Limit
+	field   string // field of Limit
 	number  func(l *Limit) *int
-	least   int  // of the number in a text; the field may also be 0
+	least   int  // least number in a text; the field may also be 0
 	permits bool // the number is one of permits, which may be bytes
 
 	// Only if the word is for calendar windows.

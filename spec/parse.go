@@ -30,7 +30,7 @@ type parser struct {
 	unit    calendar.Unit // None: its time is another
 	day     int
 	weekday int
-	zone    *time.Location // nil: UTC
+	zone    *time.Location // nil means UTC
 }
 
 // wrong is an error about a word.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	leastPeriod = time.Microsecond // of single permits
-	mostPeriod  = time.Millisecond // of more than one
+	leastPeriod = time.Microsecond // least period of single permits
+	mostPeriod  = time.Millisecond // greatest period of several permits
 )
 
 // rate returns the token limit and the rate of a valid limit's bucket; see the package's documentation.
@@ -25,8 +25,8 @@ func (l Limit) rate() (burst int, r rates.Rate) {
 	case r.Tokens <= burst:
 		return burst, r
 	case l.Bytes:
-		// A full bucket loses the tokens that come, so a reader that looks only now and then would lose
-		// a part of each period if a whole burst came together.
+		// A full bucket loses the tokens that are added, so a reader that looks only now and then would
+		// lose a part of each period if a whole burst came together.
 		return burst, rates.AtMost(max(1, burst/8), l.Permits, l.Per)
 	}
 	return burst, rates.AtMost(burst, l.Permits, l.Per)
