@@ -61,10 +61,8 @@
 // sets per instrument and collects all further ones in one, with the attribute otel.metric.overflow: the
 // counters of further limiters are added up there, and their gauges are lost. Observe a partition's limiters
 // with [Partitions], or raise the limit with the SDK's WithCardinalityLimit.
-//
-// # Inside
-//
-// Observe reads Statistics at each collection. It adds the differences between totals to an ordinary
+package telemetry
+
+// Inside: Observe reads Statistics at each collection. It adds the differences between totals to an ordinary
 // counter, so a counter never falls when limiters come and go under one name. Instrument is a view whose
 // leases join the limiter's lease with a span, which ends first and records the time.
-package telemetry
