@@ -18,7 +18,7 @@ import (
 // repository is a checkout, with all of its modules.
 type repository struct {
 	dir      string
-	released []*module // in the order of modules.yaml
+	released []*module // released in the order of modules.yaml
 	excluded []*module
 }
 
