@@ -19,10 +19,10 @@ func (p *Pool) roomLocked() bool {
 	return queued < p.queueLimit
 }
 
-// advanceLocked gives slots and plain permits to the jobs at the head of the queue, and the lead to the
-// first that lacks permits. It is called after every change that adds a job or frees room, a slot, permits
-// or the lead. After it the queue is empty, or a job leads, or no slot is free. A leader that does not ask the limiter
-// yet gets plain permits here too.
+// advanceLocked gives slots and plain permits to the jobs at the head of the queue, and the lead to the first that
+// lacks permits. It is called after every change that adds a job or frees room, a slot, permits or the lead. After it
+// the queue is empty, or a job leads, or no slot is free. A leader that does not call the limiter yet gets plain
+// permits here too.
 func (p *Pool) advanceLocked() {
 	for {
 		if j := p.leader; j != nil && !j.asking && p.limiter.TryPlain(j.permits) {

@@ -19,11 +19,11 @@
 // may share a limiter, and its limit may change while tasks run. The pool adds the goroutines,
 // a queue, results and recovery from panics of tasks.
 //
-// The calls that wait do so even if the limiter's QueueLimit is 0. QueueLimit is for servers that
-// shed load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core,
-// adaptive and redislimit, and for those of package partition that are made of them. With a limiter of
-// your own, the pool calls Acquire once per task, and a rejection is the error of the task, so give that
-// limiter a queue.
+// The calls that wait do so even if the limiter's QueueLimit is 0. QueueLimit is for servers that shed
+// load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core, adaptive
+// and redislimit, and for those of package partition that are made of them. With a custom limiter, the
+// pool calls Acquire once per task, and a rejection is the error of the task, so give that limiter a
+// queue.
 //
 // # Which call to use
 //
@@ -36,7 +36,8 @@
 //   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit is not
 //     passed to the task, so a timeout of the caller leaves the task running. [Pool.Wait]
 //     returns the tasks' errors.
-//   - [Pool.TrySubmit] is Submit that never waits.
+//
+// - [Pool.TrySubmit] is like Submit, but never waits.
 //
 // A pool starts goroutines when there is work and ends them when there is none. An idle pool
 // has no goroutines, and is garbage-collected even if it was never closed. [Pool.Close] stops

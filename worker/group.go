@@ -10,10 +10,9 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Group is a set of tasks that belong together, as with errgroup.WithContext, run under the
-// pool's limit. Create one with [Pool.Group]. The tasks' context ends with the context given to
-// Pool.Group, at the group's first error or panic, when [Pool.Close] cancels, and when Wait
-// returns.
+// Group is a set of tasks that belong together, as with errgroup.WithContext, run under the pool's
+// limit. Create it with [Pool.Group]. The tasks' context ends with the context given to Pool.Group,
+// at the group's first error or panic, when [Pool.Close] cancels, and when Wait returns.
 //
 // Call [Group.Go] for each task, and then [Group.Wait], which also ends the group's context.
 // A group cannot be reused: after Wait it starts no task. The zero Group is over: Go returns false, and Wait
@@ -61,9 +60,9 @@ func (p *Pool) Group(ctx context.Context) *Group {
 // Stop producing at the first false: the group has ended, and later calls return false too.
 //
 // An error that keeps a task from running becomes the group's error, unless Wait has returned: [ErrClosed], [core.ErrClosed] of a
-// closed limiter, ctx.Err(), the error for a nil task, or the limiter's rejection. A rate limiter of package
-// core rejects a task immediately if its permits would come after the deadline of the group's context; this
-// rejection matches [context.DeadlineExceeded].
+// closed limiter, ctx.Err(), the error for a nil task, or the limiter's rejection. A rate limiter of package core rejects a task
+// immediately if its permits would become available after the deadline of the group's context; this rejection matches
+// [context.DeadlineExceeded].
 func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 
 // GoN is like Go, for a task whose lease has the given number of permits. Invalid numbers are

@@ -41,8 +41,8 @@ const (
 // the errors of Map.
 //
 // If the limiter rejects an input, Map yields the rejection and continues with the next input. A rate
-// limiter of package core does so if the permits would come after ctx's deadline; this rejection matches
-// [context.DeadlineExceeded]. Break at that error if no more inputs should be read.
+// limiter of package core does so if the permits would become available after ctx's deadline; this
+// rejection matches [context.DeadlineExceeded]. Break at that error if no more inputs should be read.
 //
 // f's context is derived from ctx. It also ends when the loop ends for any reason, and when
 // Close cancels. Before the loop ends, Map waits for all running calls of f to return.
@@ -79,8 +79,8 @@ func Map[In, Out any](
 	}
 }
 
-// ahead returns how many inputs Map takes ahead of its consumer. The limiter is asked each time, because it may
-// change or be exchanged while Map runs.
+// ahead returns how many inputs Map takes ahead of its consumer. The limiter is called each time, because it
+// may change or be exchanged while Map runs.
 func (p *Pool) ahead() int {
 	workers := p.maxWorkers
 	if workers == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Pool runs tasks, each under a lease of its limiter. Create one with [New]; submitting to the
-// zero Pool returns [ErrClosed]. A Pool is safe for concurrent use.
+// Pool runs tasks, each under a lease of its limiter. Create it with [New]; submitting to the zero
+// Pool returns [ErrClosed]. A Pool is safe for concurrent use.
 //
 // Most callers want [Pool.Group] for tasks that belong together, or [Do] and [Map] for
 // results. Tasks start in the order in which the calls were made, or in the limiter's order if that
@@ -51,14 +51,14 @@ type Pool struct {
 	queue hold.Queue[*job]
 	ready ring.Ring[*job]
 
-	// leader is the job for whose lease the limiter is being asked: by a worker or, in a pool without
+	// leader is the job for whose lease the limiter is being called: by a worker or, in a pool without
 	// a queue, by the job's caller. No other job gets a lease meanwhile, so no task overtakes another.
 	// nil if the limiter is not being asked.
 	leader *job
 
 	// A slot is the right to use one of Options.Workers goroutines. slots counts those taken: by
 	// the leader's job, by each task that has a lease until its OnPanic has returned, and by each
-	// TrySubmit that is asking the limiter.
+	// TrySubmit that is calling the limiter.
 	slots int
 
 	starting bool // a new worker has not looked for work yet; there is at most one
@@ -76,7 +76,7 @@ type Pool struct {
 	failures               failures
 }
 
-// New returns a pool, or an error that reports every invalid option.
+// New returns a pool, or an error that lists all invalid options.
 func New(o Options) (*Pool, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (p *Pool) Statistics() Statistics {
 	}
 }
 
-// String returns the statistics on one line.
+// String returns a human-readable line: the statistics.
 func (p *Pool) String() string { return "pool: " + p.Statistics().String() }
 
 // Wait waits until no task is running or queued. It returns, joined, the errors of the tasks

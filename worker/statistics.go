@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Statistics are the counts of a pool at one instant. Each accepted task is counted in
+// Statistics are the counts of a pool at one time. Each accepted task is counted in
 // exactly one of Running, Queued and Done.
 type Statistics struct {
 	Running  int    // tasks that have a lease; may briefly exceed the limit when a task ends
@@ -15,7 +15,7 @@ type Statistics struct {
 	Panicked uint64 // tasks in Done that panicked
 }
 
-// String returns the counts on one line.
+// String returns a human-readable line: the counts.
 func (s Statistics) String() string {
 	return fmt.Sprintf("%d running, %d queued, %d done, %d failed, %d panicked",
 		s.Running, s.Queued, s.Done, s.Failed, s.Panicked)

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Submit gives the pool a task, and returns nil when the task is accepted: when it has its
-// lease or is in the pool's queue. Until then Submit waits: for room in the pool's queue or, if
-// the pool has no queue, for a free worker and for the lease. It waits even if the limiter's
-// QueueLimit is 0. The error is a *[core.RejectedError] in two cases: a rate limiter rejects a task
-// whose permits would come after ctx's deadline, and a limiter of your own may reject any task; see
-// the package comment.
+// Submit gives the pool a task, and returns nil when the task is accepted: when it has its lease or
+// is in the pool's queue. Until then Submit waits: for room in the pool's queue or, if the pool has
+// no queue, for a free worker and for the lease. It waits even if the limiter's QueueLimit is 0.
+// The error is a *[core.RejectedError] in two cases: a rate limiter rejects a task whose permits
+// would become available after ctx's deadline, and a custom limiter may reject any task; see the
+// package comment.
 //
 // ctx bounds only this wait. ctx is not passed to the task, so its deadline does not stop a task
 // that was accepted. Use a [Group] or [Do] for tasks that end with their caller.
@@ -104,8 +104,8 @@ func (p *Pool) enterLocked(e *entry, rank hold.Rank) (entered bool, _ error) {
 	return true, nil
 }
 
-// tryLocked returns the job of a task that TrySubmit could not let enter, for whose lease it has to ask the limiter, or the
-// reason of a rejection.
+// tryLocked returns the job of a task that TrySubmit could not let enter, for whose lease it has to call the limiter, or
+// the reason of a rejection.
 func (p *Pool) tryLocked(e *entry) (*job, error) {
 	switch {
 	case p.queueLimit > 0:

@@ -36,17 +36,17 @@ type job struct {
 
 	asking bool             // it leads, and gets its lease from the limiter only, by its worker or caller
 	has    bool             // it has rare
-	place  hold.Place[*job] // in Pool.queue
+	place  hold.Place[*job] // place in Pool.queue
 
 	rare
 }
 
 // rare is what most jobs do not need.
 type rare struct {
-	rank    hold.Rank          // of a job that waits for room in the queue, or whose flow counts
+	rank    hold.Rank          // rank of a job that waits for room in the queue, or whose flow counts
 	lease   core.Lease         // once granted, unless it has plain permits
 	caller  *wait.Waiter[*job] // the call that waits for the start of the task, in a pool without a queue
-	inGroup list.Node[*job]    // in Group.queued
+	inGroup list.Node[*job]    // in group in Group.queued
 }
 
 // jobLocked returns the job for a task.

@@ -12,7 +12,7 @@ type worker struct {
 	*job // its task; nil: there is none, and the goroutine ends
 
 	plain    int  // plain permits that it has; 0: the job has the lease
-	leads    bool // the limiter has to be asked for the task's lease
+	leads    bool // the limiter has to be called for the task's lease
 	ran      bool // the task was called
 	ended    bool // the end of the task is counted
 	panicked *PanicError
