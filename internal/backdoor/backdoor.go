@@ -34,19 +34,18 @@
 // too soon, Close, or because it wants more permits than the limit. A grant that does not wait allocates nothing.
 //
 // The request passes through chains, through the views of core, and through each [Waiter] and each type of
-// [WaitBy]. Any other limiter
-// is asked by one plain Acquire, and its answer is the answer, also a rejection. The mark is in no context, so
-// neither such a limiter nor the context of a task inherits it. The answer is always in valid form: the
-// lease is acquired if and only if the error is nil.
+// [WaitBy]. Any other limiter is called by one plain Acquire, and its answer is the answer, also a rejection.
+// The mark is in no context, so neither such a limiter nor the context of a task inherits it. The answer is
+// always in valid form: the lease is acquired if and only if the error is nil.
 //
 // [Permits.Take] is the same for plain permits, and package hold has it for both.
 //
 // # Watched leases
 //
 // [Ways.Watch] is for a limiter that uses a core.ConcurrencyLimiter and learns from its leases.
-// Each watched lease carries the instant of its grant, and the release that wins, of whichever
-// copy, calls a hook with the time for which the lease was held and with a cause. None of this
-// allocates, and a limiter that is not watched pays nothing for it.
+// Each watched lease carries the time of its grant, and the release that wins, of whichever copy,
+// calls a hook with the time for which the lease was held and with a cause. None of this allocates,
+// and a limiter that is not watched pays nothing for it.
 //
 //	inner, err := core.NewConcurrencyLimiter(options)
 //	watched, _ := ways.Watch(inner, hook)
@@ -67,8 +66,8 @@
 //
 // # Joined leases
 //
-// [Ways.NewJoiner] is for a limiter that asks several others for the same permits and returns
-// one lease. Releasing any copy of the joined lease releases its parts, once, last first. Settle of the
+// [Ways.NewJoiner] is for a limiter that takes the same from several others permits and returns one
+// lease. Releasing any copy of the joined lease releases its parts, once, last first. Settle of the
 // lease settles the parts, last first.
 //
 //	joiner := ways.NewJoiner(2, nil) // once, when the limiter is made
@@ -121,8 +120,8 @@ type Waiter[L any] interface {
 // Asker is a limiter that says which limiters it asks now, for [Ways.Roots]; Limiter is core.Limiter.
 type Asker[Limiter any] interface{ Asks() []Limiter }
 
-// WaitBy makes [Ways.AcquireWaiting] ask limiters of exactly the type T by acquire. It is for exported types, which
-// do not show users how to wait. Call it only while a package is initialized.
+// WaitBy makes [Ways.AcquireWaiting] call limiters of exactly the type T by acquire. It is for exported types,
+// which do not show users how to wait. Call it only while a package is initialized.
 func WaitBy[T, L any](acquire func(limiter T, ctx context.Context, permits int) (L, error)) struct{} {
 	waiters[reflect.TypeFor[T]()] = func(ctx context.Context, limiter any, permits int) (L, error) {
 		return acquire(limiter.(T), ctx, permits)
@@ -178,9 +177,9 @@ type Hook interface {
 // End describes how a watched lease was held. It has four words, and the cause beside it is a
 // fifth: the compiler keeps no larger struct in registers.
 type End struct {
-	Granted  time.Duration // the instant of the grant, since the limiter's creation; below 0 in a synctest bubble where it is earlier
-	Held     time.Duration // from the grant to the release; below 0 if the lease moved to such a bubble
-	Permits  int           // of this lease, at least 1: a lease of zero permits is not watched
+	Granted  time.Duration // the time of the grant, since the limiter's creation; below 0 in a synctest bubble where it is earlier
+	Held     time.Duration // time from the grant to the release; below 0 if the lease moved to such a bubble
+	Permits  int           // permits of this lease, at least 1: a lease of zero permits is not watched
 	InFlight int           // permits held just before the release, this lease's included
 }
 
@@ -257,25 +256,25 @@ type Ways[L any] struct {
 	// Reserve is the limiter's Reserve; of a limiter that is no core.Reserver, a lease whose error says so.
 	Reserve func(limiter any, permits int) L
 
-	// Roots returns the limiters that limiter asks in the end, through chains and views of any package
-	// that name the limiters they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an
-	// [Asker]. For any other limiter it is the limiter itself. Whoever holds permits of one limiter and
-	// waits for those of another with a common root may wait for itself: compare roots with [Same].
+	// Roots returns the limiters that limiter uses in the end, through chains and views of any package that
+	// name the limiters they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an
+	// [Asker]. For any other limiter it is the limiter itself. Whoever holds permits of one limiter and waits
+	// for those of another with a common root may wait for itself: compare roots with [Same].
 	Roots func(limiter any) []any
 
-	// BindingRoots is Roots without the limiters whose rejections have no effect, because limiter asks them
-	// through core.Shadow: no request waits for those.
+	// BindingRoots is like Roots, but without the limiters whose rejections have no effect, because limiter
+	// asks them through core.Shadow: no request waits for those.
 	BindingRoots func(limiter any) []any
 
 	// Order returns the core.QueueOrder in which the queue of limiter is served now. An Update can change it, and so can
-	// whatever exchanges the limiter that it asks. A chain has the order of the limiter that it asks whose order differs
+	// whatever exchanges the limiter that it uses. A chain has the order of the limiter that it uses whose order differs
 	// most from core.OldestFirst, which is the order of a limiter that has no queue. A limiter reports its order by a
 	// method QueueOrder: core's own have it, and a user's may. Of core's limiters it allocates nothing.
 	Order func(limiter any) uint8
 
-	// ReturnsWithTime reports whether all permits of limiter come back with time alone: it is one of
-	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of a Switch, and of an
-	// [Asker], it is about the limiters that it asks now. Of any other limiter the leases may hold permits until they are released.
+	// ReturnsWithTime reports whether all permits of limiter are returned with time alone: it is one of core's rate limiters,
+	// core.Unlimited, or a chain or view of core's of nothing else. Of a Switch, and of an [Asker], it is about the limiters that
+	// it uses now. Of any other limiter the leases may hold permits until they are released.
 	ReturnsWithTime func(limiter any) bool
 
 	// Terms returns the current terms of one of core's four limiters, and a copy of its account. Both are nil for

@@ -1,8 +1,8 @@
 // Package calendar computes windows of whole days, weeks, months and years in a time zone.
 //
-// A window starts at the first instant of its day, whatever the clocks of the place do there. All
-// instants are Unix times in seconds, as no zone changes between seconds. Package time is used only for
-// the offset of a zone at an instant: Time.ZoneBounds is wrong for years beyond 2037.
+// A window starts at the first time of its day, whatever the clocks of the place do there. All times
+// are Unix times in seconds, as no zone changes between seconds. Package time is used only for the
+// offset of a zone at a given time: Time.ZoneBounds is wrong for years beyond 2037.
 package calendar
 
 import (
@@ -33,7 +33,7 @@ type Calendar struct {
 	unit  Unit
 	more  int            // units of a window, less one
 	first int            // a week's first day, 0 for Sunday; a month's, from 1
-	loc   *time.Location // nil: UTC
+	loc   *time.Location // nil means UTC
 }
 
 // New returns the windows of count units, at least 1. Windows of several units count from 1970;
@@ -199,7 +199,7 @@ func (c Calendar) dayOf(y int, m time.Month) int {
 	return min(c.first, time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
-// startOf returns when a window starts: the first instant at which its day, or a later one, is the
+// startOf returns when a window starts: the first time at which its day, or a later one, is the
 // date.
 func (c Calendar) startOf(window int64) int64 {
 	midnight := c.day(window) * day

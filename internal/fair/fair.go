@@ -65,11 +65,11 @@ type Item[V any] struct {
 	Stays bool // Evictions does not choose it
 	Value V    // the caller's
 
-	flow         *flow[V] // nil: it is in no queue
+	flow         *flow[V] // nil means that it is in no queue
 	cost         tag
 	arrival      uint64
-	prev, next   *Item[V] // in its flow
-	older, newer *Item[V] // in its flow, among those that may be evicted
+	prev, next   *Item[V] // neighbors in its flow
+	older, newer *Item[V] // neighbors in its flow among those that may be evicted
 }
 
 // level is the flows of one priority.
@@ -89,9 +89,9 @@ type flow[V any] struct {
 	key         string
 	start       tag
 	first, last *Item[V]
-	newest      *Item[V] // that may be evicted; in Evictions, of those that are left
-	permits     tag      // of its waiters, in 1
-	evictable   tag      // of those that may be evicted
+	newest      *Item[V] // newest item that may be evicted; in Evictions, of those that are left
+	permits     tag      // permits of its waiters, in 1
+	evictable   tag      // permits of the waiters that may be evicted
 	largest     int      // no request of it is for more permits
 	weight      int      // nor of a larger weight
 	load        tag      // the sum of permits/weight of the waiters that may be evicted; in Evictions, of those that are left

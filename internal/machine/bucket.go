@@ -8,10 +8,10 @@ import (
 // Bucket is the account of a token bucket: how many tokens are missing for it to be full, as of
 // a tick of its clock.
 type Bucket struct {
-	missing int         // as of tick; above the limit, the bucket is in debt
+	missing int         // tokens that are missing at tick; above the limit, the bucket is in debt
 	tick    int64       // the latest tick applied, in whole periods from when the bucket was last full; while it is full: since when
 	overdue int         // manual: tokens that were due at an Update and wait for Replenish; at most missing
-	last    *lastReturn // nil: no tokens were returned
+	last    *lastReturn // nil means that no tokens were returned
 }
 
 // Try is that of an [Account].

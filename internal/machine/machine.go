@@ -36,7 +36,7 @@ import (
 type Machine[Value any] struct {
 	t       *Terms
 	account Account
-	queue   *Queue[Value] // nil: no request waits, and Decided has returned all whose wait has ended
+	queue   *Queue[Value] // nil means that no request waits, and Decided has returned all whose wait has ended
 }
 
 // New returns a started machine with an account from which nothing is taken.

@@ -14,7 +14,7 @@ import (
 // not stored, so there may be as many as the window has nanoseconds.
 type Segments struct {
 	taken  int   // the sum of counts, at most math.MaxInt
-	counts *ring // nil: nothing counts
+	counts *ring // nil means that nothing counts
 	full   int64 // since when nothing is taken; valid if taken is 0
 }
 

@@ -1,4 +1,4 @@
-// Package rates writes a rate of n tokens in the time per as tokens that come once each period, as a token
+// Package rates writes a rate of n tokens in the time per as tokens that are added once each period, as a token
 // bucket needs it. It computes with integers of 128 bits; a result above the maximum of its type is lowered to that.
 //
 // Except where a function says otherwise, n, tokens and per are at least 1.
@@ -40,7 +40,7 @@ func Exact(n int, per, least, most time.Duration) (Rate, bool) {
 	return Rate{int(tokens * k), time.Duration(period * k)}, true
 }
 
-// Within returns how many tokens come in d, rounded down. n and d may be 0.
+// Within returns how many tokens are added in d, rounded down. n and d may be 0.
 func Within(n int, per, d time.Duration) int {
 	return int(min(mulDiv(uint64(n), uint64(d), 0, uint64(per)), math.MaxInt))
 }
@@ -129,7 +129,7 @@ func apartOf(perSecond float64) (apart, bool) {
 	return apart{n, 1 << s}, n < math.MaxInt64
 }
 
-// fit is Of without a float.
+// fit is like Of, but without a float.
 func (a apart) fit(most int) Rate {
 	limit := uint64(max(most, 1))
 	if one := a.times(1); a.n == uint64(time.Second) && one.within(a, tolerance) && one.tells(a.d, 2*tolerance) {
@@ -213,10 +213,10 @@ func less(a, b, c, d uint64) bool {
 	return hi < otherHi || hi == otherHi && lo < otherLo
 }
 
-// PerSecond returns the tokens that come per second, or the whole number or the number of six digits that
-// is the same to within half the tolerance. If one token comes in the period of a whole number of tokens a second,
-// rounded to the nanosecond, that is the number: one token in 142,857,143 ns is 7. If Tokens and Period are both even,
-// the result is exact: see Of.
+// PerSecond returns the tokens that are added per second, or the whole number or the number of six digits that is the
+// same to within half the tolerance. If one token is added in the period of a whole number of tokens a second, rounded
+// to the nanosecond, that is the number: one token in 142,857,143 ns is 7. If Tokens and Period are both even, the
+// result is exact: see Of.
 func (r Rate) PerSecond() float64 {
 	if r.Tokens <= 0 || r.Period <= 0 {
 		return 0
@@ -240,7 +240,7 @@ func (r Rate) PerSecond() float64 {
 	return float64(r.Tokens) / float64(r.Period) * float64(time.Second)
 }
 
-// in returns how many tokens come in d nanoseconds, rounded to the nearest.
+// in returns how many tokens are added in d nanoseconds, rounded to the nearest.
 func (r Rate) in(d uint64) uint64 {
 	return mulDiv(uint64(r.Tokens), d, uint64(r.Period)/2, uint64(r.Period))
 }
@@ -250,9 +250,9 @@ func (r Rate) tells(n, parts uint64) bool {
 	return r.within(apart{uint64(time.Second), n}, parts) || r.nearest(n)
 }
 
-// nearest reports whether one token comes in the period of n tokens a second, rounded to the nanosecond, and of no other number.
-// Half a nanosecond of the period is half a token a second if 1e9/Period equals Period. Above that, several whole numbers
-// have the same period.
+// nearest reports whether one token is added in the period of n tokens a second, rounded to the nanosecond, and of no other
+// number. Half a nanosecond of the period is half a token a second if 1e9/Period equals Period. Above that, several whole
+// numbers have the same period.
 func (r Rate) nearest(n uint64) bool {
 	p := uint64(r.Period)
 	return r.Tokens == 1 && n >= 1 && less(uint64(time.Second), 1, p, p) && Nearest(1, int(n), time.Second) == r

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Deadline ends the calls on one side of a connection: at an instant that can be moved, as the SetDeadline
-// methods of a net.Conn require, or permanently. A stream without deadlines uses only its Close. Call
-// [Deadline.Start] before anything else. A Deadline is safe for concurrent use.
+// Deadline ends the calls on one side of a connection: at a given time that can be moved, as the
+// SetDeadline methods of a net.Conn require, or permanently. A stream without deadlines uses only its
+// Close. Call [Deadline.Start] before anything else. A Deadline is safe for concurrent use.
 type Deadline struct {
 	changed func(expired bool)     // may be nil
 	source  atomic.Pointer[Source] // ends the calls; replaced when a deadline that has passed is moved
@@ -37,7 +37,7 @@ func (d *Deadline) Set(t time.Time) {
 	cancel(d.set(t), os.ErrDeadlineExceeded)
 }
 
-// set is Set without the end of the contexts of calls whose deadline has passed.
+// set is like Set, but without the end of the contexts of calls whose deadline has passed.
 func (d *Deadline) set(t time.Time) []ender {
 	d.mu.Lock()
 	defer d.mu.Unlock()

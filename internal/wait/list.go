@@ -42,10 +42,10 @@ type List[T any] struct {
 type Waiter[T any] struct {
 	Value T // what the call waits with, or is given
 
-	ready   chan struct{}         // of capacity 1: woken, or about to be
+	ready   chan struct{}         // channel of capacity 1; full if the waiter is woken, or about to be
 	done    <-chan struct{}       // its context's Done
 	list    *List[T]              // the one for which it was made
-	node    list.Node[*Waiter[T]] // in the list while the outcome is undecided
+	node    list.Node[*Waiter[T]] // node in the list while the outcome is undecided
 	woken   *Waiter[T]            // the next in a Woken
 	outcome Outcome
 	isWoken bool // Park has received from ready
@@ -154,7 +154,7 @@ func (w *Waiter[T]) Wait(mu sync.Locker) (T, Outcome) {
 	return value, outcome
 }
 
-// Park is Wait for a caller that reads w.Value itself, and then calls Free: it copies no value.
+// Park is like Wait, but for a caller that reads w.Value itself, and then calls Free: it copies no value.
 func (w *Waiter[T]) Park(mu sync.Locker) Outcome {
 	if w.done == nil {
 		<-w.ready

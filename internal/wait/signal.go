@@ -5,9 +5,9 @@ import "github.com/sluice-go/sluice/internal/list"
 // Signal is a channel on which a call waits that a [Source] can end too. It costs less than the context of a
 // [Call]. Whoever serves the call sends true to Ready, once. A source that ends sends false.
 type Signal struct {
-	Ready chan bool // of capacity 2
+	Ready chan bool // channel of capacity 2
 
-	source *Source // that the call has joined, or nil
+	source *Source // source that the call has joined, or nil
 	node   list.Node[ender]
 }
 

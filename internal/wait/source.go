@@ -31,7 +31,7 @@ type Call struct {
 	parent context.Context
 	source *Source
 	cancel context.CancelCauseFunc
-	node   list.Node[ender] // in the source's calls
+	node   list.Node[ender] // node in the source's calls
 }
 
 // ender is what a source ends: a Call or a Signal.
@@ -108,10 +108,10 @@ func (c *Call) Err() error {
 	return err
 }
 
-// Ended is [Source.Ended] for the caller's context.
+// Ended is like [Source.Ended], but for the caller's context.
 func (c *Call) Ended() error { return c.source.Ended(c.parent) }
 
-// Explain is [Source.Explain] for the caller's context.
+// Explain is like [Source.Explain], but for the caller's context.
 func (c *Call) Explain(err error) error { return c.source.Explain(c.parent, err) }
 
 // Ended returns why a call with the caller's context ctx has to end: the error of ctx, else the source's
@@ -145,7 +145,7 @@ func (s *Source) End(cause error) bool {
 	return ok
 }
 
-// end is End without the end of the contexts of calls, which the caller cancels without a mutex.
+// end is like End, but without the end of the contexts of calls, which the caller cancels without a mutex.
 func (s *Source) end(cause error) (calls []ender, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

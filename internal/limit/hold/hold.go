@@ -27,11 +27,11 @@ type Hold struct {
 }
 
 // Limiter is a limiter that is asked for holds. Its methods may be called with any number of permits unless
-// they say otherwise. Create one with [Of]. It is safe for concurrent use.
+// they say otherwise. Create it with [Of]. It is safe for concurrent use.
 type Limiter struct {
 	core.Limiter // nil only in the zero Limiter, whose methods must not be called
 
-	plain   backdoor.Permits                          // nil: the limiter has no plain permits
+	plain   backdoor.Permits                          // nil means that the limiter has no plain permits
 	ordered interface{ QueueOrder() core.QueueOrder } // the limiter, if it has that method: it saves a type assertion
 }
 

@@ -18,7 +18,7 @@ func Replenishes(l core.Limiter) bool {
 	return slices.ContainsFunc(asked(l), Replenishes)
 }
 
-// asked returns the limiters that l asks now, as a view, a chain, a Switch or a key.
+// asked returns the limiters that l uses now, as a view, a chain, a Switch or a key.
 func asked(l core.Limiter) []core.Limiter {
 	switch l := l.(type) {
 	case interface{ Unwrap() core.Limiter }:

@@ -19,7 +19,7 @@ type Place[V any] struct {
 	Value V
 
 	section    *section[V]
-	prev, next *Place[V]             // by age
+	prev, next *Place[V]             // neighbors by age
 	byFlow     *fair.Item[*Place[V]] // instead, if the order is FairShare
 }
 

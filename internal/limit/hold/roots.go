@@ -9,20 +9,20 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// ReturnsWithTime reports whether all permits of l come back with time, whatever their users do: l is one of
-// core's rate limiters, or a chain or a view of nothing else. A Switch, and a limiter per key, counts as what it asks now.
-// The leases of any other limiter may hold permits until they are released.
+// ReturnsWithTime reports whether all permits of l are returned with time, whatever their users do: l is one of core's
+// rate limiters, or a chain or a view of nothing else. A Switch, and a limiter per key, counts as what it uses now. The
+// leases of any other limiter may hold permits until they are released.
 func ReturnsWithTime(l core.Limiter) bool { return ways.ReturnsWithTime(l) }
 
-// Roots returns the limiters that l asks in the end, through chains, views and keys.
+// Roots returns the limiters that l uses in the end, through chains, views and keys.
 func Roots(l core.Limiter) []any { return ways.Roots(l) }
 
 // BindingRoots returns the limiters for which a request of l may have to wait.
 func BindingRoots(l core.Limiter) []any { return ways.BindingRoots(l) }
 
 // Without returns the part of l that is left for a caller that would hold its permits while it waits for those of
-// below: if it asked for permits of a limiter that is among those too, it could wait for itself forever. The
-// rest is l without these limiters: l itself if it has none of them, and nil if it has no others. Limiters whose
+// below: if it requested permits of a limiter that is among those too, it could wait for itself forever. The rest
+// is l without these limiters: l itself if it has none of them, and nil if it has no others. Limiters whose
 // permits return with time stay. Without returns an error if l cannot be separated from one of below.
 func Without(l core.Limiter, below []any) (core.Limiter, error) {
 	var rest []core.Limiter

@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-go/sluice/internal/limit/hold"
 )
 
-// Current is what a limiter asks now. A [core.Switch] asks another limiter after Set, and a limiter per key asks another one
-// once that of the key is created or replaced, so a stream looks again at each turn: see [Current.Look].
+// Current is what a limiter uses now. A [core.Switch] calls another limiter after Set, and a limiter per key calls another
+// one once that of the key is created or replaced, so a stream looks again at each turn: see [Current.Look].
 type Current struct {
-	// Rated reports that all permits come back with time alone: see [hold.ReturnsWithTime].
+	// Rated reports that all permits are returned with time alone: see [hold.ReturnsWithTime].
 	Rated bool
 
 	// Bounded reports that there is a concurrency limiter among them that l waits for, so that no more permits than
 	// that one has can be held.
 	Bounded bool
 
-	links []link // where the limiter may ask another one; none if it always asks the same
+	links []link // where the limiter may call another one; none if it always asks the same
 }
 
 // link is where a limiter asks one that can be exchanged.
@@ -28,7 +28,7 @@ type link struct {
 // Fixed reports whether the limiter always asks the same limiters.
 func (c *Current) Fixed() bool { return len(c.links) == 0 }
 
-// Look makes c describe what l asks now, and reports whether that has changed since the last Look. l is not nil, and the same
+// Look makes c describe what l uses now, and reports whether that has changed since the last Look. l is not nil, and the same
 // in each call. If nothing has changed, Look allocates nothing, except for a limiter per key.
 func (c *Current) Look(l core.Limiter) bool {
 	for _, k := range c.links {

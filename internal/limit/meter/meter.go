@@ -38,7 +38,7 @@ import (
 // Meter pays for one direction of a stream. It is ready after Init, and for use by one call at
 // a time.
 type Meter struct {
-	limiter core.Limiter // nil: unlimited
+	limiter core.Limiter // nil means unlimited
 	current Current      // what the limiter asks
 	bounded bool         // the limiter's QueueLimit applies to the requests
 	slice   slice
@@ -53,7 +53,7 @@ type Meter struct {
 // it; a stream that has been idle waits for a new turn.
 const openTime = 5 * time.Millisecond
 
-// InitBounded is Init for a server that sheds load: the limiter's QueueLimit applies.
+// InitBounded is like Init, but for a server that sheds load: the limiter's QueueLimit applies.
 func (m *Meter) InitBounded(l core.Limiter) {
 	m.Init(l)
 	m.bounded = true
@@ -69,14 +69,14 @@ func (m *Meter) Init(l core.Limiter) {
 	m.slice.init(l, &m.current)
 }
 
-// Current returns what the limiter asks now, which must not be nil.
+// Current returns what the limiter uses now, which must not be nil.
 func (m *Meter) Current() *Current {
 	m.look()
 	return &m.current
 }
 
-// look starts anew if the limiter asks another one than before. A turn of the former one ends, so that nothing passes on its
-// credit.
+// look starts anew if the limiter calls another one than before. A turn of the former one ends, so that nothing passes on
+// its credit.
 func (m *Meter) look() {
 	if !m.current.Fixed() && m.current.Look(m.limiter) {
 		m.slice.init(m.limiter, &m.current)
@@ -160,8 +160,8 @@ func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, er
 	return hold.Wait(ctx, s, m.limiter, n, !m.bounded)
 }
 
-// More is Take that never waits: it returns 0 if the permits are not available. The limiter does
-// not count the rejection.
+// More is like Take, but never waits: it returns 0 if the permits are not available. The limiter
+// does not count the rejection.
 func (m *Meter) More(want int) int {
 	m.look()
 	if n := m.Slice(want); m.open.IsZero() && m.tryTake(n) {

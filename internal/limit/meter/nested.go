@@ -17,8 +17,8 @@ type Stream struct {
 	under         any
 }
 
-// NewStream is for a stream whose Writes ask the limiter writes, and whose bytes that are read hold permits of the limiter
-// reads. under is the stream underneath. Each may be nil.
+// NewStream is for a stream whose Writes call the limiter writes, and whose bytes that are read hold permits of the
+// limiter reads. under is the stream underneath. Each may be nil.
 func NewStream(writes, reads core.Limiter, under any) Stream { return Stream{writes, reads, under} }
 
 func (s *Stream) stream() *Stream { return s }
@@ -90,7 +90,7 @@ func (n *Nested) Beside(l, other core.Limiter) error {
 	return err
 }
 
-// alwaysRated reports whether the permits of l come back with time alone, and no Set can change that.
+// alwaysRated reports whether the permits of l are returned with time alone, and no Set can change that.
 func alwaysRated(l core.Limiter) bool {
 	c := LookFirst(l)
 	return c.Fixed() && c.Rated

@@ -82,7 +82,7 @@ func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Dur
 
 // observation is what a request shows of its limiter.
 type observation struct {
-	size   int           // of the slice
+	size   int           // size of the slice
 	asked  int           // bytes that the request was for
 	waited time.Duration // or noWait
 	limit  int           // math.MaxInt: unknown
