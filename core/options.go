@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/sluice-go/sluice/internal/machine"
 )
@@ -41,6 +42,8 @@ func Apply(now Limiter, o Options) (Limiter, error) {
 type updater[O any] interface {
 	Limiter
 	owner
+	fmt.Stringer
+	Options() O
 	Update(o O) error
 	itself() Limiter
 	base() *engine
