@@ -152,7 +152,7 @@ func (c *LimitedChannel[T]) payLocked(n int) bool {
 	case n != 0 || !c.plain:
 		return false
 	}
-	_, ok := c.limiter.TryQuietly(0) // of one of core's limiters: no user code
+	_, ok := c.limiter.TryQuietly(0) // a limiter of core: no user code runs
 	return ok
 }
 

@@ -40,7 +40,7 @@ type ChainedLimiter struct {
 	limiters []Limiter
 	below    []root // the limiters that it uses in the end
 
-	leases   *joiner // that of a chain like it, if package backdoor made it
+	leases   *joiner // joiner of a chain like it, if package backdoor made it
 	granted  atomic.Uint64
 	rejected atomic.Uint64
 	source   wait.Source // Close uses it to end the waits

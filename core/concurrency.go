@@ -148,7 +148,7 @@ func (l *ConcurrencyLimiter) settle(k Lease, n int) Lease {
 	l.mu.Lock()
 	defer func() { l.unlockAndWake(0) }()
 	switch {
-	case k.outcome() != held: // of zero permits
+	case k.outcome() != held: // a lease of zero permits
 		hold := l.account.holdLocked(l.settings.Load(), n, 0, &l.clock)
 		l.m.Release(0, -n)
 		k.reset = hold.reset

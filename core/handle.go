@@ -32,7 +32,7 @@ type settings struct {
 	machine.Terms
 
 	shared handle // handle of leases that hold nothing
-	owner  owner  // nil: of leases that no limiter of this package has granted, and of those of a chain
+	owner  owner  // nil for leases that no limiter of this package has granted, and for those of a chain
 }
 
 // label holds the rarely used settings. Limiters that set none of them share one label.

@@ -25,7 +25,7 @@ type root struct {
 
 	// In a chain:
 	at     int     // its place among the limiters
-	engine *engine // that of the limiter, or nil
+	engine *engine // engine of the limiter, or nil
 }
 
 // rootsOf returns the limiters that l uses, through the chains and views of this package; for any other

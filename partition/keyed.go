@@ -187,7 +187,7 @@ func (k *Keyed[R, K]) title() string {
 // Later requests fail with core.ErrClosed. Leases can still be released. OnEvict is not called.
 // A second Close does nothing and returns nil.
 func (k *Keyed[R, K]) Close() error {
-	defer func() { k.tell(int(k.untoldNow.Load())) }() // of what was dropped before
+	defer func() { k.tell(int(k.untoldNow.Load())) }() // calls OnEvict for what was dropped before
 	var errs []error
 	for _, closed := range k.detach() {
 		for e := range closed.all {

@@ -159,7 +159,7 @@ func (p *pipe) takeOrCountLocked(b []byte) (int, error) {
 // takeMetered waits for permits for a part of b and reads that part. Then it reads more of b as
 // long as it gets permits without waiting. len(b) bytes can be read when it is called.
 func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
-	defer p.rd.meter.Settle(0) // in case the limiter panics
+	defer p.rd.meter.Settle(0) // returns the permits if the limiter panics
 	k, err := p.payForRead(ctx, len(b))
 	if err != nil {
 		return 0, err

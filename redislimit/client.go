@@ -330,7 +330,7 @@ func (c *client) runApart(call *call) ([]int64, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), call.deadline.Add(lateFor)) //nolint:forbidigo // as above
 	var reply []int64
 	err := errNoReturn
-	var claimed atomic.Bool // by the reply, or by the deadline
+	var claimed atomic.Bool // whether the reply or the deadline has claimed the call
 	done := make(chan struct{})
 	go func() {
 		defer cancel()

@@ -13,7 +13,7 @@ import (
 
 // KeyedOptions are the options of a [Keyed].
 type KeyedOptions struct {
-	Options // of all limits; the Key is the prefix of their keys in Redis
+	Options // options of all limits; the Key is the prefix of their keys in Redis
 
 	// MaxKeys is the maximum number of keys that this process remembers. 0 means 10,000. The limits
 	// are in the store, so a key that is not remembered is still limited; a request for it calls

@@ -13,7 +13,7 @@ import (
 // request is a caller's request for permits. The cache decides it, or it is an operation of the next call of the store. Then it is
 // decided or, if it is an Acquire that the store refused, waits in the queue.
 type request struct {
-	operation // that takes the permits
+	operation // takes the permits
 
 	e        *Limiter
 	waits    bool      // it is an Acquire, which may be queued

@@ -46,7 +46,7 @@ type rare struct {
 	rank    hold.Rank          // rank of a job that waits for room in the queue, or whose flow counts
 	lease   core.Lease         // once granted, unless it has plain permits
 	caller  *wait.Waiter[*job] // the call that waits for the start of the task, in a pool without a queue
-	inGroup list.Node[*job]    // in group in Group.queued
+	inGroup list.Node[*job]    // node in Group.queued
 }
 
 // jobLocked returns the job for a task.

@@ -68,7 +68,7 @@ func (f *Finder) Key(remote string, lines []string) netip.Prefix {
 		n = f.v4
 	}
 	p, err := a.Prefix(n)
-	if err != nil { // of the zero Addr
+	if err != nil { // the zero Addr
 		return netip.Prefix{}
 	}
 	return p

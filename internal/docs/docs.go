@@ -58,7 +58,7 @@ func Blocks(root, page string) ([]Block, error) {
 	var (
 		blocks []Block
 		open   bool
-		source string // of the mark that was the last line with text
+		source string // source in the mark that was the last line with text
 	)
 	for i, line := range strings.Split(string(text), "\n") {
 		opens, marks := fence.FindStringSubmatch(line), mark.FindStringSubmatch(line)

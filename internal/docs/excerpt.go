@@ -71,7 +71,7 @@ func called(f *ast.FuncDecl) string {
 	if p, ok := of.(*ast.StarExpr); ok {
 		of = p.X
 	}
-	switch t := of.(type) { // of a generic type too
+	switch t := of.(type) { // also the receiver of a generic type
 	case *ast.IndexExpr:
 		of = t.X
 	case *ast.IndexListExpr:

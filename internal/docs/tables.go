@@ -172,7 +172,7 @@ func (f Figures) printed(n int) (string, error) {
 
 // rls returns the table that bench/rls has printed, with a row for each number of callers.
 func (f Figures) rls() (string, error) {
-	rates := map[string]map[string]string{} // by number of callers and server
+	rates := map[string]map[string]string{} // rates by number of callers and server
 	var callers []string
 	for line := range strings.Lines(f.servers) {
 		fields := strings.Fields(strings.ReplaceAll(line, "sluice, Redis", "redis"))

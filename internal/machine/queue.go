@@ -140,7 +140,7 @@ func (q *Queue[Value]) push(w *Waiter[Value]) {
 	if q.fair != nil {
 		q.pushShare(w)
 	} else if w.share != nil {
-		w.share.flow = fair.Flow{} // of an earlier wait
+		w.share.flow = fair.Flow{} // drop the flow of an earlier wait
 	}
 }
 

@@ -103,7 +103,7 @@ func (u *user) tryAll(ctx context.Context, r *repository) error {
 	if err := u.tryPage(ctx, r); err != nil {
 		return err
 	}
-	for _, m := range r.released { // by its own go.sum
+	for _, m := range r.released { // checked by its own go.sum
 		if _, err := command(ctx, r.dirOf(m), append(u.env, "GOFLAGS=-mod=readonly -trimpath -modcacherw"), "go", "build", "./..."); err != nil {
 			return fmt.Errorf("a checkout of %s: %w", m.tag(candidate), err)
 		}

@@ -19,7 +19,7 @@ type Admission[R, O any] struct {
 
 	mu       sync.Mutex      // guards what follows, and Decisions once Admit has returned; a leaf
 	ended    bool            // whether the leases are being released; then none is replaced
-	settling *Decision[R, O] // that of the only lease, while that is being settled; nil: none is
+	settling *Decision[R, O] // decision of the only lease, while that is being settled; otherwise nil
 	ends     []ending[R, O]  // what to do once it has been replaced
 }
 
@@ -27,7 +27,7 @@ type Admission[R, O any] struct {
 type ending[R, O any] struct {
 	decisions []Decision[R, O]
 	refund    bool
-	cost      int // of the leases, if they are not refunded; below 0: as it is
+	cost      int // cost of the leases, if they are not refunded; below 0 if it stays as it is
 }
 
 // do ends the leases.

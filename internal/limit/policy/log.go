@@ -8,7 +8,7 @@ import (
 )
 
 // recentLog keeps a Logger from being flooded: it logs each message at most once a second per policy.
-type recentLog struct{ events sync.Map } // from event to *Sometimes
+type recentLog struct{ events sync.Map } // maps events to *Sometimes
 
 type event struct{ message, policy string }
 

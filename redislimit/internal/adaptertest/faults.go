@@ -187,7 +187,7 @@ func testManyClients(t *testing.T, connect Connect) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		t.Cleanup(cancel)
 		var mu sync.Mutex
-		granted := map[string]int64{} // by the kind and the window
+		granted := map[string]int64{} // grants by kind and window
 		var held, most atomic.Int64
 		var callers sync.WaitGroup
 		for range 2 {

@@ -52,7 +52,7 @@ func FlagError(flags *pflag.FlagSet, err error) error {
 var renamed = map[string]string{
 	"rate": "limit", "rate-limit": "limit", "spec": "limit", "limits": "limit", "bwlimit": "limit", "L": "limit",
 	"rate-per-key": "limit-per-key", "key-limit": "limit-per-key",
-	"P": "jobs", "max-procs": "jobs", // of xargs
+	"P": "jobs", "max-procs": "jobs", // flags of xargs
 }
 
 func dashed(name string) string {

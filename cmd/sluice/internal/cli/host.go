@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const maxHost = 253 // of DNS
+const maxHost = 253 // maximum length of a DNS name
 
 // HostOf returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
 // reports false for what is no host.

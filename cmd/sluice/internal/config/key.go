@@ -131,7 +131,7 @@ func (p KeyPart) value(text string) (string, error) {
 	return p.Read(text)
 }
 
-const clientBits6 = 64 // of IPv6, that are one client's
+const clientBits6 = 64 // bits of an IPv6 address that identify a client
 
 // parseClients is like ParseNetwork, but for clients: a part of an IPv6 network that is one client's stands for that
 // client.

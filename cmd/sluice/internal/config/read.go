@@ -65,7 +65,7 @@ func (c *Config) read(root yamlconf.Node) {
 		{"access-log", c.readAccessLog},
 		{"backend-timeout", timeout(&c.BackendTimeout)},
 		{"redis", text(&c.Redis)},
-		{"redis-budget", c.readRedisTimeout}, // as redis-timeout was called
+		{"redis-budget", c.readRedisTimeout}, // old name of redis-timeout
 		{"redis-timeout", c.readRedisTimeout},
 		{"global", func(n yamlconf.Node, key string) { c.Global = readPolicy(key, n.Place(), n) }},
 		{"policies", func(n yamlconf.Node, key string) {

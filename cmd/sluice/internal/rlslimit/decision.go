@@ -323,7 +323,7 @@ var errLate = errors.New("no reply within the timeout")
 // a request takes one round trip.
 func (d *decision) ask(ctx context.Context, which func(*visit) bool) {
 	asking := 0
-	var last *visit // that asks
+	var last *visit // visit that asks
 	for i := range d.visits {
 		v := &d.visits[i]
 		switch {

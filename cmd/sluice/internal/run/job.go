@@ -71,7 +71,7 @@ func (r *runner) live(j *job) {
 // run runs a job once. If there is a limit per key, it waits until the job is the first in the line of its key, and takes a
 // permit of the key. Then it waits until the pool starts the job.
 func (r *runner) run(j *job) error {
-	var permit core.Lease // of the key
+	var permit core.Lease // lease of the key's limiter
 	if r.keys != nil {
 		if j.try > 0 {
 			j.first, j.leave = r.keys.join(j.key)
@@ -137,7 +137,7 @@ func (r *runner) try(j *job) {
 	}
 }
 
-const notFound, notAllowed = 127, 126 // as in shells
+const notFound, notAllowed = 127, 126 // exit statuses of shells
 
 // statusOfStart returns the status of a program that could not be started.
 func statusOfStart(err error) int {

@@ -98,7 +98,7 @@ func pump(r *os.File, s *stream) {
 	defer func() { _ = r.Close() }()
 	b := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(b)
-	var end time.Time // of the program; zero while it runs
+	var end time.Time // end of the program; zero while it runs
 	for left, quiet := pipeSize, 0; left > 0 && quiet < graces; {
 		if !end.IsZero() {
 			_ = r.SetReadDeadline(time.Now().Add(lateGrace))

@@ -44,7 +44,7 @@ func (s *Service) Run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	hangups := make(chan os.Signal, 1) // of several that come during a reload, one is left
+	hangups := make(chan os.Signal, 1) // several signals during a reload count as one
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	loaded := stateOf(s.Files)

@@ -26,7 +26,7 @@ new ResizeObserver(() => chart.draw(output, output.results[0], scales(output, Ch
 // by name: the linker would keep every method of every package, which makes the program half as large again.
 func (r *result) page(top int) string {
 	v, s := r.report(top), r.main.Series
-	output := struct { // as the playground has it
+	output := struct { // the same form as the playground's
 		Width   float64 `json:"width"`
 		Results [1]struct {
 			Bins []engine.Bin `json:"bins"`

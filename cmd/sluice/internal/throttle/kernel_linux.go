@@ -71,7 +71,7 @@ func (p pipe) Pending() (int64, error) {
 	return int64(n), err
 }
 
-const pipeSize = 1 << 20 // that a user without privileges gets, by default
+const pipeSize = 1 << 20 // size that a user without privileges gets, by default
 
 // enlarge makes a pipe larger, if the system lets it, so that a turn is one wait. That is not a flag of the caller's descriptor.
 func enlarge(f *os.File) {

@@ -85,7 +85,7 @@ func (p *pace) turn() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	turn, free := math.MaxInt, math.MaxInt
-	i := 0 // of the part
+	i := 0 // index of the part
 	for _, l := range p.limits {
 		switch l.Kind {
 		case spec.Unlimited:

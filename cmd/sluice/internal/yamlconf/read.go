@@ -116,7 +116,7 @@ func Read(name string, text []byte, read func(root Node)) error {
 // parse returns the first two documents of a text.
 func parse(text []byte) (documents [2]yaml.Node, err error) {
 	defer func() {
-		if v := recover(); v != nil { // of the parser
+		if v := recover(); v != nil { // a panic of the parser
 			err = fmt.Errorf("the text is not YAML: %v", v)
 		}
 	}()

@@ -97,7 +97,7 @@ func (t *terms) same(u *terms) bool {
 // slot is what a limiter is for: all requests of a Subject, a key of them or a group of keys.
 type slot struct {
 	override string // its name; "": none
-	key      string // that of the requests
+	key      string // key of the requests
 	group    int    // number of a group, from 1 on, in place of a key
 }
 

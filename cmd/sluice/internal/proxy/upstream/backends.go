@@ -112,7 +112,7 @@ func (b *Backends) order(all []*backend) []*backend {
 			up = append(up, k)
 		}
 	}
-	first := int(b.turn.Add(1) % uint64(max(len(up), 1))) // of those that are up: each has the same share
+	first := int(b.turn.Add(1) % uint64(max(len(up), 1))) // a backend that is up: each has the same share
 	return slices.Concat(up[first:], up[:first], down)
 }
 

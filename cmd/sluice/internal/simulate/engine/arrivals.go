@@ -108,7 +108,7 @@ func (a Arrivals) Requests(p *Plan) iter.Seq[Request] {
 func (a Arrivals) client() func() []byte {
 	r := rand.New(rand.NewPCG(a.seed, a.seed+1)) // so that the clients do not change the times
 	names := make([][]byte, a.clients)
-	sums := make([]float64, a.clients) // of the shares up to a client's
+	sums := make([]float64, a.clients) // sums of the shares up to a client's
 	sum := 0.0
 	for i := range names {
 		names[i] = strconv.AppendInt([]byte("client "), int64(i+1), 10)
