@@ -45,4 +45,4 @@ package partition
 // table of all entries: the sync.Map is a trie, and the ring grows page by page.
 //
 // No lock is held while a limiter of a user is asked whether it is idle, or while OnEvict runs. One call at a time does
-// either. A call that would have to wait for that goes on without: it might be a call from there.
+// either. Another call gives it a moment, and goes on without if it does not end: it might be waiting for that call.

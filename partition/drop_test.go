@@ -426,15 +426,15 @@ func TestOnEvictIsToldLater(t *testing.T) {
 					at.Add(-1)
 				},
 			})
-			const keys = 200
+			const keys = 1200
 			for i := range keys {
 				go k.TryAcquire(strconv.Itoa(i), 1)
 				synctest.Wait()
 			}
 			c := k.Counts()
 			require.Len(t, told, 1, "OnEvict still runs")
-			require.Equal(t, uint64(1+64), c.Dropped, "and so many wait")
-			require.Equal(t, uint64(keys-8-65-1), c.Overflowed, "one request is in OnEvict")
+			require.Equal(t, uint64(1+1024), c.Dropped, "and so many wait")
+			require.Equal(t, uint64(keys-8-1025-1), c.Overflowed, "one request is in OnEvict")
 			switch end {
 			case "Close":
 				require.NoError(t, k.Close())
@@ -447,8 +447,8 @@ func TestOnEvictIsToldLater(t *testing.T) {
 			default:
 				close(hold)
 				synctest.Wait()
-				for range 100 * callsPerSweep {
-					k.TryAcquire("199", 1)
+				for range 1500 * callsPerSweep {
+					k.TryAcquire("1199", 1)
 				}
 			}
 			require.Len(t, told, int(k.Counts().Dropped))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -52,11 +54,12 @@ type entry[R any, K comparable] struct {
 
 	slot    uint32 // slot in the table; guarded by Keyed.mu
 	retires bool   // the limiter is one of core's own four
+	ours    bool   // no code of a user runs in its IdleFor
 	group   bool   // it decides for the keys of a group
 }
 
 func (k *Keyed[R, K]) newEntry(key K, l core.Limiter, group bool) *entry[R, K] {
-	return &entry[R, K]{of: keyLimiter[R, K]{k, key}, limiter: l, retires: retires(l), group: group}
+	return &entry[R, K]{of: keyLimiter[R, K]{k, key}, limiter: l, retires: retires(l), ours: ours(l), group: group}
 }
 
 const (
@@ -75,6 +78,28 @@ func retires(l core.Limiter) bool {
 		return true
 	}
 	return false
+}
+
+var corePath = reflect.TypeFor[core.ConcurrencyLimiter]().PkgPath()
+
+// ours reports whether no code of a user runs in l's IdleFor: it is one of core's limiters, and asks no others.
+func ours(l core.Limiter) bool {
+	if retires(l) {
+		return true
+	}
+	t := reflect.TypeOf(l)
+	if t.Kind() != reflect.Pointer || t.Elem().PkgPath() != corePath {
+		return false
+	}
+	switch l := l.(type) {
+	case *core.Switch:
+		return false // it may ask another one later
+	case interface{ Unwrap() core.Limiter }:
+		return ours(l.Unwrap())
+	case interface{ Limiters() []core.Limiter }:
+		return !slices.ContainsFunc(l.Limiters(), func(part core.Limiter) bool { return !ours(part) })
+	}
+	return true
 }
 
 // try calls the limiter. The answer is ErrClosed once the partition is dropped.

@@ -340,7 +340,7 @@ func must2[T any](v T, _ bool) T { return v }
 func TestRefreshIsLinear(t *testing.T) {
 	const keys = 1000
 	var updates atomic.Int64
-	p := newPlan("100/s")
+	p := newPlan("100/day") // of which no token comes back meanwhile
 	k := must(partition.New(options{
 		Key: self, MaxPartitions: keys, Group: func(string) string { return "group" },
 		Update: func(key string, now core.Limiter) (core.Limiter, error) {
@@ -355,7 +355,7 @@ func TestRefreshIsLinear(t *testing.T) {
 	i := 0
 	objects := testing.AllocsPerRun(1, func() {
 		i++
-		p.set([]string{"200/s", "300/s"}[i%2])
+		p.set([]string{"200/day", "300/day"}[i%2])
 		require.NoError(t, k.Refresh())
 	})
 	require.Equal(t, int64(2*(keys+1)), updates.Load())

@@ -19,8 +19,8 @@ const (
 	looksPerSweep  = 16
 	looksPerNewKey = 2
 	looksForRoom   = 16
-	triesForRoom   = 2  // others may take a place that came free
-	maxUntold      = 64 // while there are as many, no partition is dropped to make room
+	triesForRoom   = 2 // others may take a place that came free
+	leastUntold    = 1024
 )
 
 // sweepSometimes looks at some partitions in one call of callsPerSweep.
@@ -54,9 +54,16 @@ func (k *Keyed[R, K]) now() int64 { return int64(time.Since(k.base)) }
 // makeRoom drops a partition that is idle now, and reports whether it found one among those
 // it looked at.
 func (k *Keyed[R, K]) makeRoom() bool {
+	if k.untoldNow.Load() >= k.maxUntold() && k.telling.takeSoon() {
+		k.tellOf(looksForRoom)
+	}
 	var buffer [looksForRoom]*entry[R, K]
 	return k.sweep(slices.Values(k.next(buffer[:0], looksForRoom, 0)), 0, 1, k.looking.takeSoon()) > 0
 }
+
+// maxUntold returns the number of dropped partitions that are not told of yet, with which no other one is dropped to make
+// room: the memory is bounded while OnEvict blocks.
+func (k *Keyed[R, K]) maxUntold() int64 { return int64(max(leastUntold, k.partitions.max)) }
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a
 // limiter panics, Sweep goes on with the others and panics then. It does nothing after Close, or while another
@@ -81,7 +88,7 @@ func (k *Keyed[R, K]) sweep(entries iter.Seq[*entry[R, K]], idle time.Duration, 
 	}
 	now := k.now()
 	each(entries, func(e *entry[R, K]) bool {
-		if (e.retires || looks) && k.expire(e, now, idle) {
+		if (e.ours || looks) && k.expire(e, now, idle) {
 			dropped++
 		}
 		return dropped < most
@@ -133,12 +140,24 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64, timeout time.Duration) b
 	return false
 }
 
-// drop takes the partition out of the map and the table if nothing has happened in it since its word was read and, if
-// the limiter retires, it has still been idle for that time. A call of tell follows.
+// drop drops the partition if nothing has happened in it since its word was read and, if the limiter retires, it
+// has still been idle for that time. A call of tell follows.
 func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool {
+	quietly := e.ours && k.o.OnEvict == nil // no code of a user runs
+	if !k.unlink(e, word, idle, !quietly) {
+		return false
+	}
+	if quietly {
+		_ = e.close() // no caller to return its error to
+	}
+	return true
+}
+
+// unlink takes the partition out of the map and the table. tells says that it is to be told of.
+func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration, tells bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.open.Load() || idle == 0 && len(k.untold) >= maxUntold || !e.dropLocked(word, idle) {
+	if !k.open.Load() || idle == 0 && k.untoldNow.Load() >= k.maxUntold() || !e.dropLocked(word, idle) {
 		return false
 	}
 	s := k.entriesOf(e)
@@ -146,7 +165,7 @@ func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool
 	s.places--
 	s.table.remove(e)
 	k.counts.Dropped++
-	if !e.retires || k.o.OnEvict != nil {
+	if tells {
 		k.untold = append(k.untold, e)
 		k.untoldNow.Store(int64(len(k.untold)))
 	}
@@ -194,22 +213,36 @@ func (k *Keyed[R, K]) takeUntold(yield func(*entry[R, K]) bool) {
 	}
 }
 
-// turn is taken by one call at a time. No call waits for it, because code of a user runs meanwhile, which may call the
-// Keyed.
-type turn struct{ taken atomic.Bool }
+// turn is taken by one call at a time, while code of a user runs. That may call the Keyed, so no call waits for its turn
+// for long.
+type turn struct {
+	taken atomic.Bool
+	stuck atomic.Bool // a call has waited, and the one that has the turn has not left meanwhile
+}
 
 func (t *turn) isFree() bool { return !t.taken.Load() }
 
-func (t *turn) take() bool { return t.taken.CompareAndSwap(false, true) }
+func (t *turn) take() bool {
+	ok := t.taken.CompareAndSwap(false, true)
+	if ok {
+		t.stuck.Store(false)
+	}
+	return ok
+}
 
-// takeSoon is take, but gives another call that needs only a moment time to leave.
+// takeSoon is take, but lets a call that needs only a moment leave. One that does not leave may be waiting for
+// the caller, so only one call tries for so long.
 func (t *turn) takeSoon() bool {
-	for range 10 {
+	for range 1000 {
 		if t.take() {
 			return true
 		}
+		if t.stuck.Load() {
+			return false
+		}
 		runtime.Gosched()
 	}
+	t.stuck.Store(true)
 	return false
 }
 
