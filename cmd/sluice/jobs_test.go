@@ -86,10 +86,10 @@ func TestRunLinesToSlowReader(t *testing.T) {
 	t.Parallel()
 	printed := filepath.Join(t.TempDir(), "printed")
 	tag := strings.Repeat("t", 200) // so that what the first read returns is more than the output has room for
-	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--timeout", "3", "--tag", "job", "fill=90000", "print=a", "touch="+printed, "{1}", ":::", "exit=0", ":::", tag)
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--timeout", "10", "--tag", "job", "fill=90000", "print=a", "touch="+printed, "{1}", ":::", "exit=0", ":::", tag)
 	tag = "exit=0 " + tag
 	appears(t, printed)
-	<-time.NewTimer(3200 * time.Millisecond).C // longer than the timeout, and than sluice waits for a child that prints nothing
+	<-time.NewTimer(10200 * time.Millisecond).C // longer than the timeout, and than sluice waits for a child that prints nothing
 	status, out, errs := s.ends()
 	assert.Equal(t, 0, status, errs)
 	assert.Equal(t, strings.Repeat(tag+"\t"+strings.Repeat("x", 99)+"\n", 900)+tag+"\ta\n", out)
