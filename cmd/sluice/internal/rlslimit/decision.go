@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/redislimit"
 )
 
@@ -217,7 +217,7 @@ func (v *visit) overrideLimit(d *domain, descriptor *envoy.RateLimitDescriptor, 
 // keyOf returns the key of some values. Each has its length before it, so that they cannot be mistaken for other values.
 func keyOf(values []string) key {
 	if len(values) == 1 {
-		return key{values: policy.Key(values[0])}
+		return key{values: cli.Short(values[0])}
 	}
 	var b strings.Builder
 	for _, v := range values {
@@ -225,7 +225,7 @@ func keyOf(values []string) key {
 		b.WriteByte(':')
 		b.WriteString(v)
 	}
-	return key{values: policy.Key(b.String())}
+	return key{values: cli.Short(b.String())}
 }
 
 // nameFor returns the name of a rule with the values that its metrics want, or "".
@@ -240,7 +240,7 @@ func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string
 		}
 		own := e
 		if !e.shared && (rc.detailed || e.inMetric) {
-			own.value = policy.Key(entries[i].GetValue()) // a long one takes no more memory than that of a limiter
+			own.value = cli.Short(entries[i].GetValue()) // a long one takes no more memory than that of a limiter
 		}
 		b.WriteString(own.name())
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 )
 
-// A request that a rule in shadow mode lets through is logged, once a second, also after the clock was set back.
+// A request that a rule in shadow mode lets through is logged, once a second.
 func TestLogger(t *testing.T) {
 	var log bytes.Buffer
 	s := service(t, `
@@ -25,8 +25,7 @@ func TestLogger(t *testing.T) {
 		ask(t, s, entries(descriptor))
 		return strings.Count(log.String()[before:], "over the limit, and let through")
 	}
-	assert.Equal(t, 1, lines("a=x"))
-	synctest.Test(t, func(t *testing.T) { // it starts with the year 2000
+	synctest.Test(t, func(t *testing.T) {
 		assert.Equal(t, 1, lines("a=x"))
 		assert.Zero(t, lines("a=y"))
 		assert.Equal(t, 1, lines("b=x"), "another rule")

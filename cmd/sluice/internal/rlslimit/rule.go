@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/keyed"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/redislimit"
 )
@@ -32,7 +32,7 @@ type rule struct {
 type tally struct {
 	counts  counts
 	details atomic.Pointer[details] // nil if none were wanted yet
-	logged  policy.Sometimes
+	logged  service.Seldom
 }
 
 // key identifies a limiter of a rule: requests with the same key share it. The key of a rule without values is the zero key.

@@ -19,8 +19,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
-	"github.com/sluice-go/sluice/internal/limit/policy"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 )
 
@@ -85,7 +86,7 @@ type Service struct {
 	state atomic.Pointer[state] // nil before New and after Close
 
 	unwatch         func() // ends the watch of the store; nil without a store
-	unreachableLogs policy.Sometimes
+	unreachableLogs service.Seldom
 	unreachable     atomic.Bool // the latest message about the store says so
 	unknown         *unmatched  // descriptors for domains that the Config does not have
 }
@@ -93,7 +94,7 @@ type Service struct {
 // unmatched counts descriptors that no rule matches.
 type unmatched struct {
 	descriptors atomic.Uint64
-	logged      policy.Sometimes
+	logged      service.Seldom
 }
 
 // state is a Config and its rules. It does not change.
@@ -254,7 +255,7 @@ func (s *Service) StoreFailed(err error) {
 	if l == nil {
 		return
 	}
-	if others, ok := s.unreachableLogs.Allow(logEvery); ok {
+	if others, ok := s.unreachableLogs.Allow(core.Every(logEvery, 1)); ok {
 		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
 		message := "redis is unreachable; fail-open of each domain decides"
 		if errors.Is(err, redislimit.ErrRefused) {
@@ -290,7 +291,7 @@ func (s *Service) passesUnknown(req *ratelimit.RateLimitRequest) {
 	if l == nil {
 		return
 	}
-	if _, ok := s.unknown.logged.Allow(logEvery); ok {
+	if _, ok := s.unknown.logged.Allow(core.Every(logEvery, 1)); ok {
 		name := req.GetDomain()
 		l.Warn(fmt.Sprintf("no file has the domain %q; its requests pass", name[:min(len(name), longestName)]))
 	}
@@ -304,7 +305,7 @@ func (s *Service) passesUnmatched(d *domain, entries []*envoy.RateLimitDescripto
 	if l == nil {
 		return
 	}
-	others, ok := d.unmatched.logged.Allow(time.Minute)
+	others, ok := d.unmatched.logged.Allow(core.Every(time.Minute, 1))
 	if !ok {
 		return
 	}
@@ -335,7 +336,7 @@ func (s *Service) logShadowed(v *visit) {
 	if l == nil {
 		return
 	}
-	if _, ok := v.rule.logged.Allow(time.Second); ok {
+	if _, ok := v.rule.logged.Allow(core.Every(time.Second, 1)); ok {
 		l.Info("over the limit, and let through", slog.String("domain", v.rule.domain), slog.String("rule", v.config.name))
 	}
 }

@@ -2,35 +2,33 @@ package service
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// Seldom prints messages about something that may happen at each request as often as a limit allows, and counts those that it
-// suppresses. Use [NewSeldom] to create one.
+// Seldom lets log messages pass about something that may happen at each request, at a rate, and counts those that it suppresses. The
+// zero Seldom is ready for use.
 type Seldom struct {
-	say        func(format string, args ...any)
+	once       sync.Once
 	permits    *core.TokenBucket
 	suppressed atomic.Int64
 }
 
-// NewSeldom returns a Seldom that prints with say at the rate of o, which must be valid.
-func NewSeldom(say func(format string, args ...any), o core.TokenBucketOptions) *Seldom {
-	return &Seldom{say: say, permits: core.Must(core.NewTokenBucket(o))}
-}
-
-// Say prints a message, with the number of messages that were suppressed before it, or suppresses it.
-func (s *Seldom) Say(format string, args ...any) {
+// Allow reports whether a message may be printed, and how many were suppressed since the last one. o is the rate, which must be valid
+// and the same for each call.
+func (s *Seldom) Allow(o core.TokenBucketOptions) (suppressed int, ok bool) {
+	s.once.Do(func() { s.permits = core.Must(core.NewTokenBucket(o)) })
 	if !s.permits.TryAcquire(1).Acquired() {
 		s.suppressed.Add(1)
-		return
+		return 0, false
 	}
-	s.say("%s%s", fmt.Sprintf(format, args...), Suppressed(s.suppressed.Swap(0)))
+	return int(s.suppressed.Swap(0)), true
 }
 
 // Suppressed says how many messages were suppressed; "" if none were.
-func Suppressed(n int64) string {
+func Suppressed(n int) string {
 	if n == 0 {
 		return ""
 	}

@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,18 +11,24 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// TestSeldom prints one message per interval, with how many were suppressed since the one before.
+// TestSeldom lets one message pass per interval, and tells how many were suppressed since the one before.
 func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said []string
-		s := service.NewSeldom(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, core.Every(time.Minute, 1))
-		for i := range 4 {
-			s.Say("message %d", i)
+		var s service.Seldom
+		allows := func(suppressed int, want bool) {
+			n, ok := s.Allow(core.Every(time.Minute, 1))
+			assert.Equal(t, want, ok)
+			assert.Equal(t, suppressed, n)
+		}
+		allows(0, true)
+		for range 3 {
+			allows(0, false)
 		}
 		time.Sleep(time.Minute)
-		s.Say("message 4")
+		allows(3, true)
 		time.Sleep(time.Hour)
-		s.Say("message 5")
-		assert.Equal(t, []string{"message 0", "message 4 (3 similar messages suppressed)", "message 5"}, said)
+		allows(0, true)
 	})
+	assert.Empty(t, service.Suppressed(0))
+	assert.Equal(t, " (3 similar messages suppressed)", service.Suppressed(3))
 }

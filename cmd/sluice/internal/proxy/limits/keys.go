@@ -5,19 +5,26 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
-	"github.com/sluice-go/sluice/internal/clientip"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // Keys tells clients apart, by the present configuration.
 type Keys struct {
-	max    int // keys for which a limit has limiters
-	finder atomic.Pointer[clientip.Finder]
+	max     int // keys for which a limit has limiters
+	clients atomic.Pointer[clients]
+}
+
+// clients finds the clients of requests, which may come through trusted proxies.
+type clients struct {
+	trusted         []netip.Prefix
+	network, single func(*http.Request) netip.Prefix // of the client, and of its address alone
 }
 
 // NewKeys returns the keys of clients, and the number of them for which a limit has limiters at a time, at most.
@@ -29,23 +36,27 @@ func NewKeys(most int, trusted []netip.Prefix) *Keys {
 
 // Trust changes which proxies are believed.
 func (k *Keys) Trust(trusted []netip.Prefix) {
-	k.finder.Store(clientip.New(clientip.Options{Trusted: trusted}))
+	k.clients.Store(&clients{
+		trusted: trusted,
+		network: httplimit.ByIP(httplimit.IPOptions{Trusted: trusted}),
+		single:  httplimit.ByIP(httplimit.IPOptions{Trusted: trusted, V6Bits: 128}),
+	})
 }
 
 // Trusts reports whether a request comes from a proxy that is believed.
-func (k *Keys) Trusts(r *http.Request) bool { return k.finder.Load().TrustsPeer(r.RemoteAddr) }
+func (k *Keys) Trusts(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	address := peer.Addr().Unmap().WithZone("")
+	return err == nil && slices.ContainsFunc(k.clients.Load().trusted, func(p netip.Prefix) bool { return p.Contains(address) })
+}
 
 // client returns a client, which may have a network of IPv6.
-func (k *Keys) client(r *http.Request) netip.Prefix {
-	f := k.finder.Load()
-	return f.Key(r.RemoteAddr, r.Header[f.Header])
-}
+func (k *Keys) client(r *http.Request) netip.Prefix { return k.clients.Load().network(r) }
 
 // Address returns a client's address for people.
 func (k *Keys) Address(r *http.Request) string {
-	f := k.finder.Load()
-	if a := f.Client(r.RemoteAddr, r.Header[f.Header]); a.IsValid() {
-		return a.String()
+	if p := k.clients.Load().single(r); p.IsValid() {
+		return p.Addr().String()
 	}
 	return "-"
 }

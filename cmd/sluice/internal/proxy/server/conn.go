@@ -30,7 +30,7 @@ func (l listener) Accept() (net.Conn, error) {
 		leave, rejectedBy := l.p.state.Load().limits.Admit(c)
 		if rejectedBy != "" {
 			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-			l.p.refusals.Say("connection from %s rejected by %s", host, rejectedBy)
+			l.p.saySeldom(&l.p.refusals, everySecond, "connection from %s rejected by %s", host, rejectedBy)
 			_ = c.Close()
 			continue
 		}

@@ -3,11 +3,9 @@ package server
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
-	"github.com/sluice-go/sluice/core"
 )
 
 // takeCosts moves the fields in which the backend says what the request has cost from a header or trailer to the exchange.
@@ -25,7 +23,7 @@ func (x *exchange) takeCosts(from http.Header) {
 
 // settle returns the Settle of a policy: what the backend says that a request has cost, or -1 for the cost as it is.
 func (p *Proxy) settle(l *limits.Policy) func(*http.Request, int, http.Header) int {
-	complaints := service.NewSeldom(p.say, core.Every(time.Minute, 1))
+	complaints := new(service.Seldom)
 	return func(r *http.Request, _ int, _ http.Header) int {
 		x := exchangeOf(r.Context())
 		values := x.costs[l.Settle]
@@ -36,10 +34,10 @@ func (p *Proxy) settle(l *limits.Policy) func(*http.Request, int, http.Header) i
 		}
 		switch {
 		case len(values) > 0:
-			complaints.Say("policy %s: %s of a response is %.80q, want a whole number of at least 0; charged the default cost of %d",
+			p.saySeldom(complaints, everyMinute, "policy %s: %s of a response is %.80q, want a whole number of at least 0; charged the default cost of %d",
 				l.Name, l.Settle, values, l.Cost)
 		case x.ended: // else it might have come with the end of the response
-			complaints.Say("policy %s: response has no %s header; charged the default cost of %d", l.Name, l.Settle, l.Cost)
+			p.saySeldom(complaints, everyMinute, "policy %s: response has no %s header; charged the default cost of %d", l.Name, l.Settle, l.Cost)
 		}
 		return -1
 	}

@@ -118,7 +118,7 @@ func (p *Proxy) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if status > http.StatusInternalServerError {
 		backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
-		p.failures.Say("%d for %s of %s: %s: %s", status, accesslog.Escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err))
+		p.saySeldom(&p.failures, hundred, "%d for %s of %s: %s: %s", status, accesslog.Escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, failure(err))
 	}
 	answer(w, r, status)
 }

@@ -74,6 +74,6 @@ func (h policyLog) Handle(_ context.Context, r slog.Record) error {
 		what = redisReason(err) + "; the request gets 503, or passes if fail-open is true"
 	}
 	others, _ := attrs["others"].(int64)
-	h.p.say("policy %s: %s%s", attrs["policy"], what, service.Suppressed(others))
+	h.p.say("policy %s: %s%s", attrs["policy"], what, service.Suppressed(int(others)))
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net"
@@ -55,9 +56,9 @@ type Proxy struct {
 	active    sync.WaitGroup // requests in flight, with upgraded connections
 	server    *http.Server   // nil means that it does not listen yet
 	draining  atomic.Bool
-	others    *service.Seldom // messages of net/http
-	refusals  *service.Seldom // messages about rejected connections
-	failures  *service.Seldom // messages about failures of backends
+	others    service.Seldom // messages of net/http
+	refusals  service.Seldom // messages about rejected connections
+	failures  service.Seldom // messages about failures of backends
 
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
@@ -76,8 +77,6 @@ type state struct {
 func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 	p := &Proxy{file: file, id: rand.Text(), say: say, metrics: newMetrics()}
 	p.log = newPolicyLog(p)
-	p.others, p.refusals = service.NewSeldom(say, core.Every(time.Second, 1)), service.NewSeldom(say, core.Every(time.Second, 1))
-	p.failures = service.NewSeldom(say, core.PerSecond(100, 100))
 	p.backends = upstream.NewBackends(say, sentTo)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{limits: new(limits.Set)})
@@ -104,7 +103,7 @@ func (p *Proxy) Close() {
 func (p *Proxy) Run(ctx context.Context, grace time.Duration) error {
 	defer p.Close()
 	log.SetFlags(0)
-	log.SetOutput(logWriter(func(m string) { p.others.Say("%s", m) })) // such as a response of a backend that was not asked for
+	log.SetOutput(logWriter(func(m string) { p.saySeldom(&p.others, everySecond, "%s", m) })) // such as a response of a backend that was not asked for
 	s := service.Service{Say: p.say, Files: []string{p.file}, Start: p.start, Reload: p.reload}
 	s.Drain = func(signals <-chan os.Signal) error { return p.drain(grace, signals) }
 	return s.Run(ctx)
@@ -172,4 +171,18 @@ func (p *Proxy) drain(grace time.Duration, signals <-chan os.Signal) error {
 		p.say("all in-flight requests were served")
 	}
 	return nil
+}
+
+// The rates at which messages are printed that may come with each request.
+var (
+	everySecond = core.Every(time.Second, 1)
+	everyMinute = core.Every(time.Minute, 1)
+	hundred     = core.PerSecond(100, 100)
+)
+
+// saySeldom prints a message, with how many were suppressed before it, or suppresses it.
+func (p *Proxy) saySeldom(s *service.Seldom, rate core.TokenBucketOptions, format string, args ...any) {
+	if n, ok := s.Allow(rate); ok {
+		p.say("%s%s", fmt.Sprintf(format, args...), service.Suppressed(n))
+	}
 }

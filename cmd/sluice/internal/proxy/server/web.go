@@ -128,6 +128,6 @@ func (p *Proxy) logServer(message string) {
 	case strings.HasPrefix(message, "http: panic "), strings.HasPrefix(message, "http2: panic "):
 		p.say("%s", message)
 	case strings.HasPrefix(message, "http: Accept error"):
-		p.others.Say("%s", message)
+		p.saySeldom(&p.others, everySecond, "%s", message)
 	}
 }
