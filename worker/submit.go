@@ -67,18 +67,24 @@ func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
 	rank := p.limiter.Rank(ctx) // without the mutex, because the limiter may be a user's
 	p.mu.Lock()
 	entered, err := p.enterLocked(&e, rank)
-	var j *job
-	if !entered && err == nil && !waits {
-		j, err = p.tryLocked(&e)
-	}
 	p.mu.Unlock()
-	switch {
-	case entered || err != nil:
+	if entered || err != nil {
 		return err
-	case waits:
-		return p.submitSlow(ctx, &e, rank)
 	}
-	return p.start(ctx, j, false)
+	var done <-chan struct{}
+	if waits {
+		done = ctx.Done() // without the mutex, because ctx may be user code
+	}
+	p.mu.Lock()
+	asking, blocked, err := p.admitLocked(&e, rank, waits, done)
+	p.mu.Unlock()
+	if blocked != nil {
+		asking, err = p.await(ctx, blocked)
+	}
+	if asking != nil {
+		return p.start(ctx, asking, waits)
+	}
+	return err
 }
 
 // enterLocked starts or queues the task, if neither takes a wait or a call of the limiter.
@@ -104,52 +110,37 @@ func (p *Pool) enterLocked(e *entry, rank hold.Rank) (entered bool, _ error) {
 	return true, nil
 }
 
-// tryLocked returns the job of a task that TrySubmit could not let enter, for whose lease it has to call the limiter, or
-// the reason of a rejection.
-func (p *Pool) tryLocked(e *entry) (*job, error) {
+// admitLocked is enterLocked of a task that could not enter before. Otherwise it returns the task's job if the caller has
+// to call the limiter for its lease, or the waiter of a call that has to wait, or the reason of a rejection.
+func (p *Pool) admitLocked(
+	e *entry, rank hold.Rank, waits bool, done <-chan struct{},
+) (asking *job, blocked *wait.Waiter[*job], _ error) {
+	entered, err := p.enterLocked(e, rank)
 	switch {
-	case p.queueLimit > 0:
-		return nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
-	case !p.firstLocked():
-		return nil, &core.RejectedError{Permits: e.permits, Reason: ReasonBusy}
-	}
-	p.slots++
-	return p.jobLocked(e), nil
-}
-
-// submitSlow is submit of a call that has to wait for room in the queue or, in a pool without one, for the start of its
-// task.
-func (p *Pool) submitSlow(ctx context.Context, e *entry, rank hold.Rank) error {
-	done := ctx.Done() // without the mutex, because ctx may be user code
-	p.mu.Lock()
-	if entered, err := p.enterLocked(e, rank); entered || err != nil {
-		p.mu.Unlock()
-		return err
-	}
-	var w *wait.Waiter[*job]
-	first := p.firstLocked()
-	j := p.jobLocked(e)
-	switch {
-	case p.queueLimit > 0:
-		j.extra().rank = rank
-		w = p.blocked.Push(done, j)
-	case first:
+	case entered || err != nil:
+		return nil, nil, err
+	case p.queueLimit == 0 && p.firstLocked():
 		p.slots++
-		j.asking = true
-		p.leader = j
-	default:
-		w = p.blocked.New(done)
-		w.Value, j.extra().caller = j, w
+		j := p.jobLocked(e)
+		if waits {
+			j.asking, p.leader = true, j
+		}
+		return j, nil, nil
+	case !waits && p.queueLimit == 0:
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: ReasonBusy}
+	case !waits:
+		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
+	}
+	j, w := p.jobLocked(e), p.blocked.New(done)
+	w.Value = j
+	if p.queueLimit > 0 {
+		j.extra().rank = rank
+		p.blocked.Append(w)
+	} else {
+		j.extra().caller = w
 		p.queue.Push(&j.place, j.permits, rank)
 	}
-	p.mu.Unlock()
-	if w != nil {
-		var err error
-		if j, err = p.await(ctx, w); j == nil {
-			return err
-		}
-	}
-	return p.start(ctx, j, true)
+	return nil, w, nil
 }
 
 // await waits until the task of a blocked call has started or is queued. In a pool without a queue the call may
