@@ -27,13 +27,10 @@ func (p *Pool) advanceLocked() {
 	for {
 		if j := p.leader; j != nil && !j.asking && p.limiter.TryPlain(j.permits) {
 			p.leader = nil
-			p.running++
+			p.startLocked(j)
 		}
 		p.fillLocked()
-		if p.leader != nil || !p.freeLocked() {
-			return
-		}
-		if p.queue.Len() == 0 {
+		if p.leader != nil || !p.freeLocked() || p.queue.Len() == 0 {
 			return
 		}
 		j := p.popLocked()
@@ -45,18 +42,13 @@ func (p *Pool) advanceLocked() {
 			continue // the call has ended, and withdraws the job
 		}
 		p.slots++
-		switch {
-		case p.limiter.TryPlain(j.permits):
+		if p.limiter.TryPlain(j.permits) {
 			p.startLocked(j)
 			if caller != nil {
 				caller.Value = nil
 			}
-		case caller != nil:
-			p.leader = j
-			j.asking = true
-		default:
-			p.leader = j
-			p.ready.Push(j)
+		} else {
+			p.leader, j.asking = j, caller != nil // a caller asks at once
 		}
 		caller.Wake()
 	}
@@ -69,7 +61,6 @@ func (p *Pool) leadLocked() {
 	if p.queue.Len() > 0 && p.freeLocked() {
 		p.leader = p.popLocked()
 		p.slots++
-		p.ready.Push(p.leader)
 	}
 }
 

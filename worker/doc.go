@@ -50,10 +50,10 @@
 //
 // # Panics
 //
-// A panic of a task is recovered: see [PanicError], and Options.WithoutPanicRecovery for the alternative. A panic of the limiter reaches the call that
+// A panic of a task is recovered: see [PanicError]. A panic of the limiter reaches the call that
 // called the limiter: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of
 // Map. On a goroutine of the pool it becomes the error of the task whose lease was requested or
-// released.
+// released. Set Options.WithoutPanicRecovery if panics on goroutines of the pool should end the process.
 package worker
 
 // Inside: a job is a task that waits for its lease or has it. The jobs that wait are in one queue, in
@@ -61,4 +61,5 @@ package worker
 // pool without a queue, by the call that submitted it. The others wait until they become the leader, so
 // no task overtakes another. Plain permits are taken and returned under the pool's mutex, and a leader
 // is needed only while there are none. A worker whose task ends looks for the next task under the same
-// lock, and exits if there is none.
+// lock, and exits if there is none. Its permits pass on to the leader, unless the leader already waits in the
+// limiter. The worker that looks after the leader therefore yields for a while before it asks.

@@ -51,10 +51,11 @@ type Pool struct {
 	queue hold.Queue[*job]
 	ready ring.Ring[*job]
 
-	// leader is the job for whose lease the limiter is being called: by a worker or, in a pool without
+	// leader is the job for whose lease the limiter is being called, or will be: by a worker or, in a pool without
 	// a queue, by the job's caller. No other job gets a lease meanwhile, so no task overtakes another.
-	// nil if the limiter is not being asked.
-	leader *job
+	// nil if no job lacks permits alone.
+	leader  *job
+	scouted bool // in a pool with a queue: a worker has the care of the leader, or calls the limiter for its lease
 
 	// A slot is the right to use one of Options.Workers goroutines. slots counts those taken: by
 	// the leader's job, by each task that has a lease until its OnPanic has returned, and by each
