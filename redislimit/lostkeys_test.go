@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,67 @@ func TestLostKeys(t *testing.T) {
 					})
 				})
 			}
+		}
+	}
+}
+
+// The same with waiters, who hold tickets: they are served, a ticket of an earlier state takes nothing from the limit that starts again,
+// and later tickets come when their permits do.
+func TestLostKeysWithWaiters(t *testing.T) {
+	const limit = 10
+	keys := map[string][]string{
+		"bucket":      {"{key}:limit", "{key}:tickets"},
+		"fixed":       {"{key}:limit", "{key}:segments"},
+		"sliding":     {"{key}:limit", "{key}:segments"},
+		"concurrency": {"{key}:limit", "{key}:leases"},
+	}
+	for kind, all := range keys {
+		for lost := 1; lost < 1<<len(all); lost++ {
+			t.Run(fmt.Sprintf("%s, %b", kind, lost), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					l, other := ofKind(t, kind, s.shared("key"), limit), ofKind(t, kind, s.shared("key"), limit)
+					held := takes(t, l, limit)
+					served := make(chan error)
+					waits := func(l core.Limiter, permits int) {
+						go func() {
+							lease, err := l.Acquire(t.Context(), permits)
+							lease.Release()
+							served <- err
+						}()
+						synctest.Wait()
+					}
+					for range 3 {
+						waits(l, 2)
+						waits(other, 1)
+					}
+					for i, key := range all {
+						if lost&(1<<i) != 0 {
+							s.redis.Del(key) // a bucket has no tickets if its waiters ask again
+						}
+					}
+					for range 3 {
+						waits(other, 2)
+					}
+					time.Sleep(time.Second)
+					held.Release()
+					for range 9 {
+						require.NoError(t, <-served)
+					}
+					time.Sleep(10 * time.Minute)
+					for range 2 {
+						require.Equal(t, limit, other.Available())
+						takes(t, other, limit).Release()
+						if kind != "concurrency" {
+							refuses(t, l, 1)
+						}
+						time.Sleep(10 * time.Minute)
+					}
+					if kind != "concurrency" {
+						require.Equal(t, limit, other.Available())
+						require.Empty(t, s.redis.Keys())
+					}
+				})
+			})
 		}
 	}
 }
