@@ -8,8 +8,8 @@
 //
 // [Observe] reads a limiter's [core.Statistics] when the metrics are collected and adds nothing
 // to the cost of an acquisition. [Instrument] returns a view of the limiter that also times each
-// acquisition that goes through it. [Partitions], [HTTP], [GRPC] and [Resilience] are for packages
-// partition, httplimit, grpclimit and resilience. No metric has a series per key of a partition.
+// acquisition that goes through it. [Partitions], [HTTP], [GRPC], [Resilience] and [Adaptive] are for packages
+// partition, httplimit, grpclimit, resilience and adaptive. No metric has a series per key of a partition.
 //
 // # The metrics
 //
@@ -37,6 +37,9 @@
 //	sluice.rpc.call_lease.duration         sluice_rpc_call_lease_duration_seconds      histogram
 //	sluice.rpc.calls                       sluice_rpc_calls_total                      counter
 //	sluice.resilience.events               sluice_resilience_events_total              counter
+//	sluice.adaptive.changes                sluice_adaptive_changes_total               counter
+//	sluice.adaptive.latency                sluice_adaptive_latency_seconds             gauge
+//	sluice.adaptive.baseline               sluice_adaptive_baseline_seconds            gauge
 //
 // Histograms are in seconds, with buckets from 1 µs to 100 s. In Prometheus, a dot in the name
 // of an attribute becomes an underscore. The attributes are:
@@ -54,6 +57,8 @@
 //	sluice.rpc.calls                      and sluice.rpc.result, the text of an [httplimit.Result]
 //	sluice.rpc.call.time_in_queue         and sluice.rpc.result
 //	sluice.resilience.events              event.name, event.severity, strategy.name
+//	sluice.adaptive.*                     sluice.limiter.name
+//	sluice.adaptive.changes               and sluice.adaptive.reason, an [adaptive.Change].Reason
 //
 // # Many limiters
 //

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
@@ -89,6 +90,16 @@ func ExampleResilience() {
 	}
 	results(reader, "sluice.resilience.events", "strategy.name")
 	// Output: database 2
+}
+
+// Adaptive counts the changes of an adaptive limit by their reasons.
+func ExampleAdaptive() {
+	reader := metric.NewManualReader()
+	changed := core.Must(telemetry.Adaptive(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}, "database"))
+	l := core.Must(adaptive.New(adaptive.Options{Initial: 10, OnChange: changed}))
+	l.Drop(l.TryAcquire(1))
+	results(reader, "sluice.adaptive.changes", "sluice.adaptive.reason")
+	// Output: dropped 1
 }
 
 // Partitions counts keys in one series, however many there are.

@@ -77,6 +77,13 @@ func total(n uint64) int64 { return int64(min(n, 1<<62)) }
 // Resilience counts the events of resilience strategies.
 var Resilience = Metric{"sluice.resilience.events", "{event}", "Events of resilience strategies.", true}
 
+// What an adaptive limiter reports at each change of its limit.
+var (
+	Changes  = Metric{"sluice.adaptive.changes", "{change}", "Changes of adaptive limits.", true}
+	Latency  = Metric{"sluice.adaptive.latency", "s", "The mean latency at the last change of the limit.", false}
+	Baseline = Metric{"sluice.adaptive.baseline", "s", "The latency without load that the algorithm assumes.", false}
+)
+
 // Server is what the observer of a server's requests reports.
 type Server struct{ Active, Queued, InQueue, Held, Requests Metric }
 
