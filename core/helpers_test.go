@@ -237,4 +237,7 @@ func (a *acquire) rejected(tb testing.TB, reason string, retryAfter time.Duratio
 	require.Equal(tb, reason, phrase)
 }
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	injectWall()
+	testkit.Main(m)
+}

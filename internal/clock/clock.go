@@ -64,7 +64,7 @@ func (c *Clock) Wall(reading, zero int64) int64 {
 }
 
 func (c *Clock) look(zero int64) int64 {
-	unix, reading := both()
+	unix, reading := Both()
 	c.last = unix - zero
 	c.base = reading - c.last
 	return c.last
@@ -83,12 +83,12 @@ func (c *Clock) Monotonic(now int64) int64 {
 
 // Zero returns the wall clock's time at instant 0.
 func (c *Clock) Zero() time.Time {
-	unix, reading := both()
+	unix, reading := Both()
 	return time.Unix(0, unix).Add(time.Duration(c.base - reading))
 }
 
-// both reads both clocks. Tests replace it to set the one on the wall.
-var both = func() (unix, reading int64) {
+// Both reads both clocks. Tests, and nothing else, replace it to set the one on the wall.
+var Both = func() (unix, reading int64) {
 	t := time.Now()
 	return t.UnixNano(), int64(t.Sub(start))
 }

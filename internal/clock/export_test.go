@@ -9,7 +9,7 @@ var ahead atomic.Int64
 
 // InjectWall has SetWall set the clock on the wall. Call it before any test.
 func InjectWall() {
-	both = func() (unix, reading int64) {
+	Both = func() (unix, reading int64) {
 		t := time.Now()
 		return t.UnixNano() + ahead.Load(), int64(t.Sub(start))
 	}

@@ -1,4 +1,4 @@
-package clock_test
+package core_test
 
 import (
 	"math/rand/v2"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/clock"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
@@ -80,7 +79,7 @@ func (q *quota) after(n int) time.Duration {
 // However the clock is set, a limiter with a calendar is as in the naive list.
 func TestSetClocksFollowTheNaiveList(t *testing.T) {
 	for seed := range uint64(testkit.Rounds(1000)) {
-		bubble(t, func(t *testing.T) {
+		wallBubble(t, func(t *testing.T) {
 			t.Log("seed", seed)
 			random := rand.New(rand.NewPCG(seed, 7))
 			const queueLimit = 10
@@ -124,7 +123,7 @@ func TestSetClocksFollowTheNaiveList(t *testing.T) {
 					q.pass(time.Duration(1+random.IntN(1<<random.IntN(12))) * time.Minute)
 				case 5: // the clock is set, and a call looks at it
 					q.ahead = time.Duration(random.IntN(1<<random.IntN(15))-random.IntN(1<<random.IntN(15))) * time.Minute
-					set(q.ahead)
+					setWall(q.ahead)
 					l.Available()
 					q.look()
 				case 6:
@@ -160,7 +159,7 @@ func TestSetClocksFollowTheNaiveList(t *testing.T) {
 				}, l.Statistics())
 			}
 			require.NoError(t, l.Close())
-			clock.SetWall(0)
+			wallAhead.Store(int64(0))
 			synctest.Wait()
 		})
 	}
