@@ -17,7 +17,7 @@
 //
 // The directory docs of the repository has these pages:
 //
-//   - docs/start.md: five minutes; one limit in Go, on Redis and in a proxy.
+//   - docs/start.md: five minutes; one limit in Go, in Redis and in a proxy.
 //   - docs/tour.md: a few lines for each of most packages.
 //   - docs/choose.md: which limiter fits your problem, and what each does to a burst.
 //   - docs/cookbook: complete functions for logins, tenants, crawlers, uploads and more.
@@ -36,7 +36,7 @@
 //   - partition: one limiter per key, in bounded memory.
 //   - spec: limits written as text, such as "100/s burst 20".
 //   - adaptive: a concurrency limit that adapts to latency, and load shedding.
-//   - redislimit (a separate module): limiters shared by many processes, on Redis.
+//   - redislimit (a separate module): limiters shared by many processes, in Redis.
 //
 // # Packages that use a limiter
 //

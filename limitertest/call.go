@@ -107,14 +107,14 @@ func (c *call) String() string {
 	return "ended with: " + c.err.Error()
 }
 
-// mustWait wants the call to wait, or there is no point in continuing.
+// mustWait expects the call to wait, or there is no point in continuing.
 func (c *call) mustWait(when string) {
 	if !c.waits() {
 		c.s.fatalf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
 	}
 }
 
-// wantGrant wants the call to have been granted.
+// wantGrant expects the call to have been granted.
 func (c *call) wantGrant(when string) {
 	switch {
 	case !c.granted():
@@ -124,7 +124,7 @@ func (c *call) wantGrant(when string) {
 	}
 }
 
-// wantError wants the call to have ended with that very error.
+// wantError expects the call to have ended with that very error.
 func (c *call) wantError(want error, when string) {
 	if c.waits() || c.err != want { //nolint:errorlint // unchanged is the rule
 		c.s.errorf("Acquire(%d) %s %v, want: %v", c.n, when, c, want)
@@ -133,7 +133,7 @@ func (c *call) wantError(want error, when string) {
 	c.s.matches(c.lease, c.err, "Acquire "+when)
 }
 
-// matches wants the lease that was returned with an error to have that error.
+// matches expects the lease that was returned with an error to have that error.
 func (s *subject) matches(l core.Lease, err error, what string) {
 	if l.Acquired() || l.Permits() != 0 {
 		s.errorf("%s: the lease with the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())

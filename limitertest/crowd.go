@@ -43,7 +43,7 @@ func crowds(s *subject) {
 	}
 }
 
-// manyAtOnce wants concurrent callers to get all permits, and no more.
+// manyAtOnce expects concurrent callers to get all permits, and no more.
 func (s *subject) manyAtOnce() {
 	n := max(1, s.Limit/64)
 	var mu sync.Mutex
@@ -69,8 +69,8 @@ func (s *subject) manyAtOnce() {
 	s.has(s.Limit%n, "after many callers took all permits")
 }
 
-// randomTurns wants no more permits to be held than the limit, however requests and releases interleave, and the
-// counts never to fall, because an exporter treats a decrease as a restart.
+// randomTurns expects no more permits to be held than the limit, however requests and releases interleave, and
+// the counts never to fall, because an exporter treats a decrease as a restart.
 func (s *subject) randomTurns() {
 	const turns = 40
 	var mu sync.Mutex
@@ -119,8 +119,8 @@ func (s *subject) turn(n, way int) (core.Lease, bool) {
 	return l, err == nil
 }
 
-// releaseComesBefore wants a goroutine that holds all permits to see what their previous holder wrote.
-// The sum shows that holders exclude each other; the race detector checks the order of memory.
+// releaseComesBefore expects a goroutine that holds all permits to see what their previous holder
+// wrote. The sum shows that holders exclude each other; the race detector checks the order of memory.
 func (s *subject) releaseComesBefore() {
 	sum := 0 // no atomic, no mutex: the limiter is one
 	var grants atomic.Int64
@@ -141,8 +141,8 @@ func (s *subject) releaseComesBefore() {
 	}
 }
 
-// grantOrCancel wants a grant and a cancellation at the same time to have one outcome, and nothing to
-// be lost.
+// grantOrCancel expects a grant and a cancellation at the same time to have one outcome, and nothing
+// to be lost.
 func (s *subject) grantOrCancel() {
 	const rounds = 100
 	for i := range rounds {
@@ -179,7 +179,7 @@ func (s *subject) grantOrCancel() {
 	}
 }
 
-// switchTakesOut wants a Switch to take a waiter out of the limiter when it is exchanged, with nothing lost.
+// switchTakesOut expects a Switch to take a waiter out of the limiter when it is exchanged, with nothing lost.
 func switchTakesOut(s *subject) {
 	inner := s.l
 	lease := s.empties()

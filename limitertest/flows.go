@@ -52,15 +52,15 @@ func granted(calls []*call) (n int) {
 	return n
 }
 
-// flows wants a fair queue to keep shares and priorities.
+// flows expects a fair queue to keep shares and priorities.
 func flows(s *subject) {
 	s.flowsGetShares()
 	s.renew()
 	s.prioritiesComeFirst()
 }
 
-// flowsGetShares wants the grants of two flows that wait, divided by their weights, to differ by no
-// more than a request of each, however early the first flow came and whatever it got before, and all requests to be served.
+// flowsGetShares expects the grants of two flows that wait, divided by their weights, to differ by no more than a request
+// of each, however early the first flow came and whatever it got before, and all requests to be served.
 func (s *subject) flowsGetShares() {
 	inLine := s.inLine()
 	for _, weights := range [][2]int{{0, 0}, {2, 5}, {5, 2}} {
@@ -90,7 +90,7 @@ func (s *subject) flowsGetShares() {
 	}
 }
 
-// prioritiesComeFirst wants requests of a higher priority to be served first, however late they come.
+// prioritiesComeFirst expects requests of a higher priority to be served first, however late they come.
 func (s *subject) prioritiesComeFirst() {
 	inLine := s.inLine()
 	s.empties()
@@ -108,7 +108,7 @@ func (s *subject) prioritiesComeFirst() {
 	}
 }
 
-// orderIsSaid wants a limiter that reports its order to report the one that it was made with.
+// orderIsSaid expects a limiter that reports its order to report the one that it was made with.
 func orderIsSaid(s *subject) {
 	l, ok := s.l.(interface{ QueueOrder() core.QueueOrder })
 	if ok && s.QueueLimit > 0 && l.QueueOrder() != s.QueueOrder {

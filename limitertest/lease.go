@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// inspect wants a lease to be well-formed, whatever was asked.
+// inspect expects a lease to be well-formed, whatever was asked.
 func (s *subject) inspect(l core.Lease) {
 	s.metadataInOrder(l)
 	switch d, ok := core.Window.From(l); {
@@ -29,8 +29,8 @@ func (s *subject) inspect(l core.Lease) {
 	}
 }
 
-// metadataInOrder wants each name of the metadata once, only names that have a value, and values that
-// make sense.
+// metadataInOrder expects each name of the metadata once, only names that have a value, and values
+// that make sense.
 func (s *subject) metadataInOrder(l core.Lease) {
 	seen := map[string]bool{}
 	for name, value := range l.Metadata() {
@@ -51,7 +51,7 @@ func (s *subject) metadataInOrder(l core.Lease) {
 	sensible(s, l, seen, core.Window, func(d time.Duration) bool { return d > 0 })
 }
 
-// sensible wants the key's value to be of its type, and right, if the lease has any.
+// sensible expects the key's value to be of its type, and right, if the lease has any.
 func sensible[T any](s *subject, l core.Lease, seen map[string]bool, key core.MetadataKey[T], right func(T) bool) {
 	v, ok := key.From(l)
 	if ok != seen[key.Name()] || ok && !right(v) {
@@ -59,7 +59,8 @@ func sensible[T any](s *subject, l core.Lease, seen map[string]bool, key core.Me
 	}
 }
 
-// errorMatches wants no error for a grant, and otherwise an error whose fields agree with the metadata.
+// errorMatches expects no error for a grant, and otherwise an error whose fields agree with the
+// metadata.
 func (s *subject) errorMatches(l core.Lease) {
 	err := l.Err()
 	switch {

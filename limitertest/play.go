@@ -158,7 +158,7 @@ func (p *play) mortal() *call {
 	return nil
 }
 
-// decide wants a call to end or wait as the model predicts.
+// decide expects a call to end or wait as the model predicts.
 func (p *play) decide(c *call) {
 	p.m.acquire(c)
 	p.live = append(p.live, c)
@@ -207,8 +207,8 @@ func (p *play) invalid() {
 	p.compare()
 }
 
-// exceeds wants the error to be core.ErrPermitsExceedLimit; and if it has numbers, that
-// they are right. The limit may be that of one of a chain's.
+// exceeds expects the error to be core.ErrPermitsExceedLimit; and if it has numbers, that they are
+// right. The limit may be that of one of a chain's.
 func (p *play) exceeds(err error, n int, what string) {
 	if !errors.Is(err, core.ErrPermitsExceedLimit) || errors.Is(err, core.ErrRejected) {
 		p.errorf("%s: %v, want core.ErrPermitsExceedLimit, and not core.ErrRejected, because no other time will do", what, err)
@@ -415,8 +415,8 @@ func (p *play) served() {
 	}
 }
 
-// compare wants the limiter and the model to agree about which requests wait, how many permits are available, and
-// what the statistics count.
+// compare expects the limiter and the model to agree about which requests wait, how many permits are available,
+// and what the statistics count.
 func (p *play) compare() {
 	synctest.Wait()
 	p.live = slices.DeleteFunc(p.live, func(c *call) bool {
@@ -443,7 +443,7 @@ func (p *play) compare() {
 // promises reports whether permits may be promised to those who wait, so that none are available.
 func (p *play) promises() bool { return p.Grain > 0 && !p.m.holds && p.m.queued() > 0 }
 
-// agree wants a call to wait, or to have ended as the model predicts.
+// agree expects a call to wait, or to have ended as the model predicts.
 func (p *play) agree(c *call, waits bool) {
 	unchanged := errors.Is(c.want, context.Canceled) || errors.Is(c.want, context.DeadlineExceeded)
 	switch {
@@ -467,8 +467,8 @@ func (p *play) agree(c *call, waits bool) {
 	p.inspect(c.lease)
 }
 
-// wantReason wants core's reason phrases from a limiter that uses one for a failed TryAcquire. Another
-// limiter has phrases of its own, as a view that core.WithReason made.
+// wantReason expects core's reason phrases from a limiter that uses one for a failed TryAcquire.
+// Another limiter has phrases of its own, as a view that core.WithReason made.
 func (p *play) wantReason(c *call) {
 	got, ok := core.ReasonPhrase.From(c.lease)
 	if ok && p.phrase == "permits exhausted" && c.reason != "" && got != c.reason && (!p.m.holds || !p.m.timed) {

@@ -92,7 +92,7 @@ func (p *play) byCalendar() bool {
 	return ok && w.Options().Calendar != core.Calendar{}
 }
 
-// cannotReserve wants Reserve to fail.
+// cannotReserve expects Reserve to fail.
 func (p *play) cannotReserve(n int, want error) {
 	if !p.reaches("reservations") {
 		return

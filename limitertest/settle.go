@@ -175,7 +175,7 @@ func (p *play) reset() {
 	p.late()
 }
 
-// settlesByLeases wants no method of the limiter that is never called.
+// settlesByLeases expects no method of the limiter that is never called.
 func settlesByLeases(s *subject) {
 	t := reflect.TypeOf(s.l)
 	for name, form := range map[string]reflect.Type{
@@ -215,7 +215,7 @@ func inherited(t, form reflect.Type) bool {
 	return strings.HasPrefix(path, "github.com/sluice-go/sluice/") && !strings.HasSuffix(path, "_test")
 }
 
-// settled calls Settle, whatever the lease, and wants it to return immediately.
+// settled calls Settle, whatever the lease, and expects it to return immediately.
 func (s *subject) settled(l core.Lease, n int) core.Lease {
 	start := time.Now()
 	got := l.Settle(n)
@@ -224,7 +224,7 @@ func (s *subject) settled(l core.Lease, n int) core.Lease {
 	return got
 }
 
-// settles has a live grant settled, and wants a lease of n permits in its place.
+// settles has a live grant settled, and expects a lease of n permits in its place.
 func (s *subject) settles(l core.Lease, n int) core.Lease {
 	before := metadataOf(l)
 	got := s.settled(l, n)
@@ -257,8 +257,8 @@ func metadataOf(l core.Lease) map[string]any {
 	return all
 }
 
-// updateKeepsDebt wants a larger limit to pay no more of a debt than it makes room for; of a bucket that keeps its
-// tokens only RetryAfter shows it.
+// updateKeepsDebt expects a larger limit to pay no more of a debt than it makes room for; of a bucket that keeps
+// its tokens only RetryAfter shows it.
 func updateKeepsDebt(s *subject) {
 	if !s.reaches("settlements") || s.Refill == 0 || s.Manual {
 		return

@@ -160,7 +160,7 @@ func (s *subject) restock() {
 	s.refill()
 }
 
-// takes wants n permits to be granted now.
+// takes expects n permits to be granted now.
 func (s *subject) takes(n int) core.Lease {
 	l := s.l.TryAcquire(n)
 	switch {
@@ -188,7 +188,7 @@ func (s *subject) spends() {
 	s.release()
 }
 
-// atOnce wants a call that started at a given time to have taken no time.
+// atOnce expects a call that started at a given time to have taken no time.
 func (s *subject) atOnce(start time.Time, format string, args ...any) {
 	if took := time.Since(start); took > 0 {
 		s.errorf("%s took %v, want it to return immediately", fmt.Sprintf(format, args...), took)
@@ -216,7 +216,7 @@ func (s *subject) refused(n int, when string) core.Lease {
 	return l
 }
 
-// has wants that many permits to be available.
+// has expects that many permits to be available.
 func (s *subject) has(want int, when string) {
 	if got := s.l.Available(); got != want {
 		s.errorf("Available() %s: %d, want %d", when, got, want)
@@ -232,7 +232,7 @@ func (s *subject) counts() (st core.Statistics, ok bool) {
 	return st, ok
 }
 
-// queues wants that many permits to be waiting.
+// queues expects that many permits to be waiting.
 func (s *subject) queues(want int, when string) {
 	if st, ok := s.counts(); ok && st.Queued != want {
 		s.fatalf("Statistics().Queued %s: %d, want %d", when, st.Queued, want)
@@ -246,14 +246,14 @@ func (s *subject) done() context.Context {
 	return ctx
 }
 
-// closes wants Close to return nil.
+// closes expects Close to return nil.
 func (s *subject) closes() {
 	if err := s.l.(io.Closer).Close(); err != nil {
 		s.errorf("Close: %v, want nil", err)
 	}
 }
 
-// updates changes the limit, and wants that to work.
+// updates changes the limit, and expects that to work.
 func (s *subject) updates(limit int) {
 	if err := s.Update(s.l, limit); err != nil {
 		s.fatalf("Update to a limit of %d: %v, want nil", limit, err)

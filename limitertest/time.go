@@ -27,7 +27,7 @@ func (p *play) rejected() (n int, retry time.Duration, ok bool) {
 // slack returns how long before RetryAfter has passed a request must still be rejected.
 func (p *play) slack() time.Duration { return p.grain() + p.Grain }
 
-// await wants a request that is rejected to succeed when its RetryAfter has passed, and not earlier.
+// await expects a request that is rejected to succeed when its RetryAfter has passed, and not earlier.
 func (p *play) await() {
 	if inQueue := len(p.m.waiting) > 0; inQueue != (p.part.name == retryInQueue) {
 		p.wait()
@@ -45,7 +45,7 @@ func (p *play) await() {
 	}
 }
 
-// ignoresQueue wants RetryAfter not to change when one more request waits, as the newest is served first.
+// ignoresQueue expects RetryAfter not to change when one more request waits, as the newest is served first.
 func (p *play) ignoresQueue(n int, retry time.Duration) {
 	p.wait()
 	if p.m.fits(n) {
@@ -75,7 +75,8 @@ func (p *play) awaitTry(n int, retry time.Duration) {
 	p.try(n)
 }
 
-// awaitGrant has a request wait, with a deadline or without, and wants it to be granted as soon as RetryAfter has passed.
+// awaitGrant has a request wait, with a deadline or without, and expects it to be granted as soon as RetryAfter has
+// passed.
 func (p *play) awaitGrant(n int, retry time.Duration) {
 	limit := time.Duration(0)
 	if len(p.m.waiting) == 0 && p.random.IntN(2) == 0 {
@@ -93,7 +94,7 @@ func (p *play) awaitGrant(n int, retry time.Duration) {
 	p.catchUp()
 }
 
-// hopeless wants a request that cannot be served by its deadline to be rejected immediately, and to evict no waiter.
+// hopeless expects a request that cannot be served by its deadline to be rejected immediately, and to evict no waiter.
 func (p *play) hopeless() {
 	n, retry, ok := p.rejected()
 	if !ok || n == 0 || !p.m.admits(n) || retry <= p.slack() {
@@ -108,8 +109,8 @@ func (p *play) hopeless() {
 	}
 }
 
-// replenishment wants all permits to be back after Refill, not earlier, or if that is manual in the next TryReplenish;
-// and never more than the limit, however long the limiter is idle.
+// replenishment expects all permits to be back after Refill, not earlier, or if that is manual in the next
+// TryReplenish; and never more than the limit, however long the limiter is idle.
 func replenishment(s *subject) {
 	s.spends()
 	if s.Manual {
@@ -155,7 +156,7 @@ func replenishment(s *subject) {
 	}
 }
 
-// rate wants a limiter from which everything is taken as soon as it is back to grant no more than its rate allows. Of n
+// rate expects a limiter from which everything is taken as soon as it is back to grant no more than its rate allows. Of n
 // Refills a window grants the limit n+1 times. A bucket whose period brings nearly the whole limit brings nearly twice the
 // limit per Refill.
 func rate(s *subject) {
@@ -178,8 +179,8 @@ func rate(s *subject) {
 	s.pass(s.Refill)
 }
 
-// idleFor wants the limiter to be idle for at least as long as it has been seen idle, and no longer
-// than all permits have been available.
+// idleFor expects the limiter to be idle for at least as long as it has been seen idle, and no
+// longer than all permits have been available.
 func idleFor(s *subject) {
 	idler := s.l.(core.Idler)
 	look := func(want bool, when string) time.Duration {
