@@ -94,6 +94,7 @@ type call struct {
 
 const (
 	maxPerCall = 2000             // operations
+	maxAgain   = 10_000           // times that a script says that there is more to remove
 	lateFor    = 10 * time.Second // how long a call may continue after its deadline
 )
 
@@ -302,7 +303,7 @@ func (c *client) runScript(ctx context.Context, call *call) ([]int64, error) {
 	if err == nil && again(reply) && call.limits.ofCalendar() {
 		return c.store.Run(ctx, script, c.keys, call.limits.corrected(call.args, reply)...)
 	}
-	for err == nil && again(reply) {
+	for n := 0; err == nil && again(reply) && n < maxAgain; n++ {
 		if err = ctx.Err(); err == nil {
 			reply, err = c.store.Run(ctx, script, c.keys, call.args...)
 		}
