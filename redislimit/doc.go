@@ -37,9 +37,10 @@ package redislimit
 //     results. It has the Timeout and the breaker, which all limiters on a node of the store share, and does not know that callers wait.
 //   - The cache (cache.go, forecast.go) is a value: it remembers the replies, decides a request here, rejects it, or says that the store
 //     has to be asked.
-//   - The limiter (engine.go, request.go, waiters.go, reserve.go) asks the cache, then the client. An Acquire that the store refused waits
-//     in a machine of core (package internal/machine), whose account is what the store said. A listener subscribes to releases by other
-//     processes while callers wait for a concurrency limit.
+//   - The limiter (engine.go, request.go, waiters.go, tickets.go, reserve.go) asks the cache, then the client. An Acquire that the store
+//     refused waits in a machine of core (package internal/machine), whose account is what the store said. Waiters of a rate have tickets:
+//     permits that are the process's from an instant on. The machine says whose they are. A listener subscribes to releases by
+//     other processes while callers wait for a concurrency limit.
 //
 // Beside them, the keeper (keeper.go, lease.go) holds the concurrency leases. It renews them, and releases leases that may have been
 // granted although the reply was lost. It can do so because the holder chooses a lease's id.

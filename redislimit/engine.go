@@ -141,7 +141,7 @@ func (e *Limiter) unlock() {
 }
 
 // TryAcquire takes permits if they are available now. It waits only for the store, at most for [Options].Timeout. An oldest-first or
-// fair-share limiter rejects it while a caller in this process waits, even if the permits are available.
+// fair-share limiter rejects it while a caller in this process waits, and a bucket or window while one in any process does.
 func (e *Limiter) TryAcquire(permits int) core.Lease {
 	l, _ := e.acquire(context.Background(), &request{e: e, operation: operation{permits: permits}}) //nolint:forbidigo // it does not give up
 	return l
@@ -153,8 +153,10 @@ func (e *Limiter) TryQuietly(permits int) (core.Lease, bool) {
 	return l, l.Acquired()
 }
 
-// Acquire takes permits. If they are not available, it waits for them, if the queue limit allows. If ctx is done, now or
-// later, Acquire returns ctx.Err() immediately; permits that the store grants afterwards are returned. A rate limiter rejects
+// Acquire takes permits. If they are not available, it waits for them, if the queue limit allows. The waiters of all processes for a
+// bucket or window are served in the order in which they came, with one call of the store each, unless the order is [core.NewestFirst] or
+// the window is a calendar's. If a process dies, the permits that its callers waited for come back as if they had been granted. If ctx is
+// done, now or later, Acquire returns ctx.Err() immediately; permits that the store grants afterwards are returned. A rate limiter rejects
 // immediately if the wait would outlast ctx's deadline.
 func (e *Limiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return e.acquireIn(ctx, permits, false)
@@ -288,8 +290,9 @@ func (e *Limiter) submit(req *request) (leads bool) {
 // statisticsEvery is how often Statistics calls the store at most.
 const statisticsEvery = 100 * time.Millisecond
 
-// Available calls the store how many permits could be taken now. It takes at most [Options].Timeout. While the store
-// is unavailable, it returns the last known number.
+// Available asks the store how many permits could be taken now. It takes at most [Options].Timeout. While the store is
+// unavailable, it returns the last known number. While callers wait or permits are reserved, in any process, Available of a bucket or
+// window is 0, because the permits that are there belong to them.
 func (e *Limiter) Available() int {
 	if e.options.Store == nil {
 		return 0

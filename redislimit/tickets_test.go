@@ -166,3 +166,95 @@ func TestTicketsBehindReturnedOnes(t *testing.T) {
 		require.Equal(t, 16*time.Second, time.Since(start))
 	})
 }
+
+// If the server drops a bucket's tickets alone, they are served all the same, and the bucket grants no more for it. If it drops the
+// bucket, the limit starts again.
+func TestLostTickets(t *testing.T) {
+	for _, key := range []string{"{key}:tickets", "{key}:limit"} {
+		t.Run(key, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				limit := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 50}
+				a, b := bucket(t, s.shared("key"), limit), bucket(t, s.shared("key"), limit)
+				takes(t, a, 5)
+				start := time.Now()
+				waiter := ask(t.Context(), a, 5)
+				require.True(t, s.redis.Del(key))
+				if key == "{key}:limit" {
+					takes(t, b, 5)
+					require.NoError(t, <-waiter.over)
+					require.Equal(t, 5*time.Second, time.Since(start))
+				} else {
+					require.NoError(t, <-ask(t.Context(), b, 1).over)
+					require.Equal(t, 6*time.Second, time.Since(start))
+					require.NoError(t, <-waiter.over)
+				}
+				time.Sleep(20 * time.Second)
+				require.Equal(t, 5, b.Available())
+				require.Empty(t, s.redis.Keys())
+			})
+		})
+	}
+}
+
+// A waiter whose ticket would come after its caller's deadline is rejected, and gives the ticket back.
+func TestATicketAfterTheDeadline(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l, other := ofKind(t, kind, s.shared("key"), 5), ofKind(t, kind, s.shared("key"), 5)
+				takes(t, other, 5)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err := l.Acquire(ctx, 3)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, core.ErrRejected)
+				synctest.Wait()
+				require.Zero(t, l.Statistics().Queued)
+				time.Sleep(time.Minute)
+				require.Equal(t, 5, other.Available())
+			})
+		})
+	}
+}
+
+// While a waiter is promised permits, none are available, to its own process or another.
+func TestAvailableWhileTicketsAreOut(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l, other := ofKind(t, kind, s.shared("key"), 5), ofKind(t, kind, s.shared("key"), 5)
+				takes(t, other, 2)
+				ctx, cancel := context.WithCancel(t.Context())
+				waiter := ask(ctx, l, 5)
+				for _, one := range []everything{l, other} {
+					require.Zero(t, one.Available())
+					require.Zero(t, one.Statistics().Available)
+					refuses(t, one, 1)
+				}
+				cancel()
+				require.ErrorIs(t, <-waiter.over, context.Canceled)
+				synctest.Wait()
+				require.Equal(t, 3, l.Available())
+				takes(t, ofKind(t, kind, s.shared("key"), 5), 3)
+			})
+		})
+	}
+}
+
+// A reservation stands behind the callers that wait in its process, and goes before those that come later, in any process.
+func TestAReservationAmongWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		limit := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 50}
+		a, b := bucket(t, s.shared("key"), limit), bucket(t, s.shared("key"), limit)
+		takes(t, a, 5)
+		start := time.Now()
+		first := ask(t.Context(), a, 2)
+		reserved := a.Reserve(3)
+		require.Equal(t, 5*time.Second, delay(t, reserved))
+		last := ask(t.Context(), b, 1)
+		require.NoError(t, <-first.over)
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.NoError(t, <-last.over)
+		require.Equal(t, 6*time.Second, time.Since(start))
+	})
+}

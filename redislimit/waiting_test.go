@@ -183,8 +183,8 @@ func TestARefusalThatCannotBe(t *testing.T) {
 	}
 }
 
-// Under NewestFirst, the call for a waiter takes a while, but the waiter has its token from the instant at which the bucket got it. So the next token
-// comes a period after that.
+// Under NewestFirst, the call for a waiter takes a while, but the waiter has its token from the instant at which the bucket got it. So
+// the next token comes a period after that.
 func TestTheTickOfAWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1, QueueOrder: core.NewestFirst}

@@ -112,79 +112,10 @@ if promised == 0 and missing > 0 and now - tick >= period then
 	end
 end
 
--- tickets returns the instants and the permits of all tickets, the earliest first.
-local function tickets()
-	local instants, permits = redis.call('ZRANGE', KEYS[2], 0, -1), {}
-	for i = 1, #instants do
-		local at, n = string.match(instants[i], '^(%d+) (%d+)$')
-		instants[i], permits[i] = at + 0, n + 0
-	end
-	return instants, permits
-end
-
--- put adds permits, or takes them if they are below 0, to those of the tickets that are due at an instant. It returns how many.
-local function put(n, at)
-	local member = redis.call('ZRANGEBYSCORE', KEYS[2], text(at), text(at))[1]
-	local had = member and string.match(member, ' (%d+)$') + 0 or 0
-	n = max(n, -had)
-	if member then
-		redis.call('ZREM', KEYS[2], member)
-	end
-	if had + n > 0 then
-		redis.call('ZADD', KEYS[2], text(at), string.format('%.0f %.0f', at, had + n))
-	end
-	promised, dirty = promised + n, true
-	return math.abs(n)
-end
-
--- between returns the first instant from one on at which a request fits in between the tickets, without delaying one.
-local function between(n, from)
-	local instants, permits = tickets()
-	local short, at, place, needs = missing, tick, nil, 0
-	for i = 1, #instants + 1 do
-		if not place then
-			local ticks = max(ceil((short + n - limit) / tokens), 0)
-			if i > #instants or max(at + ticks * period, from) <= instants[i] then
-				ticks = max(ticks, floor((from - at) / period))
-				place, needs = max(at + ticks * period, from), n
-				short, at = max(short - ticks * tokens, 0), at + ticks * period
-			end
-		end
-		if i > #instants then
-			break
-		end
-		local ticks = max(floor((instants[i] - at) / period), 0)
-		needs = needs - max(ticks * tokens - short, 0) -- tokens that come and would be lost
-		if place and needs <= 0 then
-			break
-		end
-		short, at, from = max(short - ticks * tokens, 0) + permits[i], at + ticks * period, max(from, instants[i])
-		if place and limit - short < needs then
-			place = nil
-		end
-	end
-	return place
-end
-
--- foresee computes lost and latest.
-local function foresee()
-	local instants, permits = tickets()
-	local short, at = missing, tick
-	lost, latest = 0, instants[#instants] or latest
-	for i = 1, #instants do
-		local ticks = max(floor((instants[i] - at) / period), 0)
-		lost = lost + max(ticks * tokens - short, 0)
-		short, at = max(short - ticks * tokens, 0) + permits[i], at + ticks * period
-	end
-end
-
 local out, length, blocked, stale, placed = {0, now, 0, 0, 0, 0, 0}, 3, false, false, now
 while position < #ARGV do
-	local op, done, taken, waited, returned = arg(), 0, 0, false, 0
-	if stale and op == TAKE then
-		foresee()
-		stale = false
-	end
+	local op, done, taken, waited, returned, counts = arg(), 0, 0, false, 0, false
+	local ticket, due = 0, 0 -- permits that join the tickets of an instant, or leave them
 	if op == TAKE then
 		local permits, count, flags = arg(), arg(), arg()
 		if flags >= LATER then
@@ -197,19 +128,43 @@ while position < #ARGV do
 		if flags >= LATER and done < count then
 			local all = missing + promised + lost
 			local ticks = max(ceil((all + permits - limit) / tokens), 0)
-			local at = moved == 1 and between(permits, placed) or tick + ticks * period
-			if all + permits + max(ticks * tokens - all, 0) < max_number and 2 * (at - now) < max_number then
-				done = 1 + 2 * max(at - now, 0) + moved
-				stale = moved == 1
-				if at <= now then
+			local unused = max(ticks * tokens - all, 0)
+			due = tick + ticks * period
+			if moved == 1 then
+				-- The first gap between the tickets that delays none. From a place on, the tokens that come and would be lost pay
+				-- for the permits; until they have, each ticket must find them left over.
+				local instants, place, short, at, owed = redis.call('ZRANGE', KEYS[2], 0, -1), nil, missing, tick, 0
+				for i = 1, #instants + 1 do
+					local next, takes = max_number, 0
+					if i <= #instants then
+						next, takes = string.match(instants[i], '^(%d+) (%d+)$')
+						next, takes = next + 0, takes + 0
+					end
+					if not place then
+						local ticks = max(ceil((short + permits - limit) / tokens), floor((placed - at) / period), 0)
+						if max(at + ticks * period, placed) <= next then
+							place, owed = max(at + ticks * period, placed), permits
+							short, at = max(short - ticks * tokens, 0), at + ticks * period
+						end
+					end
+					local ticks = max(floor((next - at) / period), 0)
+					owed = owed - max(ticks * tokens - short, 0)
+					if place and owed <= 0 or i > #instants then
+						break
+					end
+					short, at, placed = max(short - ticks * tokens, 0) + takes, at + ticks * period, max(placed, next)
+					if limit - short < owed then
+						place = nil
+					end
+				end
+				due = place or max_number
+			end
+			if all + permits + unused < max_number and 2 * (due - now) < max_number then
+				done = 1 + 2 * max(due - now, 0) + moved
+				if due <= now then
 					taken = permits
 				else
-					lost = lost + max(ticks * tokens - all, 0)
-					if promised == 0 then
-						redis.call('DEL', KEYS[2])
-					end
-					put(permits, at)
-					placed, latest = max(placed, at), max(latest, at)
+					ticket, lost, placed, latest, stale = permits, lost + unused, due, max(latest, due), moved == 1
 				end
 			end
 		end
@@ -219,32 +174,20 @@ while position < #ARGV do
 		-- what the bucket would lack if nothing had been taken since and, if tokens were returned since, least.
 		taken = op == CHARGE and arg() or 0
 		local permits, grant_tick, grant_missing, grant_version = arg(), arg(), arg(), arg()
-		local latest_version = grant_version == version
-		local due = op == CANCEL and arg() or 0
+		local newest = grant_version == version
+		due = op == CANCEL and arg() or 0
 		if due > now and promised > 0 then
-			done = put(-permits, due)
-			-- It is one of the tokens that are least if it was there at that time.
-			local counts = not latest_version and since > 0 and grant_version <= since
-			returned = done
-			least = counts and least - done or least
-		elseif latest_version or since > 0 and grant_version >= since and grant_version < version then
+			-- Its tokens are among those that are least if it was there at that time.
+			ticket, counts = -permits, not newest and grant_version <= since
+		elseif newest or since > 0 and grant_version >= since and grant_version < version then
 			done = min(permits, missing)
 			if grant_tick ~= tick then
 				done = min(done, grant_missing - floor((now - grant_tick) / period) * tokens)
-				done = max(latest_version and done or min(done, least), 0)
+				done = max(newest and done or min(done, least), 0)
 			end
 			if op ~= CHARGE then
-				missing, returned = missing - done, done
-				least = latest_version and least or least - done
+				missing, returned, counts = missing - done, done, not newest
 			end
-		end
-		if returned > 0 then
-			if since == 0 then
-				since, least = version, missing + promised
-			else
-				least = max(min(least, missing + promised), 0)
-			end
-			version, dirty = max(version + 1, now), true
 		end
 	elseif op == PREFETCH then
 		local most = promised == 0 and floor(max(limit - missing, 0) / 2) or 0
@@ -260,9 +203,35 @@ while position < #ARGV do
 			done, keep = 1, 1000
 		end
 	end
+	if ticket ~= 0 then
+		if promised == 0 then
+			redis.call('DEL', KEYS[2])
+		end
+		local member = redis.call('ZRANGEBYSCORE', KEYS[2], text(due), text(due))[1]
+		local had = member and string.match(member, ' (%d+)$') + 0 or 0
+		ticket = max(ticket, -had)
+		if member then
+			redis.call('ZREM', KEYS[2], member)
+		end
+		if had + ticket > 0 then
+			redis.call('ZADD', KEYS[2], text(due), string.format('%.0f %.0f', due, had + ticket))
+		end
+		promised, dirty = promised + ticket, true
+		if ticket < 0 then
+			done, returned = -ticket, -ticket
+		end
+	end
 	if returned > 0 then
+		if op == GIVE or op == CANCEL then
+			if since == 0 then
+				since, least = version, missing + promised
+			else
+				least = max(min(counts and least - done or least, missing + promised), 0)
+			end
+			version = max(version + 1, now)
+		end
 		missing = promised > 0 and max(missing, 1) or missing -- see above
-		full_at, moved, stale = now, promised > 0 and 1 or 0, promised > 0
+		full_at, moved, stale, dirty = now, promised > 0 and 1 or 0, promised > 0, true
 	end
 	if taken > 0 then
 		if missing == 0 and promised == 0 then
@@ -272,14 +241,23 @@ while position < #ARGV do
 	end
 	if promised == 0 then
 		lost, latest, moved, stale = 0, 0, 0, false
-	elseif stale and position >= #ARGV then
-		foresee()
+	elseif stale and (position >= #ARGV or ARGV[position + 1] + 0 == TAKE) then
+		-- What will be lost before the tickets that there are?
+		local instants, short, at = redis.call('ZRANGE', KEYS[2], 0, -1), missing, tick
+		lost, stale = 0, false
+		for i = 1, #instants do
+			local next, takes = string.match(instants[i], '^(%d+) (%d+)$')
+			local ticks = max(floor((next - at) / period), 0)
+			lost = lost + max(ticks * tokens - short, 0)
+			short, at, latest = max(short - ticks * tokens, 0) + takes, at + ticks * period, next + 0
+		end
 	end
 	local all = missing + promised + lost
 	all = promised > 0 and max(all, limit) or all
 	out[length + 1], out[length + 2], out[length + 3], out[length + 4] = done, all, all > 0 and now - tick or 0, version
 	length = length + 4
 end
+out[3] = missing
 
 if dirty then
 	if missing == 0 and promised == 0 and keep == 0 then
@@ -299,5 +277,4 @@ if dirty then
 		redis.call('SET', KEYS[1], value, 'PX', text(ttl))
 	end
 end
-out[3] = missing
 return out

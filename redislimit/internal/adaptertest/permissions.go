@@ -82,8 +82,12 @@ func (r reporting) Run(ctx context.Context, s *redislimit.Script, keys []string,
 func permitted(t *testing.T, store redislimit.Store, hears bool) {
 	t.Helper()
 	o := redislimit.Options{Store: store, Key: "key", Timeout: patient, Prefetch: 1}
-	b := limiter(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-	takes(t, b, 2).Refund()
+	b := limiter(t, o, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1})
+	taken := takes(t, b, 2)
+	late := b.Reserve(1)
+	require.NoError(t, late.Err())
+	late.Refund()
+	taken.Refund()
 	w := limiter(t, o, core.SlidingWindowOptions{PermitLimit: 2, Window: time.Hour, SegmentsPerWindow: 10})
 	lease := takes(t, w, 1)
 	require.ErrorContains(t, b.TryAcquire(1).Err(), "holds a sliding window")
