@@ -79,6 +79,9 @@ func drawKeys(b *strings.Builder, keys []engine.KeyRow) {
 	}
 	b.WriteString("<figure>\n<figcaption>Rejected by key</figcaption>\n<table>\n")
 	for _, k := range keys {
+		if k.Rejected == 0 {
+			break
+		}
 		_, _ = fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td><i style=\"width: %dpx\"></i></td></tr>\n",
 			html.EscapeString(k.Name.String()), thousands(k.Rejected), 240*k.Rejected/keys[0].Rejected)
 	}
