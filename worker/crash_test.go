@@ -30,10 +30,10 @@ var crashes = map[string]func(p func(core.Limiter) *worker.Pool){
 		_ = g.Wait()
 	},
 	"Map": func(pool func(core.Limiter) *worker.Pool) {
-		for range worker.Map(context.Background(), pool(core.Unlimited()), upTo(1), func(ctx context.Context, _ int) (int, error) {
+		results := worker.Map(context.Background(), pool(core.Unlimited()), upTo(1), func(ctx context.Context, _ int) (int, error) {
 			return 0, explodes(ctx)
-		}) {
-		}
+		})
+		results(func(int, error) bool { return true })
 	},
 	"release": func(pool func(core.Limiter) *worker.Pool) {
 		p := pool(releases{core.Unlimited()})
@@ -56,7 +56,7 @@ func TestWithoutPanicRecovery(t *testing.T) {
 	}
 	for name := range crashes {
 		t.Run(name, func(t *testing.T) {
-			self := exec.Command(os.Args[0], "-test.run=^TestWithoutPanicRecovery$") //nolint:noctx // it ends by itself
+			self := exec.Command(os.Args[0], "-test.run=^TestWithoutPanicRecovery$")
 			self.Env = append(os.Environ(), which+"="+name)
 			out, err := self.CombinedOutput()
 			var exit *exec.ExitError
