@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -156,7 +157,7 @@ func (f Figures) number(hole string) (string, error) {
 				return cells[4], nil
 			}
 		}
-		return "", fmt.Errorf("bench/commands.txt has no such row")
+		return "", errors.New("bench/commands.txt has no such row")
 	case "commands":
 		return measuredOn(f.commands)
 	case "servers":
@@ -165,9 +166,9 @@ func (f Figures) number(hole string) (string, error) {
 		if m := slowest.FindStringSubmatch(f.servers); m != nil {
 			return m[1] + " " + m[2], nil
 		}
-		return "", fmt.Errorf("bench/rls.txt has no such line")
+		return "", errors.New("bench/rls.txt has no such line")
 	}
-	return "", fmt.Errorf("unknown kind of number")
+	return "", errors.New("unknown kind of number")
 }
 
 func measuredOn(output string) (string, error) {
@@ -190,7 +191,7 @@ func (f Figures) dates(prefix string) (string, error) {
 		}
 	}
 	if len(days) == 0 {
-		return "", fmt.Errorf("no rows")
+		return "", errors.New("no rows")
 	}
 	first, err := time.Parse(time.DateOnly, slices.Min(days))
 	if err != nil {

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -57,7 +58,7 @@ func ReadResults(from io.Reader) (Results, error) {
 func parseRow(fields []string) (string, Row, error) {
 	at := slices.IndexFunc(fields, func(f string) bool { _, err := time.Parse(time.DateOnly, f); return err == nil })
 	if at < 1 {
-		return "", Row{}, fmt.Errorf("want a name and a date")
+		return "", Row{}, errors.New("want a name and a date")
 	}
 	name, row, rest := strings.Join(fields[:at], " "), Row{fields[at], map[string]float64{}}, fields[at+1:]
 	units := []string{"ratio", "q1", "q3"}
@@ -137,7 +138,7 @@ func (r *Results) Add(run io.Reader, date time.Time) error {
 		return err
 	}
 	if len(rounds) == 0 {
-		return fmt.Errorf("no benchmark has run")
+		return errors.New("no benchmark has run")
 	}
 	r.Machine = machine(cpu, cores)
 	for name, measured := range rounds {
@@ -147,12 +148,12 @@ func (r *Results) Add(run io.Reader, date time.Time) error {
 		}
 		r.Rows[name] = Row{date.Format(time.DateOnly), medians}
 		ours := implementation.FindStringSubmatch(name)
-		if ours == nil || !strings.HasPrefix(ours[1], "sluice") {
+		if len(ours) == 0 || !strings.HasPrefix(ours[1], "sluice") {
 			continue
 		}
 		for other, theirs := range rounds {
 			rival := implementation.FindStringSubmatch(other)
-			if rival == nil || strings.HasPrefix(rival[1], "sluice") || implementation.ReplaceAllString(other, "") != implementation.ReplaceAllString(name, "") {
+			if len(rival) == 0 || strings.HasPrefix(rival[1], "sluice") || implementation.ReplaceAllString(other, "") != implementation.ReplaceAllString(name, "") {
 				continue
 			}
 			var ratios []float64
@@ -186,7 +187,7 @@ func Measured(now time.Time) string {
 var model = regexp.MustCompile(`(?m)^model name\s*: (.*)$`)
 
 func column(rounds []map[string]float64, unit string) []float64 {
-	var values []float64
+	values := make([]float64, 0, len(rounds))
 	for _, round := range rounds {
 		values = append(values, round[unit])
 	}

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ func (f Figures) table(name string) (string, error) {
 	case "rls":
 		return f.rls()
 	}
-	return "", fmt.Errorf("unknown")
+	return "", errors.New("unknown")
 }
 
 // A comparison is a row of the table of the library: a benchmark, and the implementation that ours is compared with.
@@ -92,8 +93,11 @@ func (f Figures) library(shown func(comparison) bool) (string, error) {
 }
 
 var redisLimiters = []struct{ title, name string }{
-	{"redis_rate v10.0.1", "redis_rate"}, {"throttled v2.15.0", "throttled"}, {"redislimit, go-redis", "sluice-goredis"},
-	{"redislimit, rueidis", "sluice-rueidis"}, {"redislimit, rueidis, defaults", "sluice-ahead"},
+	{"redis_rate v10.0.1", "redis_rate"},
+	{"throttled v2.15.0", "throttled"},
+	{"redislimit, go-redis", "sluice-goredis"},
+	{"redislimit, rueidis", "sluice-rueidis"},
+	{"redislimit, rueidis, defaults", "sluice-ahead"},
 }
 
 // redis returns the table of granted requests.
