@@ -137,6 +137,21 @@ func TestSlow(t *testing.T) {
 	})
 }
 
+// After a change of the rate the next token comes sooner here than there.
+func TestNextCallAfterSlow(t *testing.T) {
+	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
+		require.True(t, was.AllowN(time.Now(), 5))
+		require.True(t, is.TryAcquire(5).Acquired())
+		before.Slow(was)
+		require.NoError(t, after.Slow(is))
+		start := time.Now()
+		require.NoError(t, after.Wait(t.Context(), is))
+		require.Equal(t, 50*time.Millisecond, time.Since(start))
+		require.NoError(t, before.Wait(t.Context(), was))
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
+	})
+}
+
 // Calls that are planned start at the same instants, also after the latest one was canceled.
 func TestLater(t *testing.T) {
 	compare(t, func(t *testing.T, was *rate.Limiter, is *core.TokenBucket) {
