@@ -28,7 +28,8 @@ type IPOptions struct {
 }
 
 // ByIP returns a key function that returns the client's address, as a prefix. IPv4 inside IPv6 is
-// IPv4, and zones are dropped. If the bits are out of range, ByIP panics.
+// IPv4, also in 64:ff9b::/96, in which NAT64 and SIIT put IPv4 clients. Zones are dropped. If the bits
+// are out of range, ByIP panics.
 //
 // The address is the peer's, Request.RemoteAddr, unless the peer is trusted. In that case it is the
 // rightmost address in Header that is not trusted. If all addresses are trusted, it is the leftmost;

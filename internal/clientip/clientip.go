@@ -60,9 +60,23 @@ func unmap(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// Key returns the client's address as a prefix, or the zero Prefix if it cannot be parsed.
+// translated are the addresses that a translator to IPv6 gives to IPv4 clients (RFC 6052).
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// Translate returns the IPv4 address of a client that a translator has given an address of 64:ff9b::/96. It returns
+// other addresses unchanged.
+func Translate(a netip.Addr) netip.Addr {
+	if !translated.Contains(a) {
+		return a
+	}
+	b := a.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
+
+// Key returns the client's address as a prefix, or the zero Prefix if it cannot be parsed. Trusted networks are
+// compared with the address before Translate.
 func (f *Finder) Key(remote string, lines []string) netip.Prefix {
-	a := f.Client(remote, lines)
+	a := Translate(f.Client(remote, lines))
 	n := f.v6
 	if a.Is4() {
 		n = f.v4

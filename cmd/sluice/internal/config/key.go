@@ -133,10 +133,17 @@ func (p KeyPart) value(text string) (string, error) {
 
 const clientBits6 = 64 // bits of an IPv6 address that identify a client
 
+// translated is the network in which NAT64 and SIIT put IPv4 clients. The key ip of such a client is its IPv4 address.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
 // parseClients is like ParseNetwork, but for clients: a part of an IPv6 network that is one client's stands for that
-// client.
+// client, and a part of translated for its IPv4 addresses.
 func parseClients(text string) (netip.Prefix, error) {
 	n, err := ParseNetwork(text)
+	if translated.Contains(n.Addr()) && n.Bits() >= translated.Bits() {
+		b := n.Addr().As16()
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte(b[12:])), n.Bits()-translated.Bits()), err
+	}
 	if n.Addr().Is6() && n.Bits() > clientBits6 {
 		n = netip.PrefixFrom(n.Addr(), clientBits6).Masked()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/clientip"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -104,7 +105,7 @@ const bitsOfIPv6 = 64
 // addressOf returns the key ip, as in the proxy: an IPv4 address, or the /64 of an IPv6 address. A client that is not an
 // address is its own key.
 func addressOf(r *accesslog.Record) []byte {
-	a := accesslog.Address(string(r.Client))
+	a := clientip.Translate(accesslog.Address(string(r.Client)))
 	switch {
 	case !a.IsValid():
 		return r.Client

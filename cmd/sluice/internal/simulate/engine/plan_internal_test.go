@@ -16,7 +16,7 @@ import (
 func TestAddressIsTheProxys(t *testing.T) {
 	byIP := httplimit.ByIP(httplimit.IPOptions{})
 	for _, client := range []string{
-		"192.0.2.1", "192.0.2.1:8080", "2001:db8::1", "2001:db8:0:0:1:2:3:4", "[2001:db8::1]:443", "2001:db8::1%eth0", "::ffff:192.0.2.1", "::", "0.0.0.0",
+		"192.0.2.1", "192.0.2.1:8080", "2001:db8::1", "2001:db8:0:0:1:2:3:4", "[2001:db8::1]:443", "2001:db8::1%eth0", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1", "::", "0.0.0.0",
 	} {
 		p := byIP(&http.Request{RemoteAddr: client})
 		want := p.String()
