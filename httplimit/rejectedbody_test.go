@@ -194,6 +194,37 @@ func TestTheDeadlineOfARejectedBodyIsTakenBack(t *testing.T) {
 	}
 }
 
+// slowWriter is a writer under which a body comes to its end just before its deadline.
+type slowWriter struct {
+	http.ResponseWriter
+	deadlines int
+}
+
+func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *slowWriter) SetReadDeadline(t time.Time) error {
+	if w.deadlines++; w.deadlines == 2 {
+		time.Sleep(time.Second)
+	}
+	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
+}
+
+// After the end of a body net/http reads on, and takes the connection's context for ended if a deadline passes. So
+// the connection is not used for another request then.
+func TestADeadlineThatPassesAfterTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}}).Handler(ok)
+		client := serveOne(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(&slowWriter{ResponseWriter: w}, r)
+		})})
+		go func() { _, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody") }()
+		answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
+		require.True(t, answer.Close)
+	})
+}
+
 // A writer that takes no read deadline keeps the body from being read, also in a test without a server.
 func TestTheBodyOfARejectedRequestWithoutAServer(t *testing.T) {
 	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}}).Handler(ok)

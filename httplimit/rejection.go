@@ -196,11 +196,14 @@ func readToEnd(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	c := http.NewResponseController(w)
-	if c.SetReadDeadline(time.Now().Add(rejectedTime)) != nil {
+	deadline := time.Now().Add(rejectedTime)
+	if c.SetReadDeadline(deadline) != nil {
 		return false
 	}
 	n, err := io.CopyN(io.Discard, r.Body, rejectedBytes+1)
-	if c.SetReadDeadline(readDeadline(r.Context())) != nil {
+	// From the end of the body on, net/http reads in the background. If that read meets the deadline, the context of
+	// the connection has ended, for later requests too.
+	if c.SetReadDeadline(readDeadline(r.Context())) != nil || !time.Now().Before(deadline) {
 		return false
 	}
 	// A body that middleware has wrapped may end before the request's own body does.
