@@ -36,8 +36,9 @@ type ListenerOptions struct {
 // Accept takes a connection from l, waits for a permit of the limiter o.Accept and then for one of
 // o.Conns, and returns the connection. While no Accept call is running, the listener holds no permits
 // other than those of its open connections, so several listeners can share limiters. If one of these
-// limiters rejects the request, or PerConn returns an error, Accept closes the connection and takes
-// the next one, and returns no error. The limiters count the rejections. If a limiter of PerConn is a
+// limiters rejects the request or fails, such as one of redislimit without its store, or PerConn returns an
+// error, Accept closes the connection and takes the next one, and returns no error. The limiters count the rejections;
+// redislimit.Watch reports that a store has failed. If a limiter of PerConn is a
 // chain that contains the shared one, Accept closes the connection and returns the error of [core.Chain]. If it holds a nil
 // pointer, Accept returns an error too.
 //

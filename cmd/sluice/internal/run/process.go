@@ -86,7 +86,7 @@ func (p *process) wait(ctx context.Context) (state *os.ProcessState, killed bool
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 const (
-	pipeSize  = 1 << 20 // what a pipe holds that its program has made as large as the system lets it
+	pipeSize  = 1 << 20 // the most that a pipe holds by default on Linux, after its program has enlarged it
 	lateGrace = 20 * time.Millisecond
 	graces    = 3 // more than one, because on a busy machine a grace may end before the read starts
 )
