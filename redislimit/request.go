@@ -70,7 +70,7 @@ func (e *Limiter) admitLocked(req *request, now time.Time) (asks bool) {
 		e.unreachableLocked(req, err)
 		return false
 	}
-	if n > 0 && !req.reserves && e.waitersAheadLocked() && !(e.promisedLocked() && e.cache.tickets.permits() >= e.queue.Queued()) {
+	if n > 0 && !req.reserves && e.waitersAheadLocked() && e.missesPermitsLocked() {
 		e.missLocked(req, now)
 		return false
 	}
@@ -261,7 +261,7 @@ func (e *Limiter) missLocked(req *request, now time.Time) {
 	case e.closed:
 		e.failLocked(req, core.ErrClosed)
 		return
-	case !req.waits && !(req.reserves && !e.limits.ofCalendar()):
+	case !req.waits && (!req.reserves || e.limits.ofCalendar()):
 		e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonExhausted}, e.queue.ReadyAt(at, req.permits))
 		return
 	}

@@ -181,6 +181,9 @@ func (e *Limiter) redeemLocked(now time.Time) {
 }
 
 // missesLocked reports whether a waiter has no ticket.
-func (e *Limiter) missesLocked() bool {
-	return !e.promisedLocked() || e.cache.tickets.permits() < e.queue.Queued() || e.queue.ZeroWaits()
+func (e *Limiter) missesLocked() bool { return e.missesPermitsLocked() || e.queue.ZeroWaits() }
+
+// missesPermitsLocked is missesLocked of a waiter that wants permits.
+func (e *Limiter) missesPermitsLocked() bool {
+	return !e.promisedLocked() || e.cache.tickets.permits() < e.queue.Queued()
 }

@@ -31,7 +31,7 @@ func TestWaitersOfThreeProcesses(t *testing.T) {
 						o := s.shared("key")
 						o.Prefetch = 1
 						l := core.Must(redislimit.New(limit, o))
-						defer l.Close()
+						t.Cleanup(func() { l.Close() })
 						all = append(all, l)
 					}
 					var mu sync.Mutex
@@ -145,11 +145,15 @@ func TestTicketsBehindReturnedOnes(t *testing.T) {
 		a, b, c := bucket(t, s.shared("key"), limit), bucket(t, s.shared("key"), limit), bucket(t, s.shared("key"), limit)
 		takes(t, a, 5)
 		ctx, cancel := context.WithCancel(t.Context())
+		var gone []*asking
 		for range 4 {
-			defer func(gone *asking) { require.ErrorIs(t, <-gone.over, context.Canceled) }(ask(ctx, b, 5))
+			gone = append(gone, ask(ctx, b, 5))
 		}
 		late := ask(t.Context(), a, 5) // in 25 s
 		cancel()
+		for _, g := range gone {
+			require.ErrorIs(t, <-g.over, context.Canceled)
+		}
 		synctest.Wait()
 		require.Zero(t, c.Available(), "while tickets are out")
 		start := time.Now()

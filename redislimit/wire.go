@@ -44,7 +44,7 @@ type result struct {
 	retry int64 // microseconds until a refused request could be granted; 0 if that is not known
 	stamp stamp // stamp of a rate limiter's grant
 	token int64 // token of a concurrency lease
-	wait  int64 // microseconds until the ticket that it is is due; 0: it is a grant
+	wait  int64 // microseconds until it is due, if it is a ticket; 0: it is a grant
 	moved bool  // moved of a bucket's ticket: tokens or tickets were returned, so that others may be due sooner, too
 
 	window int64 // length of a calendar window in microseconds; 0 means the current one

@@ -69,5 +69,7 @@ func (t *Tenants) Admin(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
+	w.WriteHeader(http.StatusNoContent)
 }

@@ -168,8 +168,14 @@ func (a *Admission[R, O]) stopSettling(only *Decision[R, O], replaced core.Lease
 	ends := a.ends
 	a.settling, a.ends = nil, nil
 	a.mu.Unlock()
-	for _, e := range ends {
-		defer e.do()
+	doAll(ends)
+}
+
+// doAll ends leases, all of them even if a limiter panics.
+func doAll[R, O any](ends []ending[R, O]) {
+	if len(ends) > 0 {
+		defer doAll(ends[1:])
+		ends[0].do()
 	}
 }
 

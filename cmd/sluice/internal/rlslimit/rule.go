@@ -75,7 +75,8 @@ func newRule(domain string, c *ruleConfig, t *tally, keys int, shared redislimit
 		Group:         groupOf,
 		MaxPartitions: keys,
 	}))
-	return r, r.check(c)
+	err := r.check(c)
+	return r, err
 }
 
 // check returns an error if no limiter can have the limit of c.
