@@ -117,7 +117,7 @@ example_grpcserver() {
 	says '^30 unary calls: 2[0-9] OK, [1-9][0-9]* ResourceExhausted$'
 	says '^500 kB in [0-9.]+ s$'
 	exits 2 "$1" -rate 0
-	says 'Rate = 0, want a finite number'
+	says 'Rate = 0, want a finite rate'
 }
 
 example_grpcclient() {

@@ -203,7 +203,8 @@ type slowWriter struct {
 func (w *slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *slowWriter) SetReadDeadline(t time.Time) error {
-	if w.deadlines++; w.deadlines == 2 {
+	w.deadlines++
+	if w.deadlines == 2 {
 		time.Sleep(time.Second)
 	}
 	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
