@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 		"a key of the future":   {"domain: d\ndescriptors:\n- {key: k, hits_addend: 5}", "f:3:12: config error, unknown key 'hits_addend'"},
 		"concurrency":           {"domain: d\ndescriptors:\n- {key: k, limit: concurrency 5}", "f:3:19: limit: \"concurrency 5\" is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window"},
 		"concurrency beside":    {"domain: d\ndescriptors:\n- {key: k, limit: \"5/s, concurrency 5\"}", "f:3:19: limit: \"concurrency 5\" is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window"},
-		"bytes beside":          {"domain: d\ndescriptors:\n- {key: k, limit: \"5/s, 8kB/s\"}", "f:3:19: limit: \"8kB/s\" is an amount of bytes, but a limit counts hits: write 8000"},
+		"bytes beside":          {"domain: d\ndescriptors:\n- {key: k, limit: \"5/s, 8kB/s\"}", "f:3:19: limit: \"8kB/s\" is an amount of bytes, but a limit counts hits: write a number such as 10/s, without B"},
 		"two wrong limits":      {"domain: d\ndescriptors:\n- {key: k, limit: \"5/s queue 2, concurrency 5\"}", "f:3:19: limit: \"5/s queue 2\" has a queue, in which no request waits\nf:3:19: limit: \"concurrency 5\""},
 		"nothing after a comma": {"domain: d\ndescriptors:\n- {key: k, limit: \"5/s,\"}", "f:3:19: limit: \"5/s,\": want a limit before and after each comma"},
 		"a comma in a number":   {"domain: d\ndescriptors:\n- {key: k, limit: \"1,000/s\"}", "a comma separates limits, so write 1000 or 1_000"},

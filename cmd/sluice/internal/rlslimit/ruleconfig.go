@@ -77,7 +77,7 @@ func checkSpec(n yamlconf.Node, text string, l spec.Limit) {
 	case l.Kind == spec.Concurrency:
 		n.Fault("limit: %q is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window", text)
 	case l.Bytes:
-		n.Fault("limit: %q is an amount of bytes, but a limit counts hits: write %d", text, l.Permits)
+		n.Fault("limit: %q is an amount of bytes, but a limit counts hits: write a number such as 10/s, without B", text)
 	case l.Queue > 0:
 		n.Fault("limit: %q has a queue, in which no request waits", text)
 	}

@@ -196,10 +196,28 @@ func (s *server) reload() {
 	s.warnUnlimited()
 }
 
-// warnUnlimited prints a warning if every request passes.
+// warnUnlimited prints a warning for each domain whose requests all pass, but for those that bring a limit.
 func (s *server) warnUnlimited() {
-	if !slices.ContainsFunc(s.service.Rules(), func(r rlslimit.Rule) bool { return r.Limit != "" }) {
-		s.say("%s: warning: nothing is limited; add rate_limit or limit to a descriptor", strings.Join(s.files, ", "))
+	var domains []string // in the order of the files
+	limits, enforces := make(map[string]bool), make(map[string]bool)
+	unlimited := spec.Limit{}.String()
+	for _, r := range s.service.Rules() { // each domain has some, if only that for the limits that requests bring
+		if len(domains) == 0 || domains[len(domains)-1] != r.Domain {
+			domains = append(domains, r.Domain)
+		}
+		if r.Limit != "" && r.Limit != unlimited {
+			limits[r.Domain] = true
+			enforces[r.Domain] = enforces[r.Domain] || !r.Shadow
+		}
+	}
+	for _, domain := range domains {
+		why := "add rate_limit or limit to a descriptor"
+		if limits[domain] {
+			why = "rules with shadow_mode or quota_mode reject nothing; remove the key to enforce them"
+		}
+		if !enforces[domain] {
+			s.say("%s: warning: nothing is limited in domain %q; %s", strings.Join(s.files, ", "), domain, why)
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func (p *Proxy) change(name string, terms spec.Limits) error {
 	next.Limits = nil
 	for _, l := range terms {
 		if l.Bytes {
-			return fmt.Errorf("%q is an amount of bytes, but the limit counts requests; write %d", l, l.Permits)
+			return fmt.Errorf("%q is an amount of bytes, but the limit counts requests; write a number such as 10/s, without B", l)
 		}
 		next.Limits = append(next.Limits, config.Limit{Limit: l, At: policy.At})
 	}
