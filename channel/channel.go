@@ -23,16 +23,15 @@ import (
 // [core.ErrPermitsExceedLimit], and an item that costs fewer than 0 with [core.ErrNegativePermits];
 // neither drops another item.
 //
-// Items of one sender are received in the order in which they were sent. A Send that returns an error has
-// sent nothing and holds nothing; a Receive that returns an error has taken nothing. A call whose ctx is
-// already done returns ctx.Err(), even if it would not have to wait. If ctx ends while a call waits, the call
-// returns ctx.Err(), unless it was given an item or room first; permits that it was given are refunded. After
+// Items of one sender are received in the order in which they were sent. A Send that returns an error has sent nothing
+// and holds nothing; a Receive that returns an error has taken nothing. A call whose ctx is already done returns
+// ctx.Err(), even if it would not have to wait. If ctx ends while a call waits, the call returns ctx.Err(), unless it
+// has already been given its item, or both room and permits. A call that returns ctx.Err() keeps no permits. After
 // Close, sends return [ErrClosed], and receives return the remaining items.
 //
 // All methods are safe for concurrent use. The send of an item happens before its receive. Only Chan starts a
-// goroutine; if a context is not one of package context, that package may start another one. With a limiter
-// of package core, a send or a receive that does not wait allocates nothing, except ReceiveLease on a Bounded
-// channel, which allocates the lease.
+// goroutine; for a custom context, package context may start another one. With a limiter of package core, a send or a
+// receive that does not wait allocates nothing, except ReceiveLease on a Bounded channel, which allocates the lease.
 type LimitedChannel[T any] struct {
 	limiter  hold.Limiter // none if bounded
 	costs    func(T) int  // cost of an item; nil means 1 each

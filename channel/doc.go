@@ -15,27 +15,27 @@
 //		fmt.Println(line)
 //	}
 //
-// To lose nothing at shutdown, the loop that reads the source watches ctx, and Send and All do not: a Send whose ctx
-// ends drops the line that was read for it, and an All whose ctx ends leaves lines behind. A receiver that stops
-// early closes the channel, which ends the sends that wait. With several senders, close the channel when
-// all of them have returned; see the Drain example.
+// To lose nothing at shutdown, let the loop that reads the source watch ctx, but give Send and All a context that does
+// not end. If the context of a Send ended, the line that was read for it would be lost. If the context of All ended,
+// lines would stay in the channel. A receiver that stops early closes the channel, which ends the sends that wait.
+// With several senders, close the channel when all of them have returned; see the Drain example.
 //
-// Each item in a [LimitedChannel] holds a lease of the channel's limiter. A concurrency limiter of a
-// million permits, with items that cost their size, bounds the channel by memory; a token bucket bounds it
-// by rate; a [core.Chain] of the two bounds it by both. Channels that use the same limiter share its
-// permits. Only senders are limited: the lease is released when the item is received or dropped.
+// Each item in a [LimitedChannel] holds a lease of the channel's limiter. If each item costs its size, a concurrency
+// limiter of a million permits bounds the channel by memory; a token bucket bounds it by rate; a [core.Chain] of the
+// two bounds it by both. Channels that use the same limiter share its permits. Only senders are limited: the lease is
+// released when the item is received or dropped.
 //
-// A Send waits for room first and then for permits, so a full channel takes nothing from its limiter.
+// Options.Capacity also limits the number of queued items. A Send waits for room below it first, and then for permits,
+// so a full channel takes nothing from its limiter.
 //
-// Send waits even if the limiter's QueueLimit is 0, so a concurrency limiter without a queue makes a bounded
-// channel. QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an [Overflow]
-// mode. This holds for the limiters of packages core, adaptive and redislimit, and for those of package partition
-// that are made of them. With a custom limiter, Send calls Acquire once and returns its error, so give that
-// limiter a queue.
+// Send waits even if the limiter's QueueLimit is 0, so a concurrency limiter without a queue makes a bounded channel.
+// QueueLimit is for servers that shed load; a channel sheds load with TrySend or with an [Overflow] mode. This holds
+// for the limiters of packages core, adaptive and redislimit, and for partitions whose limiters come from these
+// packages. With a custom limiter, Send calls Acquire once and returns its error, so give that limiter a queue.
 //
-// A queued item takes its own size, and about 50 bytes more for its lease unless all items hold one permit of
-// a concurrency limiter; the lease of a chain of two takes more than 400 bytes. Count these bytes too if the
-// permits are bytes and the items small.
+// A queued item takes its own size, and about 50 bytes more for its lease. If all items hold one permit of a
+// concurrency limiter, their leases take no memory. The lease of a chain of two takes more than 400 bytes. If the
+// permits are bytes and the items are small, count these bytes too.
 //
 // # Which method do I want?
 //

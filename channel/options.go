@@ -13,18 +13,17 @@ type Options[T any] struct {
 	// sends return its error, such as [core.ErrClosed]; the channel itself stays open.
 	Limiter core.Limiter
 
-	// Cost returns the number of permits that an item costs, such as its size in bytes. Nil means 1
-	// per item. It is called once per send, with no lock held. If it returns a number below 0, the
-	// send fails with [core.ErrNegativePermits]. If it returns more than the limiter's limit, the send
-	// fails with [core.ErrPermitsExceedLimit]; return the limit to let a larger item pass. An item of 0
-	// permits holds none, and is queued when the limiter grants a zero-permit request, that is, when at
-	// least one permit is available.
+	// Cost returns the number of permits that an item costs, such as its size in bytes. Nil means 1 per item. It is
+	// called once per send, with no lock held. If it returns a number below 0, the send fails with
+	// [core.ErrNegativePermits]. If it returns more than the limiter's limit, the send fails with
+	// [core.ErrPermitsExceedLimit]; return the limit to let a larger item pass. An item of 0 permits holds none, but
+	// is queued only when at least one permit is available.
 	Cost func(T) int
 
-	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
-	// maximum. A Send needs room first, and then permits: while it waits for room it holds no permits, and while it
-	// waits for permits it has its room. A full channel takes nothing from its limiter. The item that a Chan
-	// is offering does not count; when the Chan returns it to the queue, the queue may exceed Capacity.
+	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no maximum. A
+	// Send waits for room first, and then for permits. It holds no permits while it waits for room, so a full channel
+	// takes nothing from its limiter. It keeps its room while it waits for permits. The item that a Chan is offering
+	// does not count; when the Chan returns it to the queue, the queue may exceed Capacity.
 	Capacity int
 
 	// Overflow selects what a send does when the limiter or Capacity rejects the item. The zero value
@@ -35,10 +34,11 @@ type Options[T any] struct {
 	// The item's lease has been released and no lock is held, so OnDrop may use the channel. If OnDrop
 	// panics for one item, it is still called for the others.
 	//
-	// OnDrop runs on the goroutine of a send or Discard. It is called for the items that its own calls drop after it
-	// has returned. If several goroutines drop items at once, one of them may call OnDrop for the items of the
-	// others. If OnDrop is slow, they help, and its calls may run at the same time. If OnDrop sends every dropped
-	// item back to the same channel, the send or Discard that dropped the first item never returns.
+	// OnDrop runs on the goroutine of a send or of Discard. If OnDrop itself drops items, for example by sending to
+	// the channel, it is called for them after it has returned, or earlier if more than 1,024 of them wait for it. If
+	// several goroutines drop items at once, one of them may call OnDrop for the items of the others. If OnDrop is
+	// slow, the others help, so several calls of OnDrop may run at the same time. If OnDrop sends every dropped item
+	// back to the same channel, the send or Discard that dropped the first item never returns.
 	OnDrop func(T)
 }
 

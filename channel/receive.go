@@ -94,8 +94,8 @@ func (c *LimitedChannel[T]) TryPeek() (T, bool) {
 // and empty, or ctx is done. ctx.Err and [LimitedChannel.Err] tell which. Breaking out of the loop loses
 // no item.
 //
-// If ctx ends first, the items that are still queued stay in the channel. To receive all that was sent, let
-// what the senders read from watch ctx, close the channel when they have returned, and give Send and All a context
+// If ctx ends first, the items that are still queued stay in the channel. To receive all that was sent, end the source
+// of the senders when ctx is done, and close the channel when the senders have returned. Give Send and All a context
 // that does not end, such as context.WithoutCancel(ctx). The Drain example shows this.
 func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	return func(yield func(T) bool) {

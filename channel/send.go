@@ -15,11 +15,13 @@ const ReasonCapacity = hold.ReasonCapacity
 
 // TrySend queues v if its permits and room are available now. It never waits for them.
 //
-// If they are not available, Overflow decides. Under [Wait] v is not sent, and the error is a
-// *[core.RejectedError]: the limiter's, or one with the reason [ReasonCapacity] if there is no room, or a Send that
-// has waited for room is still ahead of v. In the latter case the limiter is not called. A limiter that serves the
-// oldest request first also rejects v while other callers wait in its queue. Under every Overflow mode the error is
-// [core.ErrNegativePermits] if v costs fewer than 0 permits, [ErrClosed] after Close, and
+// If they are not available, Overflow decides. In the default mode, [Wait], v is not sent, and the error is a
+// *[core.RejectedError]. If there is no room, or if a Send that has waited for room is still ahead of v, the limiter
+// is not asked for permits, and the reason is [ReasonCapacity], or [core.ReasonExhausted] in a [Bounded] channel.
+// Otherwise the error is the limiter's. A limiter that serves the oldest request first also rejects v while other
+// callers wait in its queue.
+//
+// In every mode the error is [core.ErrNegativePermits] if v costs fewer than 0 permits, [ErrClosed] after Close, and
 // [core.ErrPermitsExceedLimit] if v costs more than the limit.
 func (c *LimitedChannel[T]) TrySend(v T) error {
 	n := c.cost(v)
@@ -54,15 +56,17 @@ func (c *LimitedChannel[T]) trySend(v *T, n int) (err error) {
 	return err
 }
 
-// Send queues v. Under [Wait] it waits for room, and then for permits in the limiter's queue, even if the
-// QueueLimit is 0. Senders that wait for room are served in the limiter's order, and one after the other. In the
-// other modes Send does not wait: it returns ctx.Err() if ctx is done, and otherwise does what TrySend does.
+// Send queues v. In the default mode, [Wait], it waits for room, and then for permits in the limiter's queue, even if
+// the QueueLimit is 0. Senders that wait for room are served one after the other, in the limiter's order. In the other
+// [Overflow] modes Send does not wait: it returns ctx.Err() if ctx is done, and otherwise does what TrySend does.
 //
-// If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held. A sender whose ctx
-// ended before a receiver made room does not get that room. Once Send has been given room and permits, v is sent,
-// and the end of ctx has no effect. When Send has room, a rate limiter rejects v immediately if the permits would
-// become available after ctx's deadline; the error is then a *[core.RejectedError] that also matches
-// [context.DeadlineExceeded]. A custom limiter applies its QueueLimit here and may reject v; see the package
+// If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held. Room that a receiver
+// makes after ctx has ended goes to another sender. Once Send has been given both room and permits, v is sent, even if
+// ctx ends at that moment.
+//
+// Once Send has room, the limiter may reject v. A rate limiter does so immediately if the permits would become
+// available after ctx's deadline; the error is then a *[core.RejectedError] that also matches
+// [context.DeadlineExceeded]. A custom limiter may do so too, because its QueueLimit applies here; see the package
 // comment.
 //
 // If the channel is closed before or while Send waits, the error is [ErrClosed]. The other errors are those of
@@ -98,14 +102,13 @@ func (c *LimitedChannel[T]) send(ctx context.Context, v *T, n int) error {
 	return c.enter(ctx, v, n)
 }
 
-// WaitToSend waits until an item of one permit could be queued without dropping another: until the limiter
-// grants a zero-permit request, even if its QueueLimit is 0, and there is room. It takes nothing, so another
-// sender may come first; call WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is
-// closed, the limiter's error if the limiter rejects the request, and ctx.Err() if ctx is done, even if there
-// is room.
+// WaitToSend waits until an item of one permit could be queued without dropping another. It first waits for room, and
+// then until the limiter grants a request for zero permits, even if the QueueLimit is 0. WaitToSend takes nothing, so
+// another sender may come first; call WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is
+// closed, the limiter's error if the limiter rejects the request, and ctx.Err() if ctx is done, even if there is room.
 //
-// Use Send if items cost more than one permit: while some permits are available, but fewer than the
-// item costs, WaitToSend does not wait, and the loop spins.
+// If items cost more than one permit, use Send instead. While some permits are available, but fewer than the item
+// costs, WaitToSend returns immediately, TrySend is rejected, and the loop spins.
 func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
