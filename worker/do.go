@@ -12,10 +12,11 @@ var errNilFunc = errors.New("worker: the function is nil")
 // [Pool.Submit] does; if that fails, Do returns the error with the zero T. Pool.Wait does not
 // return the errors of Do.
 //
-// f's context is derived from ctx. It also ends when [Pool.Close] cancels, and when f has
-// returned. A nil f is an error, which is reported before a done ctx. When ctx is done, Do returns ctx.Err() immediately. If f has not started by then, it
-// never runs, and its room in the queue is free. If f is running, its context is done. If ctx
-// is done before Do has the result, the result is discarded, even if f has succeeded.
+// f's context is derived from ctx. It also ends when [Pool.Close] cancels the tasks, and when f has returned.
+//
+// If f is nil, Do returns an error, even if ctx is done. Otherwise Do returns ctx.Err() as soon as ctx is done. If f
+// has not started by then, it never runs, and its room in the queue is free. If f is running, its context is done. If
+// ctx is done before Do has the result, the result is discarded, even if f has succeeded.
 func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error)) (T, error) {
 	var none, result T
 	if f == nil {

@@ -19,11 +19,10 @@
 // may share a limiter, and its limit may change while tasks run. The pool adds the goroutines,
 // a queue, results and recovery from panics of tasks.
 //
-// The calls that wait do so even if the limiter's QueueLimit is 0. QueueLimit is for servers that shed
-// load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core, adaptive
-// and redislimit, and for those of package partition that are made of them. With a custom limiter, the
-// pool calls Acquire once per task, and a rejection is the error of the task, so give that limiter a
-// queue.
+// Submit, Do, Map and Group.Go wait for permits even if the limiter's QueueLimit is 0. QueueLimit is for servers that
+// shed load; a pool sheds load with [Pool.TrySubmit]. This holds for the limiters of packages core, adaptive and
+// redislimit, and for partitions whose limiters come from these packages. With a custom limiter, the pool calls
+// Acquire once per task, and a rejection is the error of the task, so give that limiter a queue.
 //
 // # Which call to use
 //
@@ -32,12 +31,11 @@
 //     It reports the first error as soon as it occurs.
 //   - [Do] runs one function and returns its result.
 //   - [Map] runs a function over a sequence and yields the results in order. An error is yielded
-//     in its place, and does not end the loop.
+//     in the place of the result, and does not end the loop.
 //   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit is not
 //     passed to the task, so a timeout of the caller leaves the task running. [Pool.Wait]
 //     returns the tasks' errors.
-//
-// - [Pool.TrySubmit] is like Submit, but never waits.
+//   - [Pool.TrySubmit] is like Submit, but never waits.
 //
 // A pool starts goroutines when there is work and ends them when there is none. An idle pool
 // has no goroutines, and is garbage-collected even if it was never closed. [Pool.Close] stops
@@ -50,9 +48,9 @@
 //
 // # Panics
 //
-// A panic of a task is recovered: see [PanicError]. A panic of the limiter reaches the call that
-// called the limiter: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of
-// Map. On a goroutine of the pool it becomes the error of the task whose lease was requested or
+// A panic of a task is recovered: see [PanicError]. If the limiter panics inside one of your calls, that call panics.
+// This may happen in TrySubmit and, in a pool without a queue, also Submit, Do, Group.Go and the loop of Map. If the
+// limiter panics on a goroutine of the pool, the panic becomes the error of the task whose lease was requested or
 // released. Set Options.WithoutPanicRecovery if panics on goroutines of the pool should end the process.
 package worker
 

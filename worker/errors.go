@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-go/sluice/internal/limit/hold"
 )
 
-// ReasonBusy is the reason of a *[core.RejectedError] of a pool without a queue in which a task would have to wait for a
-// worker, or for tasks that are ahead of it.
+// ReasonBusy is the reason of a *[core.RejectedError] if the pool has no queue, and the task would have to wait for a
+// worker or for tasks that are ahead of it.
 const ReasonBusy = hold.ReasonBusy
 
 var (
-	// ErrClosed is returned by calls that submit to a closed pool, and by calls that are waiting
-	// to submit when the pool is closed. It matches [core.ErrClosed]. When Close cancels,
-	// ErrClosed is the cause of the tasks' contexts and the error of the queued tasks.
+	// ErrClosed is returned by calls that submit to a closed pool, and by calls that are waiting to submit when the
+	// pool is closed. It matches [core.ErrClosed]. If Close cancels tasks because its ctx is done, ErrClosed is the
+	// cause of the tasks' contexts and the error of the queued tasks.
 	ErrClosed = hold.ErrClosed("worker")
 
 	// ErrGoexit is the error of a task that called runtime.Goexit, for example by t.FailNow.

@@ -10,17 +10,17 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Group is a set of tasks that belong together, as with errgroup.WithContext, run under the pool's
-// limit. Create it with [Pool.Group]. The tasks' context ends with the context given to Pool.Group,
-// at the group's first error or panic, when [Pool.Close] cancels, and when Wait returns.
+// Group is a set of tasks that belong together, as with errgroup.WithContext, run under the pool's limit. Create it
+// with [Pool.Group]. The tasks' context ends with the context given to Pool.Group, at the group's first error or
+// panic, when [Pool.Close] cancels the tasks, and when Wait returns.
 //
-// Call [Group.Go] for each task, and then [Group.Wait], which also ends the group's context.
-// A group cannot be reused: after Wait it starts no task. The zero Group is over: Go returns false, and Wait
-// [ErrClosed]. A group that is not waited for is garbage-collected once its tasks have ended, like any value; its
-// context then ends with the context given to Pool.Group. Groups of one pool share the pool's
-// limit and queue, and nothing else. A task that uses a group of its own pool keeps its lease
-// and its goroutine while it waits for the group, so the limiter and Options.Workers need room
-// for both. Groups in tasks are best given a pool and a limiter of their own.
+// Call [Group.Go] for each task, and then [Group.Wait], which also ends the group's context. A group cannot be reused:
+// after Wait it starts no task. The zero Group accepts no tasks: its Go returns false, and its Wait returns
+// [ErrClosed]. If Wait is never called, the group is garbage-collected once its tasks have ended. Its context then
+// ends with the context given to Pool.Group. Groups of one pool share the pool's limit and queue, and nothing else. A
+// task that uses a group of its own pool keeps its lease and its goroutine while it waits for the group, so the
+// limiter and Options.Workers need room for both. It is better to give the groups inside tasks a pool and a limiter of
+// their own.
 //
 // A Group is safe for concurrent use; its tasks may call Go.
 type Group struct {
@@ -53,20 +53,20 @@ func (p *Pool) Group(ctx context.Context) *Group {
 // context has ended, a task that is still waiting for its lease never runs. False means that the task will not
 // run, for one of these reasons:
 //
-//   - The group's context has ended, which the group's first error does too.
+//   - The group's context has ended, for example at the group's first error.
 //   - The pool is closed, or Wait has returned.
 //   - The task is nil, or the limiter has rejected it.
 //
 // Stop producing at the first false: the group has ended, and later calls return false too.
 //
-// An error that keeps a task from running becomes the group's error, unless Wait has returned: [ErrClosed], [core.ErrClosed] of a
-// closed limiter, ctx.Err(), the error for a nil task, or the limiter's rejection. A rate limiter of package core rejects a task
-// immediately if its permits would become available after the deadline of the group's context; this rejection matches
-// [context.DeadlineExceeded].
+// If a task cannot run, the reason becomes the group's error, unless Wait has returned. The error is [ErrClosed],
+// ctx.Err(), an error for a nil task, the limiter's rejection, or [core.ErrClosed] if the limiter is closed. A rate
+// limiter of package core rejects a task immediately if its permits would become available after the deadline of the
+// group's context; this rejection matches [context.DeadlineExceeded].
 func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 
-// GoN is like Go, for a task whose lease has the given number of permits. Invalid numbers are
-// errors of the group, the same as the errors of [Pool.SubmitN].
+// GoN is like Go, for a task whose lease has the given number of permits. If the number is invalid, the group's error
+// is the one that [Pool.SubmitN] would return.
 func (g *Group) GoN(permits int, t Task) (taken bool) {
 	if g.pool == nil { // the zero Group
 		return false
@@ -91,16 +91,16 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 	return err == nil
 }
 
-// Wait waits until all tasks of the group have ended, and returns the group's first error: an
-// error that a task returned, a *[PanicError] for a panic, [ErrGoexit], or an error of Go.
-// Later errors are discarded; most are consequences of the first. No task of the group runs
-// after Wait has returned, even if other goroutines call Go meanwhile: Wait waits for the tasks that
-// Go has taken, and once there are none Go takes no more. Call Wait after the
-// last call of Go. A later Go returns false and starts nothing, and a later Wait returns the same error again.
+// Wait waits until all tasks of the group have ended, and returns the group's first error: an error that a task
+// returned, a *[PanicError] for a panic, [ErrGoexit], or an error of Go. Later errors are discarded; most are
+// consequences of the first. No task of the group runs after Wait has returned, even if other goroutines call Go
+// meanwhile: Wait also waits for the tasks of these calls. When no task is left, the group is over and accepts no
+// more. Call Wait after the last call of Go. A later Go returns false and starts nothing, and a later Wait returns the
+// same error again.
 //
-// If the group's context ends, Wait removes the group's tasks from the queue immediately, and
-// still waits for the running ones. If the context given to Pool.Group has ended and kept a task
-// from running, the error is that context's own, unchanged.
+// If the group's context ends, Wait removes the group's tasks from the queue immediately, and still waits for the
+// running ones. If a task did not run because the context given to Pool.Group has ended, the error is that context's
+// Err, unchanged.
 func (g *Group) Wait() error {
 	if g.pool == nil { // the zero Group
 		return ErrClosed

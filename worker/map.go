@@ -20,36 +20,33 @@ const (
 	rateAhead = 256
 )
 
-// Map returns a sequence that runs f on the pool for each input, under a lease of one permit
-// each, and yields the results in the order of the inputs. A result is yielded as soon as it
-// and all results before it are complete, even while in blocks before its next input. If the
-// pool is busy, Map waits, even if the limiter's QueueLimit is 0.
+// Map returns a sequence that runs f on the pool for each input, under a lease of one permit each, and yields the
+// results in the order of the inputs. A result is yielded as soon as it and all results before it are complete, even
+// if in has not yet produced its next input. If the pool is busy, Map waits, even if the limiter's QueueLimit is 0.
 //
-// Map reads at most about Options.Workers + Options.Queue inputs ahead of its consumer, and never more than
-// 2,050. If Workers is 0, the limiter's limit counts instead of it, or 256 for a rate limiter; Map looks at the
-// limiter before each input, so the bound follows a limit that changes.
+// Map reads at most about Options.Workers + Options.Queue inputs ahead of its consumer, and never more than 2,050. If
+// Workers is 0, the limiter's limit takes its place, or 256 if the limiter is a rate limiter. Map reads the limit
+// before each input, so the bound follows a limit that changes.
 //
-// If f returns an error, Map yields it with the value that f returned, and continues. If f
-// panics, Map yields a *[PanicError] and continues. An error is yielded in its place, after the
-// results of all inputs before it, however long they take. Use a [Group] if the first error is to end
-// the work immediately.
+// If f returns an error, Map yields it with the value that f returned, and continues. If f panics, Map yields a
+// *[PanicError] and continues. An error is yielded in order, that is, after the results of all inputs before it,
+// however long they take. Use a [Group] if the first error is to end the work immediately.
 //
-// If in or f is nil, Map yields an error and stops. If ctx is done before or during the loop, Map yields ctx.Err() with the
-// zero Out and stops. If the
-// pool is closed, Map yields the results of the inputs already submitted and then [ErrClosed], and
-// stops. If [Pool.Close] cancels, Map yields ErrClosed immediately and stops. Pool.Wait does not return
-// the errors of Map.
+// If in or f is nil, Map yields an error and stops. If ctx is done before or during the loop, Map yields ctx.Err()
+// with the zero Out and stops. If the pool is closed, Map yields the results of the inputs already submitted and then
+// [ErrClosed], and stops. If [Pool.Close] cancels the tasks, Map yields ErrClosed immediately and stops. Pool.Wait
+// does not return the errors of Map.
 //
-// If the limiter rejects an input, Map yields the rejection and continues with the next input. A rate
-// limiter of package core does so if the permits would become available after ctx's deadline; this
-// rejection matches [context.DeadlineExceeded]. Break at that error if no more inputs should be read.
+// If the limiter rejects an input, Map yields the rejection and continues with the next input. A rate limiter of
+// package core rejects an input if its permits would become available after ctx's deadline; this rejection matches
+// [context.DeadlineExceeded]. Break at that error if no more inputs should be read.
 //
-// f's context is derived from ctx. It also ends when the loop ends for any reason, and when
-// Close cancels. Before the loop ends, Map waits for all running calls of f to return.
+// f's context is derived from ctx. It also ends when the loop ends for any reason, and when Close cancels the tasks.
+// Before the loop ends, Map waits for all running calls of f to return.
 //
-// in runs in its own goroutine. After the loop has ended, that goroutine ends when in next
-// yields or returns. Map does not wait for an in that blocks, so in should stop when ctx is
-// done. A panic of in, or of the limiter on that goroutine, is raised in the loop.
+// The sequence in runs in its own goroutine. After the loop has ended, that goroutine ends as soon as in returns or
+// tries to yield another input. Map does not wait for this, so in should stop when ctx is done. A panic of in, or of
+// the limiter on that goroutine, is raised in the loop.
 //
 // Map itself starts nothing; each range over the sequence runs in and f from the beginning.
 func Map[In, Out any](

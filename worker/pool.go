@@ -13,14 +13,14 @@ import (
 // Pool runs tasks, each under a lease of its limiter. Create it with [New]; submitting to the zero
 // Pool returns [ErrClosed]. A Pool is safe for concurrent use.
 //
-// Most callers want [Pool.Group] for tasks that belong together, or [Do] and [Map] for
-// results. Tasks start in the order in which the calls were made, or in the limiter's order if that
-// is another: with [core.NewestFirst] the newest first, with [core.FairShare] by the [core.Flow] of
-// the context that was given to Submit, Do, Map or Pool.Group, where a task of 0 permits counts as
-// one of 1. The pool looks at the order for each task, also through a [core.Switch] or a key of package
-// partition. If the order changes, tasks that come later are in the new order, behind those that wait
-// already. The task whose lease is being requested keeps its turn. Calls that wait for room in the queue are
-// served in order of arrival.
+// Most callers want [Pool.Group] for tasks that belong together, or [Do] and [Map] for results. Tasks start in the
+// order in which the calls were made, unless the limiter has another order. With [core.NewestFirst] the newest task
+// starts first. With [core.FairShare] the order depends on the [core.Flow] of the context that was given to Submit,
+// Do, Map or Pool.Group, and a task of 0 permits counts as one of 1 permit.
+//
+// The pool reads the limiter's order for each task, even through a [core.Switch] or a key of package partition. If the
+// order changes, later tasks are served in the new order, after the tasks that wait already. A task whose lease is
+// being requested keeps its turn. Calls that wait for room in the queue are served in order of arrival.
 //
 // A task that submits to its own pool should use TrySubmit. In Submit, Do, Map or Group.Go it
 // would keep its lease and its goroutine while it waits, and the new task may be waiting for those.

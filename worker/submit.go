@@ -35,12 +35,13 @@ func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
 	return p.submit(ctx, entry{task: t, permits: permits}, true)
 }
 
-// TrySubmit gives the pool a task if the task can start or be queued now. It does not wait for
-// permits or for a worker; a limiter of package redislimit may wait for its store. If the task can
-// neither start nor be queued, the error is a *[core.RejectedError]: the limiter's own, one with the reason
-// [ReasonBusy] if the pool has no queue and no worker is free or a Submit is ahead, or one with the reason
-// [core.ReasonQueueLimit] if the queue is full. After Close the error is [ErrClosed]. A closed limiter and a nil
-// task are errors, as for Submit.
+// TrySubmit gives the pool a task if the task can start or be queued now. It does not wait for permits or for a
+// worker; a limiter of package redislimit may wait for its store. If the task can neither start nor be queued, the
+// error is a *[core.RejectedError]. Its reason is [core.ReasonQueueLimit] if the queue is full. If the pool has no
+// queue, and no worker is free or a Submit is ahead, the reason is [ReasonBusy]. Otherwise the error is the limiter's
+// own.
+//
+// After Close the error is [ErrClosed]. A closed limiter and a nil task are errors, as for Submit.
 func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 
 // TrySubmitN is like TrySubmit, for a task whose lease has the given number of permits. It returns

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Task is a function that a pool runs. The ctx of a task given to [Pool.Submit] is done when
-// [Pool.Close] cancels or has returned; the context given to Submit is not passed to the task.
-// The ctx of a task given to a [Group] is the group's.
+// Task is a function that a pool runs. The ctx of a task given to [Pool.Submit] is done when [Pool.Close] cancels the
+// tasks or has returned; the context given to Submit is not passed to the task. The ctx of a task given to a [Group]
+// is the group's.
 type Task func(ctx context.Context) error
 
 // entry is a task given to the pool.
