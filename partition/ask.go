@@ -14,9 +14,9 @@ func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	return k.checkTry(r, permits, core.Limiter.TryAcquire)
 }
 
-// Reserve reserves permits of the limiter of r's partition, as [core.Reserver] describes. If that is not a
+// Reserve reserves permits of the limiter of r's partition, as [core.Reserver] describes. If that limiter is not a
 // core.Reserver, the lease is not acquired, and its error says so. A reservation stays with the limiter that granted
-// it, also if Refresh replaces that limiter.
+// it, even if Refresh replaces that limiter.
 func (k *Keyed[R, K]) Reserve(r R, permits int) core.Lease { return k.checkTry(r, permits, reserve) }
 
 func (k *Keyed[R, K]) checkTry(r R, permits int, try tryFunc) core.Lease {
@@ -26,11 +26,11 @@ func (k *Keyed[R, K]) checkTry(r R, permits int, try tryFunc) core.Lease {
 	return k.tryAcquire(k.o.Key(r), permits, try)
 }
 
-// Acquire takes permits from the limiter of r's partition and may wait in its queue. The
-// partition is not dropped during the wait. If ctx is done, Acquire returns ctx.Err(), also
-// while it waits for another request that creates the partition; Options.New is not interrupted.
-// If the partition cannot be created, the error wraps that of Options.New. If [Keyed.Refresh] replaces the
-// limiter, the request waits in the new one. Close ends the wait with [core.ErrClosed].
+// Acquire takes permits from the limiter of r's partition and may wait in its queue. The partition is not dropped
+// during the wait. If ctx is done, Acquire returns ctx.Err(), even while it waits for another request to create the
+// partition. The end of ctx does not interrupt Options.New. If the partition cannot be created, the error wraps that
+// of Options.New. If [Keyed.Refresh] replaces the limiter, the request waits in the new one. Close ends the wait with
+// [core.ErrClosed].
 func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
@@ -129,8 +129,8 @@ func (k *Keyed[R, K]) count(e *entry[R, K], err error) {
 	}
 }
 
-// ErrFull is matched by a rejection because there was no room for another key. The rejection also matches
-// [core.ErrRejected].
+// ErrFull is matched by the error of a request that was rejected because there was no room for its key. The error also
+// matches [core.ErrRejected].
 var ErrFull = errors.New("partition: partition limit reached")
 
 // full is the error of such a rejection.

@@ -15,11 +15,12 @@ import (
 // Chain returns a limiter that takes the same permits from each of ls, all or nothing, as
 // [core.Chain] does: for example a limit per client and a limit for all clients together.
 //
-// The limiters are called in the order given; Acquire waits for one before it calls the next. If a limiter rejects or fails,
-// or ctx is done, the permits already taken are returned, last first, and that limiter's own lease and error are returned. A
-// combined lease releases its parts last first. Its metadata is the union of theirs; if several have a value of one name, the
-// first limiter's is taken. The chain closes none of its limiters. Chain returns an error if ls is empty, if a limiter is
-// nil, or if one occurs twice, even inside another chain or [Shared]: it could wait for itself.
+// The limiters are called in the order given; Acquire waits for one before it calls the next. If a limiter rejects or
+// fails, or ctx is done, the permits already taken are returned, last first, and that limiter's own lease and error
+// are returned. A combined lease releases its parts in reverse order. Its metadata is the union of theirs; if several
+// have a value of one name, the first limiter's is used. The chain closes none of its limiters. Chain returns an error
+// if ls is empty, if a limiter is nil, or if one occurs twice, even inside another chain or [Shared], because a
+// request could then wait for itself.
 func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if len(ls) == 0 {
 		return nil, errors.New("partition: Chain of 0 limiters, want at least 1")

@@ -1,5 +1,5 @@
-// Package partition limits by key: each client, tenant or path has its own limiter, created at its
-// first request and dropped when that makes no difference to the client.
+// Package partition limits by key: each client, tenant or path has its own limiter. The limiter is created at the
+// client's first request and dropped when it is idle, so the client notices nothing.
 //
 //	limits, err := partition.New(partition.Options[*http.Request, string]{
 //		Key: func(r *http.Request) string { return userOf(r) }, // what you have authenticated
@@ -26,15 +26,15 @@
 //	...
 //	err := limits.Refresh("ann")
 //
-// The next request has the new limits, and requests that wait move. What was granted still counts in limits of a kind
-// that stays. docs/cookbook has a whole server, "Limits per tenant".
+// The next request is decided under the new limits, and requests that wait move to the new limiter. If the kind of a
+// limit stays the same, the permits that it has granted still count. For a complete server see "Limits per tenant" in
+// docs/cookbook.
 //
 // # Partitions that are dropped
 //
-// A partition is dropped only if its limiter is a [core.Idler] that reports that it is idle,
-// which means that all permits are available and a new limiter would decide in the same way,
-// and if no request is using it. A limiter that is not an Idler is never dropped. There is no
-// goroutine and no timer: requests do the sweeping.
+// A partition is dropped only if no request is using it and its limiter is a [core.Idler] that reports that it is
+// idle. Idle means that all permits are available, and that a new limiter would decide in the same way. A limiter that
+// is not an Idler is never dropped. No goroutine or timer does the sweeping: the requests do it.
 package partition
 
 // Inside: a sync.Map holds the entries. A ring of pages, under the mutex, decides which entries are swept next. One

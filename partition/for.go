@@ -8,15 +8,16 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. For a [Keyed], a [Chain], or a [Translate]
-// of one of them, it is also a [core.Reporter], a [core.Reserver] and a [core.QuietTrier]. For [Shared] it is the shared
-// limiter, or a view of it.
+// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. If l is a [Keyed], a [Chain], or a
+// [Translate] of one of them, the returned limiter is also a [core.Reporter], a [core.Reserver] and a
+// [core.QuietTrier]. If l comes from [Shared], it is the shared limiter, or a wrapper around it.
 //
-// If l is a [Keyed], For calls its Key once, before it returns, and looks for the key's partition at each call. The
-// returned limiter creates the partition when it is first used, even if only for its statistics. If there is no room
-// for the partition, it reports the statistics of the key's group, or zero. For a custom Limiter it reports zero
-// unless that has a method Statistics(R) (core.Statistics, bool), as Keyed has. If l is nil, every request to the
-// returned limiter fails.
+// If l is a [Keyed], For calls Options.Key once, before it returns. The returned limiter looks for the key's partition
+// at each call, and creates the partition if there is none, even if only its statistics are read. If there is no room
+// for the partition, the statistics are those of the key's group, or zero.
+//
+// If l is a custom Limiter, the statistics are zero, unless l has a method Statistics(R) (core.Statistics, bool), as
+// Keyed does. If l is nil, every request to the returned limiter fails.
 func For[R any](l Limiter[R], r R) core.Limiter {
 	if b, ok := l.(binder[R]); ok {
 		if own := b.bind(l, r); own != nil {

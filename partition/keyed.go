@@ -23,10 +23,9 @@ import (
 // callers want [Keyed.Acquire]. [Keyed.TryAcquire] is for callers that reject requests instead
 // of letting them wait. [For] returns a [core.Limiter] for one request.
 //
-// There is no goroutine and no timer. Some requests, chosen at random, look at a few partitions
-// and drop the ones that are due: among n live partitions, all that may be dropped are gone after
-// about 4n+64 further requests, on average, whatever the keys of these requests. [Keyed.Sweep]
-// drops them immediately.
+// There is no goroutine and no timer. Some requests, chosen at random, look at a few partitions and drop the ones that
+// are due: with n live partitions it takes about 4n+64 further requests, on average and for any keys, until all
+// partitions that may be dropped are gone. [Keyed.Sweep] drops them immediately.
 //
 // A request for a live partition allocates nothing beyond what Options.Key allocates.
 //
@@ -56,13 +55,13 @@ type Keyed[R any, K comparable] struct {
 	untold []*entry[R, K] // dropped, and not closed yet
 }
 
-// Counts are the counts of a [Keyed] at one time.
+// Counts is a snapshot of the counts of a [Keyed].
 type Counts struct {
 	Live       int    // partitions that exist now
-	Groups     int    // groups that exist now: see Options.Group
-	Created    uint64 // partitions and groups created since New, without those whose creation failed
+	Groups     int    // groups that exist now; see Options.Group
+	Created    uint64 // partitions and groups created since New; failed attempts do not count
 	Dropped    uint64 // partitions and groups dropped because they were idle; Close drops none
-	Overflowed uint64 // requests of keys for which there was no room, whatever was decided
+	Overflowed uint64 // requests whose key had no room: those that were rejected and those that a group decided
 }
 
 // New returns a Keyed without partitions, or an error that lists all invalid options.
@@ -91,11 +90,11 @@ func NewByKey[K comparable](newLimiter func(K) (core.Limiter, error)) (*Keyed[K,
 	return New(Options[K, K]{Key: func(key K) K { return key }, New: newLimiter})
 }
 
-// Get returns the limiter of the key's partition, to inspect or update it, and whether the
-// partition is live. It does not create a partition. When the partition is dropped, its limiter
-// is closed and updates to it fail with [core.ErrClosed], so call Get each time instead of keeping
-// the limiter. A partition is live once Options.New has returned. If limits change while New
-// runs, New may have seen the old ones, and Get does not return its limiter yet.
+// Get returns the limiter of the key's partition, to inspect or update it, and whether the partition is live. It does
+// not create a partition. When the partition is dropped, its limiter is closed and updates to it fail with
+// [core.ErrClosed], so call Get each time instead of keeping the limiter. A partition is live once Options.New has
+// returned. While New runs, Get does not return its limiter, and New may have read limits that have changed since.
+// [Keyed.Refresh] reaches such limiters too.
 func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
 	if e := k.partitions.find(key); e != nil {
 		return e.limiter, true
@@ -116,9 +115,9 @@ func (k *Keyed[R, K]) Statistics(r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-// All yields the live partitions and groups in no particular order: each one that is live throughout
-// the iteration once, and possibly others that are created or dropped during it. No lock is
-// held; the loop's body may call any method.
+// All yields the live partitions and groups in no particular order. It yields each one that is live throughout the
+// iteration once. It may or may not yield the ones that are created or dropped meanwhile. No lock is held; the loop's
+// body may call any method.
 func (k *Keyed[R, K]) All() iter.Seq2[K, core.Limiter] {
 	return func(yield func(K, core.Limiter) bool) {
 		for e := range k.all {

@@ -18,29 +18,34 @@ type Options[R any, K comparable] struct {
 	// not equal itself, such as NaN, is an error. Key must be safe for concurrent use.
 	Key func(R) K
 
-	// New creates the limiter for a key. Required, unless Update is set. It is called for the first request with a key,
-	// and again if the key returns after its partition was dropped. Each call must return a new limiter with the
-	// current limits. Because a
-	// dropped limiter is closed, a limiter that several keys share must hide its Close: return
-	// [core.Chain] of it, which closes nothing. New may block: requests for other keys do not
-	// wait for it. New may use the Keyed for other keys. If New fails, the request that called it and those that
-	// waited for it get the error. If it panics, the request that called it panics, and one of the others calls New
-	// again. The next request calls New again in either case.
+	// New creates the limiter for a key. Required, unless Update is set. It is called for the first request with a
+	// key, and again if the key returns after its partition was dropped. Each call must return a new limiter with the
+	// current limits. New may block: requests for other keys do not wait for it. New may use the Keyed for other keys.
+	//
+	// A dropped limiter is closed. So if several keys share a limiter, return a [core.Chain] of it, because a chain
+	// does not close its limiters.
+	//
+	// If New fails, the request that called it and those that waited for it get the error, and the next request calls
+	// New again. If New panics, the request that called it panics, and one of the requests that waited, or else the
+	// next one, calls New again.
 	New func(K) (core.Limiter, error)
 
-	// Update returns the limiter for a key under the current limits, for [Keyed.Refresh]. now is the limiter that the key
-	// has. Update changes its limits and returns it, or returns another one, which replaces it. If there is
-	// no New, Update also creates the limiters, and now is then nil. The Apply methods of package spec do all of this:
+	// Update returns the limiter for a key under the current limits, for [Keyed.Refresh]. now is the key's current
+	// limiter. Update either changes its limits and returns it, or returns another limiter, which replaces it. If
+	// there is no New, Update also creates the limiters; now is nil in these calls. The Apply methods of package spec
+	// do all of this:
 	//
 	//	Update: func(tenant string, now core.Limiter) (core.Limiter, error) { return planOf(tenant).Apply(now, tenant) }
 	//
-	// A limiter that is replaced is closed, unless the new one asks it, as a chain does. Update must not call Refresh.
+	// A limiter that is replaced is closed, unless the new one is a chain or a wrapper that calls it. Update must not
+	// call Refresh.
 	Update func(key K, now core.Limiter) (core.Limiter, error)
 
-	// Group returns the group of a key for which there is no room: one of a small set of keys. All keys of a group share
-	// a limiter, which New creates at the group's first request and for which no key stands. Groups do not count in
-	// MaxPartitions. There are at most 65,536; requests of keys of further groups are rejected. Group must be safe
-	// for concurrent use. If it is nil, the requests of keys for which there is no room are rejected with [ErrFull].
+	// Group returns the group of a key for which there is no room. It should return one of a small set of keys. All
+	// keys of a group share a limiter, which New creates at the group's first request. [Keyed.Get] does not return
+	// this limiter. Groups do not count in MaxPartitions. There are at most 65,536 groups, and requests that need
+	// another one are rejected. Group must be safe for concurrent use. If it is nil, the requests of keys for which
+	// there is no room are rejected with [ErrFull].
 	Group func(K) K
 
 	// IdleTimeout is how long a partition's limiter must have been idle before the partition is
@@ -53,11 +58,12 @@ type Options[R any, K comparable] struct {
 	MaxPartitions int
 
 	// OnEvict is called for each partition or group that was dropped, after its limiter is closed, by the call that
-	// dropped it or by a later one. One call of OnEvict runs at a time, with no lock held. New may already have been
-	// called for the same key again; the limiter tells them apart. OnEvict may use the Keyed. While it runs, nothing is
-	// dropped because it was idle for IdleTimeout, so it should return soon. A request of OnEvict for a new key may still
-	// drop a partition to make room; a later request then calls OnEvict for that one. If OnEvict
-	// panics, the request or Sweep that called it panics, before it has taken permits. It may be nil.
+	// dropped it or by a later one. One call of OnEvict runs at a time, with no lock held. New may already have
+	// created another limiter for the same key, so compare the limiters, not the keys. OnEvict may use the Keyed. It
+	// should return soon: while it runs, no partition is dropped for having been idle for IdleTimeout. If OnEvict
+	// makes a request for a new key, that request may still drop a partition to make room, and a later call reports
+	// that partition to OnEvict. If OnEvict panics, the request or Sweep that called it panics, before it has taken
+	// permits. It may be nil.
 	OnEvict func(K, core.Limiter)
 }
 

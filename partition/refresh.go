@@ -8,17 +8,17 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Refresh brings the limiters of these keys to the current limits, as Options.Update returns them, or Options.New if
-// there is no Update. Without keys, it does so for all partitions and groups.
+// Refresh applies the current limits to the limiters of these keys. It calls Options.Update for each key, or
+// Options.New if there is no Update. Without keys, it does so for all partitions and groups.
 //
-// When Refresh returns, no later request is decided by limits from before the call, not even if New or Update was
-// just running: what they return is thrown away, and they are called again. Requests that wait move to the new
-// limiter and wait there, whatever its QueueLimit is. Leases of a limiter that was replaced can still be released
-// and settled.
+// When Refresh has returned, no later request is decided by limits from before the call. This holds even if New or
+// Update was creating a limiter during the call: that limiter is discarded, and the function is called again. Requests
+// that wait move to the new limiter and wait there, whatever its QueueLimit is. Leases of a limiter that was replaced
+// can still be released and settled.
 //
 // Keys without a partition are ignored, because their next request creates one. If Update fails for a key, its limiter
-// stays as it is, Refresh continues, and the error is joined to the others in the error that Refresh returns.
-// Refreshes run one at a time. After Close, Refresh returns [core.ErrClosed].
+// stays as it is, and Refresh continues with the other keys. It returns all such errors, joined. Refreshes run one at
+// a time. After Close, Refresh returns [core.ErrClosed].
 func (k *Keyed[R, K]) Refresh(keys ...K) error {
 	_ = k.refreshing.Take(background)
 	defer k.refreshing.Leave()

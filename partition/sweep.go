@@ -65,10 +65,10 @@ func (k *Keyed[R, K]) makeRoom() bool {
 // room: the memory is bounded while OnEvict blocks.
 func (k *Keyed[R, K]) maxUntold() int64 { return int64(max(leastUntold, k.partitions.max)) }
 
-// Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a
-// limiter panics, Sweep goes on with the others and panics then. It does nothing after Close, or while another
-// call is in OnEvict, for example when OnEvict calls it. A [core.ConcurrencyLimiter] measures its idle time from the
-// first sweep that finds it idle, so only a later sweep drops it.
+// Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a limiter
+// panics, Sweep finishes the others first and then panics. It does nothing after Close, or while another call is in
+// OnEvict, for example when OnEvict calls it. A [core.ConcurrencyLimiter] measures its idle time from the first sweep
+// that finds it idle, so only a later sweep drops it.
 func (k *Keyed[R, K]) Sweep() int {
 	if !k.telling.takeSoon() {
 		return 0
