@@ -31,16 +31,18 @@
 //
 // # The buffer
 //
-// Write returns when its bytes are in the buffer or have been read. The buffer has 64 KiB unless Options says otherwise.
-// If WriteLimiter contains a concurrency limiter, the limit of that one is the size of the buffer instead, also after
-// the limit is raised or lowered. If WriteLimiter is a [core.Switch] or a limiter per key, each Write looks at the
-// limiter that it uses now. A limiter of redislimit and a custom limiter may hold permits too: unless Buffer is set, its
-// limit is added to the size. The memory grows as the buffer fills.
+// Write returns when its bytes are in the buffer or have been read. The buffer has 64 KiB unless Options says
+// otherwise. If WriteLimiter contains a concurrency limiter, the size of the buffer is that limiter's limit instead,
+// even after the limit is raised or lowered. If WriteLimiter is a [core.Switch] or a limiter per key, this is decided
+// anew at each Write, by the limiter that is current then. A custom limiter, or one of redislimit, may also hold
+// permits for the buffered bytes, so its limit is added to the size unless Buffer is set. The memory grows as the
+// buffer fills.
 //
-// The bytes of a Write hold one lease if the limiter is a chain, a view or a Switch of a concurrency limiter, or is
-// from another package. The lease of a chain of two takes more than 400 bytes of memory until the Write's bytes have been
-// read, so the memory of many small Writes is far more than the limit of such a chain. Write through
-// a bufio.Writer, or use a concurrency limiter alone, which takes no memory for a Write.
+// The bytes of a Write hold one lease if the limiter is not from package core, or if it is a concurrency limiter
+// inside a chain, a Switch, or a wrapper such as the limiter of [core.WithReason]. The lease of a chain of two takes
+// more than 400 bytes of memory until the Write's bytes have been read, so the memory of many small Writes is far more
+// than the limit of such a chain. Write through a bufio.Writer, or use a concurrency limiter alone, which takes no
+// memory for a Write.
 //
 // A Write that waits for room continues when the rest of its bytes fit, or when half of the
 // buffer is free. A Write of 16 KiB or more that waits for the reader may be read directly from the slice
@@ -48,12 +50,12 @@
 // are copied only once. They are never in the buffer: if the large Write ends early, the bytes not yet
 // read are not written, even if the buffer had room for them.
 //
-// Pipes that share a token bucket with a period of a millisecond or less get equal parts of its rate,
-// whatever the sizes of their Writes, like the streams of package ioreader. So do pipes that share a chain of
-// rate limiters that starts with such a bucket, and so do pipes that share a [core.Switch] or a limiter per key while it
-// asks one of these. If the chain contains a concurrency limiter, or the limiter is
-// of another package, a pipe with larger Writes gets more. The permits of a fixed or sliding window become
-// available all together, and a pipe with larger Writes gets more of these too.
+// Pipes that share a token bucket with a period of a millisecond or less get equal parts of its rate, whatever the
+// sizes of their Writes, like the streams of package ioreader. So do pipes that share a chain of rate limiters that
+// starts with such a bucket, and so do pipes that share a [core.Switch] or a limiter per key while its current limiter
+// is one of these. If the chain contains a concurrency limiter, or if the limiter is not from package core, a pipe
+// with larger Writes gets more. The permits of a fixed or sliding window become available all together, and a pipe
+// with larger Writes gets more of these too.
 //
 // # Closing
 //

@@ -11,9 +11,9 @@ import (
 // Options are the limiters and the buffer of a pipe, or of one end of a pair returned by [Conns]. One permit is
 // one byte. A nil field means no limit; a field that holds a nil pointer is an error.
 //
-// If both limiters of a pipe use the same concurrency limiter, even inside a chain, a view or a partition, only Write
-// takes its permits. Read skips it, because the buffered bytes may already hold all of its permits, and uses the rest of
-// its limiter.
+// If both limiters of a pipe use the same concurrency limiter, even inside a chain, a wrapper or a partition, only
+// Write takes its permits. Read skips it, because the buffered bytes may already hold all of its permits, and uses the
+// rest of its limiter.
 type Options struct {
 	WriteLimiter core.Limiter // grants the bytes written; they hold its permits until they are read
 	ReadLimiter  core.Limiter // grants the bytes read; the permits are released immediately

@@ -18,12 +18,11 @@ type Reader struct {
 	p *pipe
 }
 
-// Read reads up to len(p) bytes. It waits until there is at least one byte to read, and until
-// ReadLimiter has granted the bytes that it returns; the other bytes stay in the pipe. When the
-// Writer is closed and all bytes have been read, Read returns io.EOF or the error given to the
-// Writer's CloseWithError. When the Reader is closed before or while Read waits, Read returns
-// io.ErrClosedPipe. If ReadLimiter is of another package and rejects the request, Read returns its
-// *core.RejectedError, and the bytes stay in the pipe.
+// Read reads up to len(p) bytes. It waits until there is at least one byte to read, and until ReadLimiter has granted
+// the bytes that it returns; the other bytes stay in the pipe. When the Writer is closed and all bytes have been read,
+// Read returns io.EOF or the error given to the Writer's CloseWithError. When the Reader is closed before or while
+// Read waits, Read returns io.ErrClosedPipe. If ReadLimiter rejects the request, as [core.Blocked] and custom limiters
+// may, Read returns its *core.RejectedError, and the bytes stay in the pipe.
 //
 // If len(p) is 0, Read does not wait for bytes; it returns an error if the pipe has ended.
 func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, p) }

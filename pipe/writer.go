@@ -23,12 +23,11 @@ type Writer struct {
 	p *pipe
 }
 
-// Write writes p to the pipe. It waits for WriteLimiter, and while the buffer is full, and
-// returns when all of p is buffered or has been read. If it cannot write all of p, it returns
-// the number of bytes written and an error. After the Reader was closed, the error is the one
-// given to its CloseWithError, or io.ErrClosedPipe. After the Writer was closed, it is
-// io.ErrClosedPipe. If WriteLimiter is of another package and rejects the request, it is the
-// limiter's *core.RejectedError. Closing either end also ends a waiting Write.
+// Write writes p to the pipe. It waits for WriteLimiter, and while the buffer is full, and returns when all of p is
+// buffered or has been read. If it cannot write all of p, it returns the number of bytes written and an error. After
+// the Reader was closed, the error is the one given to its CloseWithError, or io.ErrClosedPipe. After the Writer was
+// closed, it is io.ErrClosedPipe. If WriteLimiter rejects the request, as [core.Blocked] and custom limiters may, it
+// is the limiter's *core.RejectedError. Closing either end also ends a waiting Write.
 //
 // A Write of more bytes than the limiter's limit requests permits in parts. Permits granted for
 // bytes that were not written are refunded. If len(p) is 0, Write does not wait for permits or
