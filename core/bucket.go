@@ -53,11 +53,11 @@ func (o TokenBucketOptions) terms() machine.Terms {
 }
 
 // PerSecond returns the options of a bucket that holds burst tokens and gains permits tokens a second, like
-// rate.NewLimiter(permits, burst) of x/time/rate. For a rate that is not a whole number use [Rate] or
-// [Every]. Up to 31,622 tokens a second come one by one, at a period that is exact to half a nanosecond. At
-// higher rates several tokens are added per period if the burst has room for them, so that the rate is
-// exact to one part in a billion. TokenBucketOptions.Rate then returns permits, if they are at most a
-// billion. A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
+// rate.NewLimiter(permits, burst) of x/time/rate. For a rate that is not a whole number use [Rate] or [Every]. Up to
+// 31,622 tokens a second are added one at a time, and the period between them is exact to half a nanosecond. At higher
+// rates several tokens are added per period if the burst has room for them, so that the rate is exact to one part in a
+// billion. TokenBucketOptions.Rate then returns permits, if they are at most a billion. A bucket grants at most its
+// burst each nanosecond; a higher rate is lowered to that.
 //
 // The queue is unbounded, as it is in x/time/rate, so Acquire waits; set QueueLimit to change that.
 // [NewTokenBucket] rejects permits or a burst below 1.
@@ -78,11 +78,11 @@ func Every(d time.Duration, burst int) TokenBucketOptions {
 	return withRate(rates.Rate{Tokens: 1, Period: d}, burst)
 }
 
-// Rate returns the options of a bucket that holds burst tokens and gains perSecond tokens a second; 0.5
-// is one token in two seconds. If a period of whole nanoseconds is not exact enough for one token,
-// several come per period, at most burst, so that the rate is exact to one part in a billion if the
-// burst allows it. [PerSecond] is smoother for whole numbers. A bucket grants at most its burst each
-// nanosecond; a higher rate is lowered to that.
+// Rate returns the options of a bucket that holds burst tokens and gains perSecond tokens a second; 0.5 is one token
+// in two seconds. The period is a whole number of nanoseconds. If that is not exact enough for one token per period,
+// several tokens are added per period, at most burst. The rate is then exact to one part in a billion if the burst
+// allows it. [PerSecond] is smoother for whole numbers. A bucket grants at most its burst each nanosecond; a higher
+// rate is lowered to that.
 //
 // The queue is unbounded, so Acquire waits; set QueueLimit to change that. [NewTokenBucket] and
 // [TokenBucket.Update] reject a rate that is 0 or less, infinite, NaN, or less than one token in 292
@@ -123,11 +123,10 @@ func (o TokenBucketOptions) Rate() float64 {
 // TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket, and
 // TokensPerPeriod tokens are added every ReplenishmentPeriod.
 //
-// The bucket starts full. When a request takes tokens from a full bucket, the bucket's clock
-// starts, and tokens are added every period from that time; when the bucket is full again its clock
-// stops. The level is computed in integers from the elapsed time when the bucket is used, so it
-// does not drift, and nothing runs while no request waits. Waiters are granted permits as of the
-// exact instant at which the tokens are added, even if the timer fires late.
+// The bucket starts full. When a request takes tokens from a full bucket, the bucket's clock starts, and tokens are
+// added every period from that time. When the bucket is full again, its clock stops. The level is computed in integers
+// from the elapsed time when the bucket is used, so it does not drift, and nothing runs while no request waits.
+// Waiters are granted permits as of the exact time at which the tokens are added, even if the timer fires late.
 //
 // It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
@@ -147,12 +146,12 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	return l, nil
 }
 
-// Update applies new limits. The bucket keeps its tokens, up to the new limit: growing adds none,
-// shrinking leaves no debt, and a full bucket that grows fills up from then on. The next tokens are
-// added when they would have come, or one new period from now if that is sooner. Queued requests
-// stay queued. A waiter that now fits is served immediately; a waiter for more than the new limit
-// gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of
-// them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
+// Update applies new limits. The bucket keeps its tokens, up to the new limit: growing adds no tokens, and shrinking
+// leaves no debt. A full bucket that grows fills up from then on. The next tokens are added at the time that was due
+// before the Update, or one new period from now if that is sooner. Queued requests stay queued. A waiter that now fits
+// is served immediately; a waiter for more than the new limit gets [ErrPermitsExceedLimit]. If options are invalid,
+// Update returns an error that lists all of them and changes nothing. Equal options change nothing. After Close,
+// Update returns [ErrClosed].
 func (l *TokenBucket) Update(o TokenBucketOptions) error { return l.update(o) }
 
 // Options returns the current options: those of [NewTokenBucket] or of the latest Update.

@@ -21,17 +21,15 @@ import (
 // permanently first, and limiters whose permits are expensive to hold last. Two chains of the same concurrency
 // limiters in opposite orders can wait for each other until a context ends, so use one order in all chains.
 //
-// If a limiter rejects, fails or panics, or the context is done, the permits already taken are
-// refunded, last first. The lease and the error are then those of that limiter, and [LimiterName] in
-// the metadata says which limiter it was. The limiters' own statistics still count the grants that
-// were refunded. If all limiters grant, the combined lease releases their leases last first. Its
-// metadata is the union of theirs; if several have a value of one name, the first limiter's is used.
-// A request for zero permits is granted if every limiter grants it.
+// If a limiter rejects, fails or panics, or the context is done, the permits already taken are refunded, last first.
+// The lease and the error are then those of that limiter, and [LimiterName] in the metadata says which limiter it was.
+// The limiters' own statistics still count the grants that were refunded. If all limiters grant, the combined lease
+// releases their leases in reverse order. Its metadata is the union of theirs; if several have a value of one name,
+// the first limiter's is used. A request for zero permits is granted if every limiter grants it.
 //
-// Available and Statistics.Limit are the minimum over the limiters, Queued is their sum, and
-// Granted and Rejected count the chain's own decisions. Close ends the waits in the chain with
-// [ErrClosed], refunds what those waiters had taken, and closes none of the limiters. Leases and
-// reservations stay.
+// Available and Statistics.Limit are the minimum over the limiters, Queued is their sum, and Granted and Rejected
+// count the chain's own decisions. Close ends the waits in the chain with [ErrClosed], refunds what those waiters had
+// taken, and closes none of the limiters. Leases and reservations stay valid.
 //
 // It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], is safe for concurrent use, and may be part of other
@@ -46,10 +44,9 @@ type ChainedLimiter struct {
 	source   wait.Source // Close uses it to end the waits
 }
 
-// Chain returns a limiter that asks each of limiters for the same permits. It returns an error if
-// there are no limiters, if one is nil, or if one occurs twice, even inside another chain or below
-// [WithReason] or [Shadow]: a request would take from it twice, and could wait for itself. A limiter
-// may be in several chains.
+// Chain returns a limiter that takes the same permits from each of limiters. It returns an error if there are no
+// limiters, if one is nil, or if one occurs twice, even inside another chain or below [WithReason] or [Shadow],
+// because a request would take permits from it twice and could wait for itself. A limiter may be in several chains.
 func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("core: Chain of 0 limiters, want at least 1")
@@ -99,9 +96,8 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	return l
 }
 
-// TryQuietly is like TryAcquire, but does not count a rejection. It grants only if all limiters are
-// QuietTriers. Limiters before the one that rejected have counted a grant. See the function
-// [TryQuietly].
+// TryQuietly is like TryAcquire, but does not count a rejection. It grants only if all limiters are QuietTriers. If
+// one of them rejects, the limiters before it have already counted a grant. See the function [TryQuietly].
 func (c *ChainedLimiter) TryQuietly(permits int) (Lease, bool) {
 	if l, ok := c.check(permits); !ok {
 		return l, false
@@ -309,8 +305,8 @@ func (c *ChainedLimiter) String() string {
 	return fmt.Sprintf("chain of %d: %v", len(c.limiters), c.Statistics())
 }
 
-// TryReplenish calls TryReplenish on every limiter that is a [Replenisher], and reports whether permits were
-// returned to any of them. It does so after the chain's Close, too, because the limiters stay open.
+// TryReplenish calls TryReplenish on every limiter that is a [Replenisher], and reports whether permits were returned
+// to any of them. It does so even after the chain's Close, because the limiters stay open.
 func (c *ChainedLimiter) TryReplenish() bool {
 	returned := false
 	for r := range c.replenishers() {
@@ -368,9 +364,9 @@ func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease
 	return c.acquireAll(ctx, permits, beyond)
 }
 
-// Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the
-// largest of the limiters' delays. If a limiter is no [Reserver], the lease is not acquired, and its error
-// names that limiter. After Close the error is [ErrClosed].
+// Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the largest of the
+// limiters' delays. If a limiter is not a [Reserver], the lease is not acquired, and its error names that limiter.
+// After Close the error is [ErrClosed].
 //
 // The reservations are in the limiters, so the chain's Close does not end them: refund the lease, or close the
 // limiters. The chain's Granted counts the lease immediately. Its Queued, the sum of the limiters', counts the

@@ -68,9 +68,9 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error { return 
 
 func (l *ConcurrencyLimiter) itself() Limiter { return l }
 
-// IdleFor returns a lower bound of how long no permit has been held. It returns 0 and false if one
-// is held. Releases do not read the clock, so the time counts from the first call of IdleFor or
-// Statistics, or from the first release with waiters in the queue, after which no permit was held.
+// IdleFor returns a lower bound of how long no permit has been held. It returns 0 and false if one is held. Because
+// releases do not read the clock, the time starts only when one of these finds that no permit is held: a call of
+// IdleFor or Statistics, or a release with waiters in the queue.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 
 // Options returns the current options: those of [NewConcurrencyLimiter] or of the latest
@@ -162,9 +162,9 @@ func (l *ConcurrencyLimiter) settle(k Lease, n int) Lease {
 
 func (l *ConcurrencyLimiter) window(*settings) int64 { return 0 }
 
-// ReleaseAll releases each of the leases. It is faster than calling Release for each: permits of
-// adjacent leases of one concurrency limiter come back together, and its waiters are served once. If
-// the release function of a [Grant] panics, ReleaseAll still releases the other leases.
+// ReleaseAll releases each of the leases. It is faster than calling Release for each, because it returns the permits
+// of adjacent leases of one concurrency limiter together, and then serves the limiter's waiters once. If the release
+// function of a [Grant] panics, ReleaseAll still releases the other leases.
 func ReleaseAll(leases []Lease) {
 	next := 0
 	defer func() {

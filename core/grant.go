@@ -4,10 +4,10 @@ import (
 	"sync/atomic"
 )
 
-// Grant returns an acquired lease, for limiters outside this package. The first Release of the
-// lease, and no other, calls release, which may be nil. Refund, and Settle to 0, are that Release. The
-// lease cannot be settled to another number of permits: see [GrantFrom]. If permits is negative, the
-// lease is not acquired, its error is [ErrNegativePermits], and release is never called.
+// Grant returns an acquired lease, for limiters outside this package. The first Release of the lease, and no other,
+// calls release, which may be nil. Refund and Settle(0) count as a Release. The lease cannot be settled to another
+// number of permits: see [GrantFrom]. If permits is negative, the lease is not acquired, its error is
+// [ErrNegativePermits], and release is never called.
 func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	switch {
 	case permits < 0:
@@ -32,9 +32,9 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 // lease, and no other, calls that method with the permits of the lease. Otherwise a Release does nothing, as
 // for a rate limiter.
 type Granter interface {
-	// Settle is called when a lease of had permits is settled to now permits; a Refund settles it to 0.
-	// Settle takes or returns the difference, and returns the permits that the lease has then. If it
-	// returns had, the lease could not be settled and stays as it is.
+	// Settle changes a lease from had permits to now permits; for a Refund, now is 0. Settle takes or returns the
+	// difference, and returns the number of permits that the lease then has. If it returns had, the lease could not be
+	// settled and stays as it is.
 	Settle(had, now int) int
 }
 
@@ -43,10 +43,10 @@ type releaser interface{ Release(permits int) }
 
 // GrantFrom is like [Grant], but the lease can be settled: [Lease.Settle] and [Lease.Refund] call g.Settle.
 //
-// Whatever is called on copies of the lease, g is told once. The calls for one lease come one after
-// another, and none comes after its Release. A lease of zero permits, also one that was settled to 0,
-// calls no Release. If g.Settle panics, the lease is released. The lease that replaces a settled one keeps
-// the metadata.
+// If the lease has permits, each settlement, refund or release reaches g once, even if it is called on several copies
+// of the lease. The calls for one lease are made one after another, and none after its Release. A lease of zero
+// permits, including one that was settled to 0, holds nothing: its Release does not call g, and each Settle to another
+// number does. If g.Settle panics, the lease is released. The lease that replaces a settled one keeps the metadata.
 func GrantFrom(g Granter, permits int, metadata ...Metadata) Lease {
 	if g == nil {
 		return Grant(permits, nil, metadata...)

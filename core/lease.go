@@ -33,10 +33,9 @@ func (l Lease) Release() {
 	}
 }
 
-// Err returns nil if the lease was acquired. Otherwise it returns the reason: a
-// *[RejectedError], [ErrClosed], an *[ExceedsLimitError], which matches
-// [ErrPermitsExceedLimit], [ErrNegativePermits], or the error that the limiter passed to
-// [Fail]. For the zero Lease it is a *RejectedError without a reason.
+// Err returns nil if the lease was acquired. Otherwise it returns the reason: a *[RejectedError], [ErrClosed],
+// [ErrNegativePermits], an *[ExceedsLimitError] (which matches [ErrPermitsExceedLimit]), or the error that the limiter
+// passed to [Fail]. For the zero Lease it is a *RejectedError without a reason.
 func (l Lease) Err() error {
 	if l.Acquired() {
 		return nil

@@ -67,10 +67,9 @@ type Idler interface {
 // QuietTrier is implemented by limiters that can be tried without counting a rejection. All
 // limiters of this package are QuietTriers.
 type QuietTrier interface {
-	// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason. If it
-	// returns false, it has taken nothing, and Err of the lease is a *RejectedError without a
-	// reason or another error of TryAcquire. It does not wait. Call it through the function
-	// [TryQuietly].
+	// TryQuietly is like TryAcquire, but a rejection is not counted and has no reason. If it returns false, it has
+	// taken nothing. The lease's Err is then a *RejectedError without a reason, or one of the other errors of
+	// TryAcquire. It does not wait. Call it through the function [TryQuietly].
 	TryQuietly(permits int) (Lease, bool)
 }
 

@@ -172,7 +172,6 @@ func (l Lease) builtin(name string) (any, bool) {
 	return nil, false
 }
 
-// Delay is set on a lease of Reserve: the time from the call until its permits become available, or 0 if
-// they were available. It is exact if nothing changes. It is a lower bound under [FairShare], and may be
-// one if very many requests wait.
+// Delay is set on a lease of Reserve: the time from the call until its permits become available, or 0 if they were
+// available. It is exact if nothing changes. Under [FairShare], or if very many requests wait, it may be too short.
 var Delay = NewMetadataKey[time.Duration]("DELAY")

@@ -24,13 +24,13 @@ var errNoOptions = errors.New("core: Options are nil, want those of a limiter")
 // options.
 func New(o Options) (Limiter, error) { return Apply(nil, o) }
 
-// Apply returns a limiter with the options o that takes the place of now. If now is a limiter that o
-// describes, Apply calls its Update and returns now itself. The error is then that of Update: [ErrClosed] if
-// now is closed. Otherwise Apply returns a new limiter, and leaves now as it is. A nil now is none. If Apply
+// Apply returns a limiter with the options o that takes the place of now. If now is a limiter of the kind that o
+// describes, Apply calls its Update and returns now itself. The error is then that of Update, such as [ErrClosed] if
+// now is closed. If now is nil or of another kind, Apply returns a new limiter, and leaves now as it is. If Apply
 // returns an error, nothing has changed.
 //
-// A chain or a view is none of the four limiters. To change a limiter in place, put it into a [Switch] and
-// call [Switch.Apply].
+// A chain, or a wrapper such as the limiter of [WithReason], is not one of the four main limiters, so Apply does not
+// change it. To change a limiter in place, put it into a [Switch] and call [Switch.Apply].
 func Apply(now Limiter, o Options) (Limiter, error) {
 	if isNil(o) {
 		return nil, errNoOptions

@@ -27,26 +27,26 @@ const (
 	// what one flow does not use goes to the others. Within a flow, waiters are served in order of
 	// arrival.
 	//
-	// If permits are available and no request waits, a request is granted immediately, and its flow
-	// is not charged. While a request waits, Acquire queues and TryAcquire is rejected. The next
-	// request waits until all its permits are available. A smaller request overtakes it only if that
-	// request's flow has a higher priority or has had less so far.
+	// If permits are available and no request waits, a request is granted immediately, and its flow is not charged.
+	// While a request waits, Acquire queues and TryAcquire is rejected. The next request waits until all its permits
+	// are available. A smaller request overtakes it only if the smaller request's flow has a higher priority or has
+	// received less of its share so far.
 	//
 	// While two flows A and B of one priority both have waiters,
 	//
 	//	|a/weightA - b/weightB| <= maxA/weightA + maxB/weightB
 	//
-	// where a and b are the permits granted to them and maxA and maxB are their largest requests. A
-	// flow gets no credit for time in which it was idle. A flow that has had more than its share and
-	// comes back soon still waits until the others have caught up. Permits are charged when they are
-	// granted, and a refund does not change that. So under a concurrency limiter a flow that holds its
-	// permits longer has more of them at a time.
+	// where a and b are the permits granted to them and maxA and maxB are their largest requests. A flow gets no
+	// credit for time in which it was idle. If a flow that received more than its share stops and soon returns, it
+	// still waits until the others have caught up. Permits are charged when they are granted, and a refund does not
+	// change that. So under a concurrency limiter, the longer a flow holds its permits, the more of them it has at a
+	// time.
 	//
-	// If the queue is full, the limiter picks, among the waiters of the lowest priority, the flow with
-	// the most waiting permits relative to its weight, and evicts that flow's newest request. If the
-	// new request belongs to that flow, or all waiters have a higher priority, the new request is
-	// rejected. [RetryAfter] and [ReasonDeadlineTooSoon] consider only the missing permits and those
-	// that the flow's own waiters wait for, so a retry at that time may be rejected again.
+	// If the queue is full, the limiter picks, among the waiters of the lowest priority, the flow with the most
+	// waiting permits relative to its weight, and evicts that flow's newest request. If the new request belongs to
+	// that flow, or all waiters have a higher priority, the new request is rejected. [RetryAfter] and
+	// [ReasonDeadlineTooSoon] take into account the missing permits and the waiters of the request's own flow, but not
+	// those of other flows, so a retry at that time may be rejected again.
 	FairShare
 )
 
@@ -92,8 +92,8 @@ type Flow struct {
 
 type flowKey struct{}
 
-// WithFlow returns a copy of ctx. Requests made with it wait in flow f. A Weight or Priority out of
-// range is clamped. Each request is charged by its own Weight.
+// WithFlow returns a copy of ctx. Requests made with it wait in flow f. A Weight or Priority out of range is clamped.
+// Each request is charged according to the Weight that it was made with.
 //
 // Use a Key that clients cannot choose, such as an authenticated user. Every key gets its own share,
 // so a client that makes up a new key for each request would take everything. The same goes for

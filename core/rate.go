@@ -44,11 +44,10 @@ func (r *rate) Reset() {
 	r.unlockAndWake(now)
 }
 
-// GiveBack returns n permits whose lease no longer exists. It pays debts first, never returns more
-// than is missing, and serves waiters that now fit. A window returns the permits that were taken
-// first. Settling an earlier lease may then return nothing. GiveBack does nothing if n <= 0, is not
-// counted in the statistics, and may be called after Close. If you still have the lease, use its Settle
-// or Refund.
+// GiveBack returns n permits whose lease no longer exists. It pays debts first, never returns more than is missing,
+// and serves waiters that now fit. A window returns the permits that were taken first, so settling an earlier lease
+// may then return nothing. GiveBack does nothing if n <= 0, is not counted in the statistics, and may be called after
+// Close. If you still have the lease, use its Settle or Refund.
 func (r *rate) GiveBack(n int) {
 	if r.settings.Load() == nil || n <= 0 {
 		return

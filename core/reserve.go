@@ -13,21 +13,21 @@ import (
 // acquired, its Err is the error that Acquire would have returned: a *[RejectedError] if the queue has no
 // room, [ErrClosed], an error that matches [ErrPermitsExceedLimit], or [ErrNegativePermits].
 //
-// A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. What moves
-// the queue, such as an Update or a Refund, moves reservations too, but their Delay does not change. A
-// reservation ends before its permits become available if the limiter is closed, if an Update lowers the limit
-// below its permits, or if newer requests evict it under [NewestFirst] or [FairShare]. It then holds nothing,
-// but its Acquired still returns true, and its holder is not notified.
+// A reservation needs no goroutine and no timer. Waiters and reservations are served in one order. If an Update or a
+// Refund moves the queue, reservations move too, but the Delay in their metadata does not change. A reservation ends
+// before its permits become available if the limiter is closed, if an Update lowers the limit below its permits, or if
+// newer requests evict it under [NewestFirst] or [FairShare]. It then holds nothing, but its Acquired still returns
+// true, and its holder is not notified.
 //
-// Before the permits become available, Refund takes the reservation out of the queue, so later requests
-// are served sooner, and Settle does nothing: to change the number of permits, refund the lease and
-// reserve again. After the permits have become available, both work as for other leases, but only once.
-// Release does nothing. Statistics counts the permits of a reservation in Queued until they become
-// available, and the lease in Granted from then on.
+// Before the permits become available, Refund takes the reservation out of the queue, so later requests are served
+// sooner. Settle does nothing then; to change the number of permits, refund the lease and reserve again. Once the
+// permits are available, the lease can be refunded or settled like other leases, but only once. Release does nothing.
+// Statistics counts the permits of a reservation in Queued until they become available, and the lease in Granted from
+// then on.
 //
-// Under [FairShare] a reservation belongs to the zero [Flow], and Delay is a lower bound. Under manual
-// replenishment there is no Delay. With a [Calendar] Reserve does not reserve: like TryAcquire it takes permits
-// now, or is rejected. Reserve(0) reserves nothing, and its Delay is the time until one permit is available.
+// Under [FairShare] a reservation belongs to the zero [Flow], and Delay is a lower bound. Under manual replenishment
+// there is no Delay. With a [Calendar], Reserve does not reserve; like TryAcquire, it takes permits now or is
+// rejected. Reserve(0) reserves nothing, and its Delay is the time until one permit is available.
 func (r *rate) Reserve(permits int) Lease {
 	if k, _ := r.try(permits, true); k.Acquired() {
 		return k.delayed(0)

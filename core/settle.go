@@ -16,9 +16,9 @@ func (l Lease) undo() {
 	l.Refund()
 }
 
-// Settle corrects the cost of a grant to permits, once the actual cost is known: the tokens of a language
-// model, the rows of a query, the bytes of a response. The limiter that granted the lease settles it, whichever
-// limiters the request went through, and also after its Close. Settle is not counted in the statistics.
+// Settle corrects the cost of a grant to permits, once the actual cost is known: the tokens of a language model, the
+// rows of a query, the bytes of a response. The limiter that granted the lease settles it, even if the request reached
+// that limiter through others, and even after its Close. Settle is not counted in the statistics.
 //
 // If the actual cost is higher than the grant, Settle takes the difference immediately, even above the
 // limit. It neither waits nor is rejected, and no permit is available until that debt is paid, by time or
@@ -28,10 +28,10 @@ func (l Lease) undo() {
 // is returned depends on the limiter:
 //
 //   - A concurrency limiter gets all of it back.
-//   - A window gets all of it back for as long as the segment of the grant counts.
-//   - A token bucket gets all of it back until the next token comes. After that it gets back only
-//     tokens that are certainly still missing because of this grant: fewer as tokens come, and fewer or
-//     none if other permits were returned at or after the time of the grant.
+//   - A window gets all of it back while the segment of the grant is still in the window.
+//   - A token bucket gets all of it back until the next token is added. After that it gets back only
+//     tokens that are certainly still missing because of this grant. These become fewer as tokens are
+//     added. If other permits were returned at or after the time of the grant, they are fewer, or none.
 //   - Each limiter of a chain settles its part, the last one first. If one panics, all parts are refunded.
 //   - A limiter outside this package decides itself: see [GrantFrom]. A lease of [Grant] can only be
 //     settled to 0.
@@ -49,10 +49,10 @@ func (l Lease) undo() {
 //	...
 //	lease = lease.Settle(cost)
 //
-// The lease of a concurrency limiter, of a chain, of [Grant] or of [GrantFrom] ends with all its copies:
-// releasing, refunding or settling them again does nothing. A rate limiter of this package keeps no
-// record of its leases, so each call counts. If a rate limiter's lease of zero permits is settled to n
-// permits, they are charged as if they were granted now.
+// The lease of a concurrency limiter, of a chain, of [Grant] or of [GrantFrom] ends with all its copies: releasing,
+// refunding or settling them again does nothing. A rate limiter of this package keeps no record of its leases, so each
+// of these calls takes effect. If a rate limiter's lease of zero permits is settled to n permits, they are charged as
+// if they were granted now.
 func (l Lease) Settle(permits int) Lease {
 	permits = max(permits, 0)
 	o := l.outcome()

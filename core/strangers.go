@@ -27,11 +27,11 @@ func isClosed(l Limiter) bool {
 	return ok && !embeds(l) && k.isClosed()
 }
 
-// TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no
-// reason. It is for callers that try before they wait. If it returns false, no permits were
-// taken, although in a chain the limiters before the one that rejected have counted a grant.
-// TryQuietly always returns false if l is not a [QuietTrier] or embeds a limiter of this package. It
-// also returns false for negative permits, for more permits than the limit, and after Close.
+// TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no reason. It is for callers
+// that try before they wait. If it returns false, no permits were taken, although in a chain the limiters before the
+// one that rejected have counted a grant. TryQuietly always returns false if l is not a [QuietTrier], or if it embeds
+// a limiter of this package. It also returns false for negative permits, for more permits than the limit, and after
+// Close.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	if q, ok := l.(QuietTrier); ok && !embeds(l) {
 		k, ok := q.TryQuietly(permits)

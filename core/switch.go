@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Switch passes requests to another limiter, which you can replace while it is in use: for a limit that
-// changes, also its kind, or that is switched on and off.
+// Switch passes requests to another limiter, which you can replace while it is in use. Use it for a limit that
+// changes, even in kind, or that is switched on and off.
 //
 // The decision of a limiter that [Switch.Set] has replaced is not used: the request goes to the new one. So a
 // request that begins after Set returns is decided by the new limiter. Requests that were waiting move to the new
@@ -109,9 +109,9 @@ func (s *Switch) exchange(old, next *switched) bool {
 	return ok
 }
 
-// Close closes the current limiter if it is an [io.Closer], and returns its error. From then on every request
-// fails with [ErrClosed], also one that waits, whatever the limiter would answer, and Set does nothing.
-// Limiters that Set replaced before stay open. Close may be called again and then returns nil.
+// Close closes the current limiter if it is an [io.Closer], and returns its error. From then on Set does nothing, and
+// every request fails with [ErrClosed], including those that wait, whatever the limiter decides. Limiters that Set
+// replaced before stay open. Close may be called again and then returns nil.
 func (s *Switch) Close() error {
 	for {
 		old := s.now.Load()

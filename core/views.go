@@ -67,10 +67,10 @@ func (v *view) Reset() {
 	}
 }
 
-// WithReason returns a limiter that wraps l and gives its rejections the reason phrase, in their
-// metadata and their error. Permits, queue and statistics are those of l, and Close closes l. The
-// returned limiter has a method Unwrap() Limiter that returns l. It is a [Replenisher], whose period is 0 if l is
-// none, and a [Resetter], whose Reset does nothing if l is none.
+// WithReason returns a limiter that wraps l and gives its rejections the reason phrase, in their metadata and their
+// error. Permits, queue and statistics are those of l, and Close closes l. The returned limiter has a method Unwrap()
+// Limiter that returns l. It is a [Replenisher]; the period is 0 if l is not one. It is also a [Resetter]; Reset does
+// nothing if l is not one.
 //
 // If l is nil, every request fails with an error that says so. To have no limit, use [Unlimited].
 func WithReason(l Limiter, phrase string) Limiter {
@@ -158,9 +158,9 @@ var Shadowed = NewMetadataKey[error]("SHADOWED")
 // nothing and has [Shadowed] in its metadata. Negative permits and a done context are errors, as
 // for any limiter.
 //
-// Statistics are those of l. Close closes l, and later requests are still granted. The returned
-// limiter has a method Unwrap() Limiter that returns l, and is a [Replenisher] and a [Resetter] as that of
-// [WithReason]. If l is nil, every request is granted, with a Shadowed error that says so.
+// Statistics are those of l. Close closes l, and later requests are still granted. The returned limiter has a method
+// Unwrap() Limiter that returns l. Like the limiter of [WithReason], it is a [Replenisher] and a [Resetter]. If l is
+// nil, every request is granted, with a Shadowed error that says so.
 func Shadow(l Limiter) Limiter {
 	if isNil(l) {
 		l = &failing{errNoShadow}

@@ -13,10 +13,10 @@ import (
 // sending to a channel of Go does: QueueLimit is for servers, which bound the callers of Acquire. Such a
 // request takes no room in the queue from others, and newer requests do not evict it.
 
-// Acquire takes permits, and waits for them if the queue has room. If it has none, as with a
-// QueueLimit of 0, Acquire immediately returns a *[RejectedError] with [ReasonQueueLimit]. If ctx
-// is done before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
-// [Limiter] describes the other cases and errors.
+// Acquire takes permits. If they are not available, it waits for them in the queue. If the queue has no room, as with
+// a QueueLimit of 0, Acquire immediately returns a *[RejectedError] with [ReasonQueueLimit]. If ctx is done before or
+// during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits. [Limiter] describes the other cases and
+// errors.
 func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return e.acquire(ctx, permits, bounded)
 }

@@ -102,13 +102,12 @@ func (o FixedWindowOptions) terms() machine.Terms {
 // windows are the hours of the clock. The anchor is read once. From then on time is monotonic, even
 // if the wall clock is set.
 //
-// With a [Calendar], windows are days, weeks, months or years in a time zone, and the wall clock
-// determines the current window; all other limiters use the monotonic clock. The window never moves
-// backward. If the clock is set back, even to before the window's start, the window stays current
-// until its end. If the clock is set forward past the end, the next call moves on to the window of
-// that time, and waiters notice within a minute. A limiter in use rereads the wall clock once a
-// millisecond. [RetryAfter] and [ResetAfter] are exact as long as the clock is not set, and [Window]
-// is the length of the current window.
+// With a [Calendar], windows are days, weeks, months or years in a time zone, and the wall clock determines the
+// current window; all other limiters use the monotonic clock. The window never moves backward. If the clock is set
+// back, even to before the window's start, the window stays current until its end. If the clock is set forward past
+// the end, the next call moves on to the window of that time, and waiters notice within a minute. A limiter in use
+// rereads the wall clock once a millisecond. [RetryAfter] and [ResetAfter] are exact as long as nobody sets the clock.
+// The [Window] in a lease's metadata is the length of the current window.
 //
 // It implements [Limiter], [Reporter], [Idler], [Resetter], [Replenisher],
 // [Reserver], [QuietTrier] and [io.Closer], and is safe for concurrent use. Create it with
@@ -136,9 +135,8 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error { return l.update(o) }
 
 func (l *FixedWindow) itself() Limiter { return l }
 
-// Options returns the current options: those of [NewFixedWindow] or of the latest Update. An
-// Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
-// from the limiter's creation.
+// Options returns the current options: those of [NewFixedWindow] or of the latest Update. If no Anchor was given, it
+// is zero. After an Update with a zero Anchor, the windows still count from the limiter's creation.
 func (l *FixedWindow) Options() FixedWindowOptions {
 	t := l.current()
 	o := FixedWindowOptions{
@@ -194,11 +192,10 @@ func (o SlidingWindowOptions) terms() machine.Terms {
 	}
 }
 
-// SlidingWindow grants PermitLimit permits in any window of time that starts with a segment. The
-// window slides in steps of one segment, which is Window/SegmentsPerWindow long, and the permits
-// taken in a segment are returned when that segment leaves the window, SegmentsPerWindow segments
-// later. More segments make it smoother; memory grows with the number of segments in which permits
-// were taken.
+// SlidingWindow grants PermitLimit permits in any window of time that begins at the start of a segment. The window
+// slides in steps of one segment, which is Window/SegmentsPerWindow long. The permits taken in a segment are returned
+// when that segment leaves the window, SegmentsPerWindow segments later. More segments make the limit smoother, but
+// memory grows with the number of segments in which permits were taken.
 //
 // Segments start at exactly Anchor + i·Window/SegmentsPerWindow, rounded up to the nanosecond.
 // The anchor is read once. From then on time is monotonic.
@@ -219,20 +216,18 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	return l, nil
 }
 
-// Update applies new limits. Permits that are taken stay taken; the new limit minus these permits
-// is available. They are returned as before if the segment boundaries stay the same. Otherwise the
-// permits of each segment move to the new segment that contains its start, or to the oldest segment
-// that still counts if that is later. Queued requests stay queued. A waiter that now fits is served
-// immediately; a waiter for more than the new limit gets [ErrPermitsExceedLimit]. If options are
-// invalid, Update returns an error that lists all of them and changes nothing. Equal options change
-// nothing. After Close, Update returns [ErrClosed].
+// Update applies new limits. Permits that are taken stay taken; the new limit minus these permits is available. They
+// are returned as before if the segment boundaries stay the same. Otherwise the permits of each old segment move to
+// the new segment that contains its start. If that segment has already left the window, they move to the oldest
+// segment in the window. Queued requests stay queued. A waiter that now fits is served immediately; a waiter for more
+// than the new limit gets [ErrPermitsExceedLimit]. If options are invalid, Update returns an error that lists all of
+// them and changes nothing. Equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error { return l.update(o) }
 
 func (l *SlidingWindow) itself() Limiter { return l }
 
-// Options returns the current options: those of [NewSlidingWindow] or of the latest Update. An
-// Anchor that was not given is zero, and after an Update with a zero Anchor segments still
-// count from the limiter's creation.
+// Options returns the current options: those of [NewSlidingWindow] or of the latest Update. If no Anchor was given, it
+// is zero. After an Update with a zero Anchor, the segments still count from the limiter's creation.
 func (l *SlidingWindow) Options() SlidingWindowOptions {
 	t := l.current()
 	return SlidingWindowOptions{
