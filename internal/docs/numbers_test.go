@@ -22,7 +22,8 @@ var sentences = map[string][]string{
 	"README.md": {
 		"**Where it is slower**: channels ({ratio; Channel/pairs=64/impl=sluice; native} of a native channel's time with 64 senders), " +
 			"pools with a queue ({ratio; Pool/workers=16/impl=sluice; pond}, pond), " +
-			"hand-overs between 1,000 goroutines ({ratio; HandOver/goroutines=1000/permits=2/impl=sluice; semaphore}, x/sync/semaphore), and " +
+			"concurrency limiters ({ratio; Concurrency/work=try/impl=sluice; semaphore}; hand-overs between 1,000 goroutines " +
+			"{ratio; HandOver/goroutines=1000/permits=2/impl=sluice; semaphore}, x/sync/semaphore), and " +
 			"the CPU time of `sluice throttle` at a rate ({command; throttle at 100 MB/s, pipe to pipe, CPU time per GiB; pv}, pv).",
 	},
 	"bench/README.md": {"## Results {machine}, {dates; }. Each ratio is"},
