@@ -570,7 +570,7 @@ func TestSwitchStressOfChains(t *testing.T) {
 	for i := range slots {
 		slots[i] = concurrency(t, limit, workers*(i%2))
 	}
-	hour := bucket(t, core.TokenBucketOptions{TokenLimit: 1 << 40, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	hour := bucket(t, core.TokenBucketOptions{TokenLimit: 1 << 30, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	for i, l := range slots {
 		g := settlesAndReleases{func(had, now int) int {
 			out[i].Add(int64(now - had))
