@@ -50,6 +50,22 @@ func TestForWithoutRoomReportsItsGroup(t *testing.T) {
 	require.Equal(t, 5, b.Available())
 }
 
+func TestForAsks(t *testing.T) {
+	k := newKeyed(t, options{MaxPartitions: 1, Group: func(string) string { return "group" }})
+	asks := func(key string) []core.Limiter {
+		return partition.For[string](k, key).(interface{ Asks() []core.Limiter }).Asks()
+	}
+	require.Empty(t, asks("a"))
+	require.Equal(t, partition.Counts{}, k.Counts(), "to look creates nothing")
+	takes(t, k, "a", 1)
+	a, _ := k.Get("a")
+	require.Equal(t, []core.Limiter{a}, asks("a"))
+	require.Empty(t, asks("b"))
+	takes(t, k, "b", 1)
+	require.Equal(t, asks("c"), asks("b"), "the limiter of their group")
+	require.NotEqual(t, []core.Limiter{a}, asks("b"))
+}
+
 // own is a Limiter of a user.
 type own struct{ l core.Limiter }
 

@@ -14,7 +14,9 @@ import (
 //
 // If l is a [Keyed], For calls Options.Key once, before it returns. The returned limiter looks for the key's partition
 // at each call, and creates the partition if there is none, even if only its statistics are read. If there is no room
-// for the partition, the statistics are those of the key's group, or zero.
+// for the partition, the statistics are those of the key's group, or zero. Its method Asks() []core.Limiter returns the live limiter
+// that decides now, which is that of the key's group if there was no room for the partition. Asks creates no limiter, and
+// returns none if neither is live.
 //
 // If l is a custom Limiter, the statistics are zero, unless l has a method Statistics(R) (core.Statistics, bool), as
 // Keyed does. If l is nil, every request to the returned limiter fails.
@@ -135,8 +137,7 @@ func (b *keyLimiter[R, K]) Available() int { return b.current().Available() }
 
 func (b *keyLimiter[R, K]) Statistics() core.Statistics { return statistics(b.current()) }
 
-// Asks returns the live limiter of the key or, if its partition is not live, that of its group, if that is live: see
-// [backdoor.Asker].
+// Asks is documented at [For]. It makes it a [backdoor.Asker].
 func (b *keyLimiter[R, K]) Asks() []core.Limiter {
 	e := b.k.partitions.find(b.key)
 	if e == nil && b.k.o.Group != nil {

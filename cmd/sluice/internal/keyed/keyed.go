@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -28,7 +27,7 @@ func Live[K comparable](limiters *partition.Keyed[K, K], key K) core.Limiter {
 	if l, ok := limiters.Get(key); ok {
 		return l
 	}
-	if bound, ok := partition.For(limiters, key).(backdoor.Asker[core.Limiter]); ok {
+	if bound, ok := partition.For(limiters, key).(interface{ Asks() []core.Limiter }); ok {
 		for _, l := range bound.Asks() {
 			return l
 		}
