@@ -22,25 +22,25 @@ type Calendar calendar.Calendar
 
 // Daily returns windows of a day, from midnight. A nil location is UTC.
 func Daily(loc *time.Location) Calendar {
-	return Calendar(calendar.New(calendar.Day, 1, 0, loc))
+	return Calendar(calendar.New(calendar.Day, 0, loc))
 }
 
 // Weekly returns windows of a week that start on a weekday. A nil location is UTC. [NewFixedWindow]
 // rejects a weekday out of range.
 func Weekly(first time.Weekday, loc *time.Location) Calendar {
-	return Calendar(calendar.New(calendar.Week, 1, int(first), loc))
+	return Calendar(calendar.New(calendar.Week, int(first), loc))
 }
 
 // Monthly returns windows of a month that start on a day of the month, from 1 to 31, or on the last
 // day of a month that does not have that day. A nil location is UTC. [NewFixedWindow] rejects a day
 // out of range.
 func Monthly(day int, loc *time.Location) Calendar {
-	return Calendar(calendar.New(calendar.Month, 1, day, loc))
+	return Calendar(calendar.New(calendar.Month, day, loc))
 }
 
 // Yearly returns windows of a year, from 1 January. A nil location is UTC.
 func Yearly(loc *time.Location) Calendar {
-	return Calendar(calendar.New(calendar.Year, 1, 0, loc))
+	return Calendar(calendar.New(calendar.Year, 0, loc))
 }
 
 // Bounds returns the start and the end of the window that contains t, in the calendar's location. The

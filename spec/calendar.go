@@ -112,14 +112,10 @@ func zone(name string) (*time.Location, error) {
 
 // validCalendar returns which calendar would be valid, for an error; "" if the calendar is valid.
 func (l Limit) validCalendar() (want string) {
-	c := calendar.Calendar(l.Calendar)
-	switch {
-	case l.Kind != FixedWindow:
+	if l.Kind != FixedWindow {
 		return fmt.Sprintf("none for kind %v", l.Kind)
-	case c.Count() > 1:
-		return "windows of one day, week, month or year"
 	}
-	return c.Want()
+	return calendar.Calendar(l.Calendar).Want()
 }
 
 // named returns an error if the calendar's time zone has no name by which it could be loaded: a zone of

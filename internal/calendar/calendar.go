@@ -31,29 +31,18 @@ var names = [...]string{Day: "day", Week: "week", Month: "month", Year: "year"}
 // arguments of [New] give equal Calendars.
 type Calendar struct {
 	unit  Unit
-	more  int            // units of a window, less one
 	first int            // a week's first day, 0 for Sunday; a month's, from 1
 	loc   *time.Location // nil means UTC
 }
 
-// New returns the windows of count units, at least 1. Windows of several units count from 1970;
-// first is the weekday of a Week, and the day of a Month, on which windows start, and 0 for others.
-// A nil location is UTC.
-func New(u Unit, count, first int, loc *time.Location) Calendar {
+// New returns the windows of a unit. first is the weekday of a Week, and the day of a Month, on which windows start,
+// and 0 for others. A nil location is UTC.
+func New(u Unit, first int, loc *time.Location) Calendar {
 	if loc == time.UTC {
 		loc = nil
 	}
-	return Calendar{unit: u, more: count - 1, first: first, loc: loc}
+	return Calendar{unit: u, first: first, loc: loc}
 }
-
-// Unit returns the unit, None for the zero Calendar.
-func (c Calendar) Unit() Unit { return c.unit }
-
-// Count returns the number of units in a window.
-func (c Calendar) Count() int { return c.more + 1 }
-
-// First returns the weekday or day on which windows start.
-func (c Calendar) First() int { return c.first }
 
 // Location returns the place, never nil.
 func (c Calendar) Location() *time.Location {
@@ -66,7 +55,7 @@ func (c Calendar) Location() *time.Location {
 // Want returns the range of an invalid argument of New, for an error; "" if all are valid.
 func (c Calendar) Want() string {
 	switch {
-	case c.unit > Year || c.more < 0:
+	case c.unit > Year:
 		return "a calendar of package core"
 	case c.unit == Week && (c.first < 0 || c.first > 6):
 		return "a weekday from Sunday to Saturday"
@@ -118,11 +107,7 @@ func (c Calendar) String() string {
 		return ""
 	}
 	var b strings.Builder
-	if c.more > 0 {
-		fmt.Fprintf(&b, "%d %ss", c.more+1, names[c.unit])
-	} else {
-		b.WriteString(names[c.unit])
-	}
+	b.WriteString(names[c.unit])
 	switch {
 	case c.unit == Week && c.Want() != "":
 		fmt.Fprintf(&b, " from %d", c.first)
@@ -155,37 +140,36 @@ func (c Calendar) window(at int64) int64 {
 
 // number returns the window that the days, counted from 1970, are in where no clock ever changes.
 func (c Calendar) number(days int64) int64 {
-	units := days
 	switch c.unit {
 	case Week:
-		units = floor(days-c.week(), 7)
+		return floor(days-c.week(), 7)
 	case Month:
 		y, m, d := time.Unix(days*day, 0).UTC().Date()
-		units = int64(y-1970)*12 + int64(m-time.January)
+		months := int64(y-1970)*12 + int64(m-time.January)
 		if d < c.dayOf(y, m) {
-			units--
+			months--
 		}
+		return months
 	case Year:
-		units = int64(time.Unix(days*day, 0).UTC().Year() - 1970)
+		return int64(time.Unix(days*day, 0).UTC().Year() - 1970)
 	}
-	return floor(units, int64(c.more)+1)
+	return days
 }
 
 // day returns the day, counted from 1970, on which a window starts.
 func (c Calendar) day(window int64) int64 {
-	units := window * (int64(c.more) + 1)
 	switch c.unit {
 	case Week:
-		return c.week() + 7*units
+		return c.week() + 7*window
 	case Month:
-		y := floor(units, 12)
-		m := time.Month(units-12*y) + time.January
+		y := floor(window, 12)
+		m := time.Month(window-12*y) + time.January
 		y += 1970
 		return date(int(y), m, c.dayOf(int(y), m))
 	case Year:
-		return date(1970+int(units), time.January, 1)
+		return date(1970+int(window), time.January, 1)
 	}
-	return units
+	return window
 }
 
 // week returns the first day from 1 January 1970, a Thursday, on which a week starts.

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/calendar"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -80,19 +79,49 @@ func (u units) allowance() (allowance, error) {
 	l.window.PermitLimit = number(uint64(u.requests))
 	switch u.unit {
 	case week:
-		l.window.Calendar = core.Calendar(calendar.New(calendar.Week, int(u.multiplier), int(time.Monday), nil))
+		l.window.Window, l.window.Anchor = length*time.Duration(u.multiplier), firstMonday
 	case month:
-		l.window.Calendar = core.Calendar(calendar.New(calendar.Month, int(u.multiplier), 1, nil))
+		l.window.Calendar = core.Monthly(1, nil)
 	case year:
-		l.window.Calendar = core.Calendar(calendar.New(calendar.Year, int(u.multiplier), 0, nil))
+		l.window.Calendar = core.Yearly(nil)
 	default:
 		l.window.Window, l.window.Anchor = length*time.Duration(u.multiplier), epoch
 	}
 	return l, nil
 }
 
-// epoch is a time at which windows start.
-var epoch = time.Unix(0, 0)
+// Times at which windows start.
+var (
+	epoch       = time.Unix(0, 0)
+	firstMonday = epoch.AddDate(0, 0, 4)
+)
+
+// months returns how many months a window has, or 0 if it is one of a calendar or of a fixed length.
+func (u units) months() int {
+	switch {
+	case u.multiplier > 1 && u.unit == month:
+		return int(u.multiplier)
+	case u.multiplier > 1 && u.unit == year:
+		return 12 * int(u.multiplier)
+	}
+	return 0
+}
+
+// windowAt returns the window at a time. The next window of several months may have another length: see rule.turn.
+func (l allowance) windowAt(at time.Time) core.FixedWindowOptions {
+	w := l.window
+	if n := l.months(); n > 0 {
+		y, m, _ := at.UTC().Date()
+		since := 12*(y-1970) + int(m-time.January) // months, from the epoch
+		w.Calendar, w.Anchor = core.Calendar{}, monthsAfterEpoch(since-since%n)
+		w.Window = monthsAfterEpoch(since - since%n + n).Sub(w.Anchor)
+	}
+	return w
+}
+
+func monthsAfterEpoch(n int) time.Time {
+	return time.Date(1970, time.January+time.Month(n), 1, 0, 0, 0, 0, time.UTC)
+}
 
 // ofSpec returns a limit of package spec. Responses have it in the largest unit that measures its time; a time that is no whole
 // number of seconds is rounded up.
@@ -101,23 +130,17 @@ func ofSpec(s spec.Limit) allowance {
 	if s.Kind == spec.FixedWindow {
 		l.window = core.FixedWindowOptions{PermitLimit: s.Permits, Window: s.Per, Calendar: s.Calendar}
 	}
-	switch calendar.Calendar(s.Calendar).Unit() {
-	case calendar.Day:
-		l.unit = day
-	case calendar.Week:
-		l.unit = week
-	case calendar.Month:
-		l.unit = month
-	case calendar.Year:
-		l.unit = year
-	case calendar.None:
-		l.window.Anchor = epoch
-		l.multiplier = saturated(uint64((s.Per + time.Second - 1) / time.Second))
-		for _, u := range lengths[2:] { // months and years differ in length
-			if s.Per%u.Duration == 0 && s.Per/u.Duration <= math.MaxUint32 {
-				l.unit, l.multiplier = u.unit, uint32(s.Per/u.Duration)
-				break
-			}
+	name, _, _ := strings.Cut(s.Calendar.String(), " ")
+	if unit, ok := unitOf(name); ok {
+		l.unit = unit
+		return l
+	}
+	l.window.Anchor = epoch
+	l.multiplier = saturated(uint64((s.Per + time.Second - 1) / time.Second))
+	for _, u := range lengths[2:] { // months and years differ in length
+		if s.Per%u.Duration == 0 && s.Per/u.Duration <= math.MaxUint32 {
+			l.unit, l.multiplier = u.unit, uint32(s.Per/u.Duration)
+			break
 		}
 	}
 	return l
@@ -179,13 +202,14 @@ type rateLimiter interface {
 	Close() error
 }
 
-// options returns the options of the limit's limiters.
+// options returns the options of the limit's limiters, with the current window.
 func (l allowance) options(name string) (core.Options, error) {
 	if l.Kind != spec.FixedWindow {
 		return l.Options(name)
 	}
-	l.window.Name = name
-	return l.window, nil
+	w := l.windowAt(time.Now())
+	w.Name = name
+	return w, nil
 }
 
 // make makes a limiter: one that processes share if there is a store.
@@ -210,11 +234,12 @@ func (l allowance) make(name string, shared redislimit.Options) (rateLimiter, er
 // untilEnd returns the time until the current window ends, or 0 if the limit is no fixed window.
 func (l allowance) untilEnd() time.Duration {
 	now := time.Now()
-	if _, end := l.window.Calendar.Bounds(now); !end.IsZero() {
+	w := l.windowAt(now)
+	if _, end := w.Calendar.Bounds(now); !end.IsZero() {
 		return end.Sub(now)
 	}
-	if l.window.Window == 0 {
+	if w.Window == 0 {
 		return 0
 	}
-	return l.window.Window - now.Sub(epoch)%l.window.Window
+	return w.Window - now.Sub(w.Anchor)%w.Window
 }

@@ -26,6 +26,7 @@ type rule struct {
 
 	config   atomic.Pointer[ruleConfig]
 	limiters *partition.Keyed[key, key] // each is a *limiter with the limit of config
+	turns    atomic.Int64               // the Unix time of the next turn; 0: no window is of several months
 }
 
 // tally is what the rules of a descriptor have counted together. It stays when their limits change.
@@ -140,11 +141,28 @@ func (r *rule) newLimiter(c *ruleConfig, k key) (*limiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if limit.months() > 0 {
+		r.turns.CompareAndSwap(0, nextMonth())
+	}
 	return &limiter{rateLimiter: made, stored: shared.Store != nil}, nil
+}
+
+// turn moves limiters on to windows of several months that have started since the last turn. These start with a month.
+func (r *rule) turn() {
+	if at := r.turns.Load(); at > 0 && time.Now().Unix() >= at && r.turns.CompareAndSwap(at, nextMonth()) {
+		_ = r.limiters.Refresh() // no error, because only times change
+	}
+}
+
+// nextMonth returns the Unix time at which the next month starts.
+func nextMonth() int64 {
+	_, end := core.Monthly(1, nil).Bounds(time.Now())
+	return end.Unix()
 }
 
 // acquire takes permits for a key. A call of the store ends with ctx. To look takes nothing, and may end later.
 func (r *rule) acquire(ctx context.Context, k key, n int) core.Lease {
+	r.turn()
 	if r.shared.Store == nil || n == 0 {
 		return r.limiters.TryAcquire(k, n)
 	}

@@ -203,6 +203,8 @@ func TestWindows(t *testing.T) {
 		"February":   {"{unit: month", 31 * 24 * time.Hour, "696h0m0s"}, // of a leap year
 		"3 months":   {"{unit: month, unit_multiplier: 3", 0, "2184h0m0s"},
 		"year":       {"{unit: year", 0, "8784h0m0s"},
+		"5 months":   {"{unit: month, unit_multiplier: 5", 0, "3648h0m0s"}, // 360 months since the epoch
+		"7 months":   {"{unit: month, unit_multiplier: 7", 0, "2904h0m0s"}, // 360 months since the epoch, 51 times 7 and 3
 		"5 years":    {"{unit: year, unit_multiplier: 5", 0, "43848h0m0s"}, // until 2005
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,6 +217,34 @@ func TestWindows(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each window of several months has the length of its months. What was taken stays taken until it ends, also over a reload.
+func TestSeveralMonths(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		config := func(months int) rlslimit.Config {
+			return parse(t, fmt.Sprintf("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: month, unit_multiplier: %d, requests_per_unit: 2}}\n", months))
+		}
+		s, err := rlslimit.New(rlslimit.Options{Config: config(2)})
+		require.NoError(t, err)
+		defer func() { _ = s.Close() }()
+		sleepUntil := func(m time.Month, short time.Duration) {
+			time.Sleep(time.Until(time.Date(2000, m, 1, 0, 0, 0, 0, time.UTC).Add(-short)))
+		}
+		assert.Equal(t, "OK: OK 0/2 left, 1440h0m0s", ask(t, s, hits(2, "k=v")))
+		sleepUntil(time.March, 1)
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/2 left, 1s", ask(t, s, entries("k=v")))
+		sleepUntil(time.March, 0)
+		assert.Equal(t, "OK: OK 1/2 left, 1464h0m0s", ask(t, s, entries("k=v")))
+		require.NoError(t, s.Update(config(6)))
+		assert.Equal(t, "OK: OK 0/2 left, 2928h0m0s", ask(t, s, entries("k=v")))
+		sleepUntil(time.July, 1)
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/2 left, 1s", ask(t, s, entries("k=v")))
+		sleepUntil(time.July, 0)
+		assert.Equal(t, "OK: OK 1/2 left, 4416h0m0s", ask(t, s, entries("k=v")))
+		sleepUntil(time.December, 0)
+		assert.Equal(t, "OK: OK 0/2 left, 744h0m0s", ask(t, s, entries("k=v")))
+	})
 }
 
 // A limit of package spec is reported in the largest unit of which its time is a multiple.
