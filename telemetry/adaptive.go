@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -16,34 +14,32 @@ import (
 // limiter with that name:
 //
 //   - sluice.adaptive.changes: a counter; its sluice.adaptive.reason is [adaptive.Change].Reason, such as "trial" or
-//     "overloaded", which names the phase of the algorithm. There are about ten reasons; an Algorithm of your own has
-//     as many series as reasons.
+//     "overloaded", which names the phase of the algorithm. The algorithms of package adaptive have seven reasons; an
+//     Algorithm of your own has as many series as reasons.
 //   - sluice.adaptive.latency: the mean latency of the sample that led to the change.
-//   - sluice.adaptive.baseline: the latency without load that the algorithm assumes. It has no value until there is one.
+//   - sluice.adaptive.baseline: the latency without load that the algorithm assumes.
 //
-// The limit itself is reported by [Observe].
+// The last two have no value until the first one is known, and keep it until the next one is. The limit itself is
+// reported by [Observe].
 func Adaptive(o Options, name string) (func(adaptive.Change), error) {
-	o.Attributes = slices.Clone(o.Attributes) // it is read later
-	m := o.meter()
-	seconds := func(of metrics.Metric) (metric.Float64Gauge, error) {
-		return m.Float64Gauge(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description))
+	m := o.instruments()
+	changes := m.counter(metrics.Changes)
+	var times []metric.Float64Gauge
+	for _, of := range metrics.Adaptive {
+		times = append(times, instrument(m, metric.Meter.Float64Gauge, of))
 	}
-	changes, e1 := counter(m, metrics.Changes)
-	latency, e2 := seconds(metrics.Latency)
-	baseline, e3 := seconds(metrics.Baseline)
-	if err := errors.Join(e1, e2, e3); err != nil {
-		return nil, err
+	if m.err != nil {
+		return nil, m.err
 	}
 	of := limiterName.String(name)
 	with := o.with(of)
 	return func(c adaptive.Change) {
 		ctx := context.Background() //nolint:forbidigo // OnChange has no context
 		changes.Add(ctx, 1, o.with(of, attribute.String("sluice.adaptive.reason", c.Reason)))
-		if c.Latency > 0 { // a drop without successes has none
-			latency.Record(ctx, c.Latency.Seconds(), with)
-		}
-		if c.Baseline > 0 {
-			baseline.Record(ctx, c.Baseline.Seconds(), with)
+		for i, seconds := range metrics.OfChange(c) {
+			if seconds > 0 {
+				times[i].Record(ctx, seconds, with)
+			}
 		}
 	}, nil
 }

@@ -58,7 +58,7 @@
 //	sluice.rpc.call.time_in_queue         and sluice.rpc.result
 //	sluice.resilience.events              event.name, event.severity, strategy.name
 //	sluice.adaptive.*                     sluice.limiter.name
-//	sluice.adaptive.changes               and sluice.adaptive.reason, an [adaptive.Change].Reason
+//	sluice.adaptive.changes               and sluice.adaptive.reason, the text of an [adaptive.Change].Reason
 //
 // # Many limiters
 //
@@ -66,6 +66,9 @@
 // sets per instrument and collects all further ones in one, with the attribute otel.metric.overflow: the
 // counters of further limiters are added up there, and their gauges are lost. Observe a partition's limiters
 // with [Partitions], or raise the limit with the SDK's WithCardinalityLimit.
+//
+// An adaptive limiter has nine series more: two gauges, and a counter for each of the seven reasons of package adaptive. An
+// Algorithm of your own has a series for each reason that its Explain returns, so do not put numbers into a reason.
 package telemetry
 
 // Inside: Observe reads Statistics at each collection. It adds the differences between totals to an ordinary

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -29,24 +28,21 @@ func GRPC(o Options) (httplimit.Observer, error) {
 
 // newObserver returns an observer whose metrics start with space and count things, such as requests.
 func newObserver(o Options, space, thing string) (httplimit.Observer, error) {
-	o.Attributes = slices.Clone(o.Attributes) // it is read later
-	m := o.meter()
-	h := &httpObserver{options: o, policy: attribute.Key(space + ".policy"), result: attribute.Key(space + ".result")}
-	of := metrics.OfServer(space, thing)
-	var errs [5]error
-	h.active, errs[0] = upDown(m, of.Active)
-	h.queued, errs[1] = upDown(m, of.Queued)
-	h.inQueue, errs[2] = durations(m, of.InQueue)
-	h.held, errs[3] = durations(m, of.Held)
-	h.requests, errs[4] = counter(m, of.Requests)
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, err
+	m, of := o.instruments(), metrics.OfServer(space, thing)
+	h := &httpObserver{
+		options:  o,
+		policy:   attribute.Key(space + ".policy"),
+		result:   attribute.Key(space + ".result"),
+		active:   instrument(m, metric.Meter.Int64UpDownCounter, of.Active),
+		queued:   instrument(m, metric.Meter.Int64UpDownCounter, of.Queued),
+		inQueue:  m.durations(of.InQueue),
+		held:     m.durations(of.Held),
+		requests: m.counter(of.Requests),
+	}
+	if m.err != nil {
+		return nil, m.err
 	}
 	return h, nil
-}
-
-func upDown(m metric.Meter, of metrics.Metric) (metric.Int64UpDownCounter, error) {
-	return m.Int64UpDownCounter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description))
 }
 
 type httpObserver struct {

@@ -2,14 +2,13 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/core"
@@ -47,9 +46,9 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if backdoor.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, base: time.Now()}
+	v := &instrumented{l: l, options: o, limiter: limiterName.String(name), base: time.Now()}
 	v.joiner = ways.NewJoiner(partsOfLease, v.settle)
-	if err := v.makeInstruments(o, name); err != nil {
+	if err := v.makeInstruments(); err != nil {
 		return nil, nil, err
 	}
 	if _, quiet := l.(core.QuietTrier); !quiet {
@@ -74,13 +73,14 @@ var ways = backdoor.Core[core.Lease]()
 // Each of its leases joins two parts: l's own lease, and a span, which ends with it. The last part
 // is released first, so the time is recorded before the permits are granted again.
 type instrumented struct {
-	l      core.Limiter
+	l       core.Limiter
+	options Options
+	limiter attribute.KeyValue // the name of l
+
 	joiner backdoor.Joiner[core.Lease]
 	spans  sync.Pool     // pool of *span that no lease uses
 	base   time.Time     // what times are measured from
 	atOnce time.Duration // an Acquire that was not granted quietly and takes less has not waited
-
-	waitedFor func(result string, priority int) metric.RecordOption
 
 	stopped                     atomic.Bool
 	queue, lease                metric.Float64Histogram
@@ -97,22 +97,19 @@ const (
 	atOnce = 10 * time.Microsecond
 )
 
-func (i *instrumented) makeInstruments(o Options, name string) error {
-	o.Attributes = slices.Clone(o.Attributes) // waitedFor reads it later
-	m := o.meter()
-	var errs [3]error
-	i.queue, errs[0] = durations(m, metrics.InQueue)
-	i.lease, errs[1] = durations(m, metrics.Held)
-	i.settled, errs[2] = counter(m, metrics.Settled)
-	of := limiterName.String(name)
-	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
-	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
-	i.shadowed = []metric.RecordOption{o.with(of, result.String("shadowed"))}
-	i.waitedFor = func(r string, p int) metric.RecordOption {
-		return o.with(of, result.String(r), priority.String(strconv.Itoa(p)))
-	}
-	i.up, i.down = o.with(of, direction.String("up")), o.with(of, direction.String("down"))
-	return errors.Join(errs[:]...)
+func (i *instrumented) makeInstruments() error {
+	m := i.options.instruments()
+	i.queue, i.lease, i.settled = m.durations(metrics.InQueue), m.durations(metrics.Held), m.counter(metrics.Settled)
+	i.granted = []metric.RecordOption{i.with(result.String("granted"))}
+	i.rejected = []metric.RecordOption{i.with(result.String("rejected"))}
+	i.shadowed = []metric.RecordOption{i.with(result.String("shadowed"))}
+	i.up, i.down = i.with(direction.String("up")), i.with(direction.String("down"))
+	return m.err
+}
+
+// with returns the attributes of a measurement of l.
+func (i *instrumented) with(own ...attribute.KeyValue) metric.MeasurementOption {
+	return i.options.with(append(own, i.limiter)...)
 }
 
 // Unwrap returns the limiter that this is a view of.
@@ -146,19 +143,16 @@ func (i *instrumented) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	return i.acquire(ctx, permits, core.Limiter.Acquire)
+	return i.acquire(ctx, permits, false)
 }
 
 // AcquireWaiting makes the view a [backdoor.Waiter].
 func (i *instrumented) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return i.acquire(ctx, permits, func(l core.Limiter, ctx context.Context, permits int) (core.Lease, error) {
-		return ways.AcquireWaiting(ctx, l, permits)
-	})
+	return i.acquire(ctx, permits, true)
 }
 
-func (i *instrumented) acquire(ctx context.Context, permits int,
-	acquire func(core.Limiter, context.Context, int) (core.Lease, error),
-) (core.Lease, error) {
+// acquire is Acquire, or AcquireWaiting if waits is set.
+func (i *instrumented) acquire(ctx context.Context, permits int, waits bool) (lease core.Lease, err error) {
 	mayWait := ctx.Err() == nil
 	if mayWait {
 		if lease, ok := i.TryQuietly(permits); ok {
@@ -166,7 +160,11 @@ func (i *instrumented) acquire(ctx context.Context, permits int,
 		}
 	}
 	start := i.now()
-	lease, err := acquire(i.l, ctx, permits)
+	if waits {
+		lease, err = ways.AcquireWaiting(ctx, i.l, permits)
+	} else {
+		lease, err = i.l.Acquire(ctx, permits)
+	}
 	end := i.now()
 	lease, err = backdoor.Checked(lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits
@@ -189,7 +187,7 @@ func (i *instrumented) waited(ctx context.Context, granted bool) []metric.Record
 		return with
 	}
 	f, _ := core.FlowFromContext(ctx)
-	return []metric.RecordOption{i.waitedFor(outcome, f.Priority)}
+	return []metric.RecordOption{i.with(result.String(outcome), priority.String(strconv.Itoa(f.Priority)))}
 }
 
 // now reads the monotonic clock only, which takes half the time of time.Now.

@@ -39,7 +39,7 @@ func Observe(o Options, name string, l core.Reporter) (stop func() error, err er
 
 // observe makes a meter call read at each collection until stop. read returns a number per column.
 func (o Options) observe(name string, columns []metrics.Column, read func() []int64) (stop func() error, err error) {
-	m := o.meter()
+	m := o.instruments()
 	v := &observation{name: name, read: read, series: make([]series, len(columns))}
 	var gauges []metric.Observable
 	for i, c := range columns {
@@ -50,17 +50,16 @@ func (o Options) observe(name string, columns []metrics.Column, read func() []in
 		}
 		s.with = o.with(own...)
 		if c.Counter {
-			s.counter, err = counter(m, c.Metric)
+			s.counter = m.counter(c.Metric)
 		} else {
-			s.gauge, err = m.Int64ObservableGauge(c.Name, metric.WithUnit(c.Unit), metric.WithDescription(c.Description))
+			s.gauge = instrument(m, metric.Meter.Int64ObservableGauge, c.Metric)
 			gauges = append(gauges, s.gauge)
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	v.registration, err = m.RegisterCallback(v.collect, gauges...)
-	if err != nil {
+	if m.err != nil {
+		return nil, m.err
+	}
+	if v.registration, err = m.RegisterCallback(v.collect, gauges...); err != nil {
 		return nil, err
 	}
 	return sync.OnceValue(v.stop), nil
@@ -92,13 +91,12 @@ type series struct {
 }
 
 // collect reads the numbers and reports them, the gauges only if there is an observer.
-func (v *observation) collect(ctx context.Context, to metric.Observer) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("telemetry: reading %q panicked: %v", v.name, p)
-		}
-	}()
-	for i, n := range v.read() {
+func (v *observation) collect(ctx context.Context, to metric.Observer) error {
+	numbers, err := metrics.Read(v.read)
+	if err != nil {
+		return fmt.Errorf("telemetry: reading %q %w", v.name, err)
+	}
+	for i, n := range numbers {
 		switch s := &v.series[i]; {
 		case s.counter != nil:
 			s.addUpTo(ctx, n)

@@ -1,8 +1,8 @@
 package telemetry
 
 import (
+	"errors"
 	"slices"
-	"strings"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -25,30 +25,45 @@ type Options struct {
 	Attributes    []attribute.KeyValue // added to every metric; the metric's own attributes take precedence
 }
 
-func (o Options) meter() metric.Meter {
+// instruments makes the instruments of the options' meter. It copies the attributes, because measurements read them later.
+func (o *Options) instruments() *instruments {
+	o.Attributes = slices.Clone(o.Attributes)
 	if o.MeterProvider == nil {
-		return otel.Meter(scope)
+		return &instruments{Meter: otel.Meter(scope)}
 	}
-	return o.MeterProvider.Meter(scope)
+	return &instruments{Meter: o.MeterProvider.Meter(scope)}
 }
 
 // with returns the attributes of a metric, as an option of its measurements. The metric's own
-// attributes are strings. Strings that are not valid UTF-8 are corrected, because exporters reject
-// them, and other metrics with them.
+// attributes are strings.
 func (o Options) with(own ...attribute.KeyValue) metric.MeasurementOption {
 	for i, kv := range own {
-		own[i] = kv.Key.String(strings.ToValidUTF8(kv.Value.AsString(), "\uFFFD"))
+		own[i] = kv.Key.String(metrics.Label(kv.Value.AsString()))
 	}
 	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(o.Attributes, own)...))
 }
 
-// counter returns a counter of whole numbers.
-func counter(m metric.Meter, of metrics.Metric) (metric.Int64Counter, error) {
-	return m.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description))
+// instruments makes instruments, and joins their errors.
+type instruments struct {
+	metric.Meter
+
+	err error
+}
+
+// instrument makes an instrument by a method of [metric.Meter], whose options are of type O.
+func instrument[I, O any](m *instruments, create func(metric.Meter, string, ...O) (I, error), of metrics.Metric, more ...O) I {
+	unit, description := metric.WithUnit(of.Unit), metric.WithDescription(of.Description) // options of all instruments
+	i, err := create(m.Meter, of.Name, append(more, any(unit).(O), any(description).(O))...)
+	m.err = errors.Join(m.err, err)
+	return i
+}
+
+func (m *instruments) counter(of metrics.Metric) metric.Int64Counter {
+	return instrument(m, metric.Meter.Int64Counter, of)
 }
 
 // durations returns a histogram of seconds.
-func durations(m metric.Meter, of metrics.Metric) (metric.Float64Histogram, error) {
-	return m.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description),
-		metric.WithExplicitBucketBoundaries(metrics.Buckets()...))
+func (m *instruments) durations(of metrics.Metric) metric.Float64Histogram {
+	buckets := metric.WithExplicitBucketBoundaries(metrics.Buckets()...)
+	return instrument[metric.Float64Histogram, metric.Float64HistogramOption](m, metric.Meter.Float64Histogram, of, buckets)
 }

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -15,16 +14,13 @@ import (
 // OnRateLimiterRejected, event.severity is ERROR, and strategy.name is the strategy. One function
 // serves any number of strategies.
 func Resilience(o Options) (func(context.Context, *resilience.RejectedError), error) {
-	o.Attributes = slices.Clone(o.Attributes) // it is read later
-	events, err := counter(o.meter(), metrics.Resilience)
-	if err != nil {
-		return nil, err
-	}
+	m := o.instruments()
+	events := m.counter(metrics.Resilience)
 	return func(ctx context.Context, r *resilience.RejectedError) {
 		events.Add(ctx, 1, o.with(
 			attribute.String("event.name", "OnRateLimiterRejected"),
 			attribute.String("event.severity", "ERROR"),
 			attribute.String("strategy.name", r.Strategy),
 		))
-	}, nil
+	}, m.err
 }

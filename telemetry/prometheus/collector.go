@@ -55,7 +55,7 @@ type source struct {
 	what    string // for errors
 	columns []metrics.Column
 	descs   []*prometheus.Desc // descriptors of the columns
-	read    func() []int64     // a number for each column
+	read    func() []int64     // a number for each column; nil if there is nothing to read
 }
 
 func newCollector[S any](kind string, columns []metrics.Column, sources map[string]S, read func(S) []int64) collector {
@@ -66,7 +66,7 @@ func newCollector[S any](kind string, columns []metrics.Column, sources map[stri
 			of.read = func() []int64 { return read(s) }
 		}
 		for _, column := range columns {
-			labels := prometheus.Labels{"sluice_limiter_name": valid(name)}
+			labels := prometheus.Labels{"sluice_limiter_name": metrics.Label(name)}
 			if column.Result != "" {
 				labels["sluice_result"] = column.Result
 			}
@@ -89,9 +89,13 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, s := range c {
-		numbers, err := s.numbers()
+		if s.read == nil {
+			to <- prometheus.NewInvalidMetric(s.descs[0], fmt.Errorf("prometheus: %s is nil", s.what))
+			continue
+		}
+		numbers, err := metrics.Read(s.read)
 		if err != nil {
-			to <- prometheus.NewInvalidMetric(s.descs[0], err)
+			to <- prometheus.NewInvalidMetric(s.descs[0], fmt.Errorf("prometheus: reading %s %w", s.what, err))
 			continue
 		}
 		for i, n := range numbers {
@@ -102,17 +106,4 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(s.descs[i], kind, float64(n))
 		}
 	}
-}
-
-// numbers returns the numbers, or an error if there is nothing to read or it panics.
-func (s *source) numbers() (n []int64, err error) {
-	if s.read == nil {
-		return nil, fmt.Errorf("prometheus: %s is nil", s.what)
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("prometheus: Statistics of %s panicked: %v", s.what, p)
-		}
-	}()
-	return s.read(), nil
 }

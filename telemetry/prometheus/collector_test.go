@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
@@ -93,8 +94,8 @@ func (broken) Statistics() core.Statistics { panic("broken") }
 
 func TestCollectorOfWhatCannotBeRead(t *testing.T) {
 	for want, l := range map[string]core.Reporter{
-		`Statistics of limiter "api" panicked: broken`: broken{},
-		`limiter "api" is nil`:                         (*core.TokenBucket)(nil),
+		`reading limiter "api" panicked: broken`: broken{},
+		`limiter "api" is nil`:                   (*core.TokenBucket)(nil),
 	} {
 		r := client.NewPedanticRegistry()
 		require.NoError(t, r.Register(prometheus.NewCollector(map[string]core.Reporter{"api": l, "web": counts{Limit: 1}})))
@@ -152,6 +153,34 @@ sluice_http_requests_total{sluice_http_policy="api",sluice_http_result="endpoint
 	require.Equal(t, 1, testutil.CollectAndCount(h, "sluice_http_request_time_in_queue_seconds"))
 	require.Equal(t, 1, testutil.CollectAndCount(h, "sluice_http_request_lease_duration_seconds"))
 	problems, err := testutil.CollectAndLint(h)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+// TestAdaptive has two limiters. A change may lack a latency and a baseline; the gauges keep what is known.
+func TestAdaptive(t *testing.T) {
+	a := prometheus.NewAdaptive()
+	api, web := a.OnChange("api"), a.OnChange("web\xff")
+	api(adaptive.Change{Old: 10, New: 5, Reason: "trial", Latency: 20 * time.Millisecond})
+	api(adaptive.Change{Old: 5, New: 10, Reason: "trial over", Latency: 30 * time.Millisecond, Baseline: 10 * time.Millisecond})
+	api(adaptive.Change{Old: 10, New: 9, Reason: "dropped"})
+	web(adaptive.Change{Old: 10, New: 9, Reason: "dropped"})
+	web(adaptive.Change{Old: 9, New: 8, Reason: "dropped"})
+	require.NoError(t, testutil.CollectAndCompare(a, strings.NewReader(`
+# HELP sluice_adaptive_baseline_seconds The latency without load that the algorithm assumes.
+# TYPE sluice_adaptive_baseline_seconds gauge
+sluice_adaptive_baseline_seconds{sluice_limiter_name="api"} 0.01
+# HELP sluice_adaptive_changes_total Changes of adaptive limits.
+# TYPE sluice_adaptive_changes_total counter
+sluice_adaptive_changes_total{sluice_adaptive_reason="dropped",sluice_limiter_name="api"} 1
+sluice_adaptive_changes_total{sluice_adaptive_reason="dropped",sluice_limiter_name="web�"} 2
+sluice_adaptive_changes_total{sluice_adaptive_reason="trial",sluice_limiter_name="api"} 1
+sluice_adaptive_changes_total{sluice_adaptive_reason="trial over",sluice_limiter_name="api"} 1
+# HELP sluice_adaptive_latency_seconds The mean latency at the last change of the limit.
+# TYPE sluice_adaptive_latency_seconds gauge
+sluice_adaptive_latency_seconds{sluice_limiter_name="api"} 0.03
+`)))
+	problems, err := testutil.CollectAndLint(a)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }

@@ -4,7 +4,7 @@
 //	registry.MustRegister(prometheus.NewCollector(map[string]core.Reporter{"api": limiter}))
 //
 // [NewCollector] is for limiters, [NewPartitions] for maps of limiters, [NewHTTP] for package httplimit,
-// [NewGRPC] for package grpclimit.
+// [NewGRPC] for package grpclimit, and [NewAdaptive] for package adaptive.
 // The metrics are those of package telemetry in Prometheus' spelling, so that one dashboard shows both. A
 // program that uses OpenTelemetry already gets the same metrics from OpenTelemetry's exporter for
 // Prometheus.

@@ -8,6 +8,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
@@ -86,4 +87,16 @@ func ExampleNewGRPC() {
 	families, err := registry.Gather()
 	fmt.Println(families[0].GetName(), err)
 	// Output: sluice_rpc_calls_total <nil>
+}
+
+// The phases and the latencies of an adaptive limit, beside its limit.
+func ExampleNewAdaptive() {
+	changes := prometheus.NewAdaptive()
+	limiter := core.Must(adaptive.New(adaptive.Options{Initial: 10, OnChange: changes.OnChange("api")}))
+	registry := client.NewRegistry()
+	registry.MustRegister(changes, prometheus.NewCollector(map[string]core.Reporter{"api": limiter}))
+	limiter.Drop(limiter.TryAcquire(1))
+	families, err := registry.Gather()
+	fmt.Println(families[0].GetName(), families[0].GetMetric()[0].GetLabel()[0].GetValue(), err)
+	// Output: sluice_adaptive_changes_total dropped <nil>
 }

@@ -23,6 +23,8 @@ import (
 // The result is the text of an [httplimit.Result], such as acquired, global_limiter or shadowed.
 // It is safe for concurrent use. Create it with [NewHTTP]; the zero HTTP cannot be used.
 type HTTP struct {
+	collectors
+
 	active, queued *prometheus.GaugeVec
 	inQueue, held  *prometheus.HistogramVec
 	requests       *prometheus.CounterVec
@@ -43,63 +45,62 @@ func newHTTP(space, thing string, labels prometheus.Labels) *HTTP {
 	m := metrics.OfServer(space, thing)
 	prefix := strings.ReplaceAll(space, ".", "_")
 	policy, result := []string{prefix + "_policy"}, []string{prefix + "_policy", prefix + "_result"}
-	options := func(m metrics.Metric) prometheus.Opts {
-		return prometheus.Opts{Name: m.Prometheus(), Help: m.Description, ConstLabels: labels}
-	}
 	histogram := func(m metrics.Metric, names []string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: m.Prometheus(), Help: m.Description, ConstLabels: labels, Buckets: metrics.Buckets(),
 		}, names)
 	}
-	return &HTTP{
-		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Active)), policy),
-		queued:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Queued)), policy),
+	h := &HTTP{
+		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Active, labels)), policy),
+		queued:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Queued, labels)), policy),
 		inQueue:  histogram(m.InQueue, result),
 		held:     histogram(m.Held, policy),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts(options(m.Requests)), result),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts(options(m.Requests, labels)), result),
 	}
+	h.collectors = collectors{h.active, h.queued, h.inQueue, h.held, h.requests}
+	return h
 }
 
 // Queued implements [httplimit.Observer].
 func (h *HTTP) Queued(_ context.Context, policy string, delta int) {
-	h.queued.WithLabelValues(valid(policy)).Add(float64(delta))
+	h.queued.WithLabelValues(metrics.Label(policy)).Add(float64(delta))
 }
 
 // Decided implements [httplimit.Observer].
 func (h *HTTP) Decided(_ context.Context, policy string, r httplimit.Result, waited time.Duration) {
-	h.requests.WithLabelValues(valid(policy), r.String()).Inc()
+	h.requests.WithLabelValues(metrics.Label(policy), r.String()).Inc()
 	if waited > 0 {
-		h.inQueue.WithLabelValues(valid(policy), r.String()).Observe(waited.Seconds())
+		h.inQueue.WithLabelValues(metrics.Label(policy), r.String()).Observe(waited.Seconds())
 	}
 }
 
 // Active implements [httplimit.Observer].
 func (h *HTTP) Active(_ context.Context, policy string, delta int) {
-	h.active.WithLabelValues(valid(policy)).Add(float64(delta))
+	h.active.WithLabelValues(metrics.Label(policy)).Add(float64(delta))
 }
 
 // Released implements [httplimit.Observer].
 func (h *HTTP) Released(_ context.Context, policy string, held time.Duration) {
-	h.held.WithLabelValues(valid(policy)).Observe(held.Seconds())
+	h.held.WithLabelValues(metrics.Label(policy)).Observe(held.Seconds())
 }
 
+func options(m metrics.Metric, labels prometheus.Labels) prometheus.Opts {
+	return prometheus.Opts{Name: m.Prometheus(), Help: m.Description, ConstLabels: labels}
+}
+
+// collectors are collected as one.
+type collectors []prometheus.Collector
+
 // Describe implements [prometheus.Collector].
-func (h *HTTP) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range h.collectors() {
+func (all collectors) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range all {
 		c.Describe(to)
 	}
 }
 
 // Collect implements [prometheus.Collector].
-func (h *HTTP) Collect(to chan<- prometheus.Metric) {
-	for _, c := range h.collectors() {
+func (all collectors) Collect(to chan<- prometheus.Metric) {
+	for _, c := range all {
 		c.Collect(to)
 	}
 }
-
-func (h *HTTP) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.active, h.queued, h.inQueue, h.held, h.requests}
-}
-
-// valid returns a text as a label may hold it.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

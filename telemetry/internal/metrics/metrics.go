@@ -2,8 +2,10 @@
 package metrics
 
 import (
+	"fmt"
 	"strings"
 
+	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -77,12 +79,19 @@ func total(n uint64) int64 { return int64(min(n, 1<<62)) }
 // Resilience counts the events of resilience strategies.
 var Resilience = Metric{"sluice.resilience.events", "{event}", "Events of resilience strategies.", true}
 
-// What an adaptive limiter reports at each change of its limit.
-var (
-	Changes  = Metric{"sluice.adaptive.changes", "{change}", "Changes of adaptive limits.", true}
-	Latency  = Metric{"sluice.adaptive.latency", "s", "The mean latency at the last change of the limit.", false}
-	Baseline = Metric{"sluice.adaptive.baseline", "s", "The latency without load that the algorithm assumes.", false}
-)
+// Changes counts the changes of an adaptive limit, by their reasons.
+var Changes = Metric{"sluice.adaptive.changes", "{change}", "Changes of adaptive limits.", true}
+
+// Adaptive is what an adaptive limiter reports at each change of its limit: the numbers that [OfChange] returns.
+var Adaptive = []Metric{
+	{"sluice.adaptive.latency", "s", "The mean latency at the last change of the limit.", false},
+	{"sluice.adaptive.baseline", "s", "The latency without load that the algorithm assumes.", false},
+}
+
+// OfChange returns the numbers of a change. Those that are not above 0 are unknown.
+func OfChange(c adaptive.Change) []float64 {
+	return []float64{c.Latency.Seconds(), c.Baseline.Seconds()}
+}
 
 // Server is what the observer of a server's requests reports.
 type Server struct{ Active, Queued, InQueue, Held, Requests Metric }
@@ -98,6 +107,19 @@ func OfServer(space, thing string) Server {
 		Requests: Metric{space + "." + thing + "s", unit, things + " that asked for a lease.", true},
 	}
 }
+
+// Read returns the numbers of read, or its panic as an error: it calls the Statistics of a user's limiter.
+func Read(read func() []int64) (numbers []int64, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panicked: %v", p)
+		}
+	}()
+	return read(), nil
+}
+
+// Label returns a text as exporters take it: they reject what is not valid UTF-8, and other metrics with it.
+func Label(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // Buckets are the bounds of histograms, in seconds: from 1 µs to 100 s, three a decade.
 func Buckets() []float64 {
