@@ -14,40 +14,30 @@ const batch = 16
 // items sent. If that is less than len(items), the error is that of the first item that was not sent;
 // later items were not tried. Items of other senders may come in between. If items is empty, SendBatch
 // returns 0 and ctx.Err(), even if the channel is closed.
-func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, error) {
+func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (sent int, err error) {
 	if len(items) == 0 {
 		return 0, ctx.Err()
 	}
-	sent := 0
-	for sent < len(items) {
-		n, err := c.sendSome(ctx, items[sent:min(sent+batch, len(items))])
-		sent += n
-		if err != nil {
-			return sent, err
-		}
-	}
-	return sent, nil
-}
-
-// sendSome sends at most batch items. It computes the cost of each once.
-func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error) {
 	var costs [batch]int
-	for i, v := range items {
-		costs[i] = c.cost(v)
-	}
-	sent := 0
 	for sent < len(items) {
-		if sent > 0 || ctx.Err() == nil {
-			sent += c.putSome(items[sent:], costs[sent:])
+		part := items[sent:min(sent+batch, len(items))]
+		for i := range part {
+			costs[i] = c.cost(&part[i])
 		}
-		if sent == len(items) {
-			break
+		for i := 0; i < len(part); {
+			put := 0
+			if ctx.Err() == nil {
+				put = c.putSome(part[i:], costs[i:])
+			}
+			if put == 0 {
+				if err := c.send(ctx, &part[i], costs[i]); err != nil {
+					return sent, err
+				}
+				put = 1
+			}
+			i += put
+			sent += put
 		}
-		v := items[sent]
-		if err := c.send(ctx, &v, costs[sent]); err != nil {
-			return sent, err
-		}
-		sent++
 	}
 	return sent, nil
 }

@@ -56,10 +56,10 @@ type LimitedChannel[T any] struct {
 	offered  int                  // offers that a Chan makes now
 	reserved int                  // room that no queued item takes: see roomLocked
 
-	senders   hold.Queue[*wait.Waiter[sender[T]]] // wait for room, in the limiter's order
-	sending   wait.List[sender[T]]                // makes the waiters of senders
-	leads     bool                                // a sender that has waited for room is calling the limiter
-	receivers wait.List[receiver[T]]              // wait for an item
+	senders   hold.Queue[*wait.Waiter[call[T]]] // wait for room, in the limiter's order
+	sending   wait.List[call[T]]                // makes the waiters of senders
+	leads     bool                              // a sender that has waited for room is calling the limiter
+	receivers wait.List[call[T]]                // wait for an item
 
 	work      work[T]      // for when the mutex is released
 	late      ring.Ring[T] // dropped items of which OnDrop has not been told
@@ -70,21 +70,19 @@ type LimitedChannel[T any] struct {
 	done chan struct{} // nil until Done is called, so that it belongs to the synctest bubble that uses the channel
 }
 
-// sender is a send that waits for room.
-type sender[T any] struct {
-	place hold.Place[*wait.Waiter[sender[T]]]
-	n     int  // permits
-	moves bool // false: a WaitToSend, which sends no item
-	asks  bool // it was given room alone: it leads, and has to call the limiter
-	item  T
-}
+// call is a call that waits: a send for room, or a receive for an item.
+type call[T any] struct {
+	moves bool // false: it waits for a Try form of the caller, and moves no item
+	item  T    // the item to send, or that was received
 
-// receiver is a call that waits for an item, and what it is given.
-type receiver[T any] struct {
-	moves bool // false: a WaitToReceive or Chan, which takes no item
-	keeps bool // it keeps the lease
-	item  T
-	hold  hold.Hold // what the item holds
+	// Of a send:
+	place hold.Place[*wait.Waiter[call[T]]]
+	n     int  // permits
+	asks  bool // it was given room alone: it leads, and has to call the limiter
+
+	// Of a receive:
+	keeps bool      // it keeps what the item holds
+	hold  hold.Hold // that
 }
 
 // New returns an open channel, or an error that lists all invalid options.
@@ -94,6 +92,7 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	}
 	c := &LimitedChannel[T]{
 		limiter: hold.Of(o.Limiter), costs: o.Cost, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
+		items: ring.ForLarge[T](),
 	}
 	if c.capacity == 0 {
 		c.capacity = math.MaxInt
@@ -113,7 +112,7 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, plain: true, holds: hold.Fixed(0)}
+	c := &LimitedChannel[T]{capacity: capacity, plain: true, holds: hold.Fixed(0), items: ring.ForLarge[T]()}
 	c.open.Store(true)
 	return c, nil
 }
@@ -158,24 +157,41 @@ func (c *LimitedChannel[T]) roomLocked() bool {
 
 // work is what is to be done when the mutex is released, because it calls user code or takes long.
 type work[T any] struct {
-	sent     wait.Woken[sender[T]]
-	received wait.Woken[receiver[T]]
+	decided  wait.Woken[call[T]]
 	released core.Lease // lease of an item that has left the channel; one call releases at most one
 	dropped  int        // items added to late
 }
 
-// unlock releases the mutex, and then does the work that is left. The calls that were given an item return after its
-// lease is released, and OnDrop is told last.
+// unlock releases the mutex, and then does the work that is left.
 func (c *LimitedChannel[T]) unlock() {
+	if w := &c.work; w.decided.Empty() && !w.released.Acquired() && w.dropped == 0 {
+		c.mu.Unlock()
+	} else {
+		c.unlockSlow()
+	}
+}
+
+// unlockSlow is the rest of unlock. The calls that were given an item return after its lease is released, and OnDrop is
+// told last.
+func (c *LimitedChannel[T]) unlockSlow() {
 	w := c.work
 	c.work = work[T]{}
 	c.mu.Unlock()
-	w.sent.Wake()
 	if w.dropped > 0 {
 		defer c.report(w.dropped)
 	}
-	defer w.received.Wake() // deferred, because the release may panic
+	defer w.decided.Wake() // deferred, because the release may panic
 	w.released.Release()
+}
+
+// free ends the use of a waiter. Its item is cleared if it might keep something alive.
+func (c *LimitedChannel[T]) free(w *wait.Waiter[call[T]]) {
+	v := &w.Value
+	if v.hold = (hold.Hold{}); c.items.HasPointers() {
+		var none T
+		v.item = none
+	}
+	w.Free()
 }
 
 // putLocked gives *v to a waiting receiver, or queues it; there must be room.
@@ -190,7 +206,7 @@ func (c *LimitedChannel[T]) putLocked(v *T, h hold.Hold) {
 // without taking an item are woken.
 func (c *LimitedChannel[T]) handLocked(v *T, h hold.Hold) bool {
 	for w := c.receivers.Decide(wait.Granted); w != nil; w = c.receivers.Decide(wait.Granted) {
-		c.work.received.Add(w)
+		c.work.decided.Add(w)
 		if r := &w.Value; r.moves {
 			r.item = *v
 			if r.keeps {
@@ -231,7 +247,7 @@ func (c *LimitedChannel[T]) leftLocked() {
 		if !w.Decide(wait.Granted) {
 			continue // its context is done
 		}
-		c.work.sent.Add(w)
+		c.work.decided.Add(w)
 		switch s := &w.Value; {
 		case !c.payLocked(s.n):
 			s.asks, c.leads = true, true
@@ -245,10 +261,10 @@ func (c *LimitedChannel[T]) leftLocked() {
 	}
 }
 
-// cost returns the permits that v costs.
-func (c *LimitedChannel[T]) cost(v T) int {
+// cost returns the permits that *v costs.
+func (c *LimitedChannel[T]) cost(v *T) int {
 	if c.costs == nil {
 		return 1
 	}
-	return c.costs(v)
+	return c.costs(*v)
 }

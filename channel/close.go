@@ -27,7 +27,7 @@ func (c *LimitedChannel[T]) CloseWithError(err error) error {
 		c.err = err
 		for c.senders.Len() > 0 {
 			if w := c.senders.Pop().Value; w.Decide(wait.Ended) {
-				c.work.sent.Add(w)
+				c.work.decided.Add(w)
 			}
 		}
 		c.endLocked()
@@ -44,7 +44,7 @@ func (c *LimitedChannel[T]) endLocked() {
 	if !c.overLocked() {
 		return
 	}
-	c.receivers.DecideAll(wait.Ended, &c.work.received)
+	c.receivers.DecideAll(wait.Ended, &c.work.decided)
 	if c.done != nil && !isDone(c.done) {
 		close(c.done)
 	}

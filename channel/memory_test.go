@@ -3,6 +3,7 @@ package channel_test
 import (
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"weak"
 
 	"github.com/sluice-go/sluice/channel"
@@ -35,6 +36,35 @@ func TestPinsNoItem(t *testing.T) {
 			runtime.KeepAlive(c)
 		})
 	}
+}
+
+// TestPinsNoItemThatWaited: what a call has waited with is for the next call that waits.
+func TestPinsNoItemThatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, channel.Options[*[64]byte]{Limiter: permits(t, 1)})
+		receive := start(func() (*[64]byte, error) { return c.Receive(t.Context()) })
+		handed := sendsOne(t, c)
+		receive.ends(t, nil)
+		receive.result = nil
+
+		require.NoError(t, c.TrySend(nil))
+		var waited weak.Pointer[[64]byte]
+		send := start(func() (struct{}, error) {
+			v := new([64]byte)
+			waited = weak.Make(v)
+			return struct{}{}, c.Send(t.Context(), v)
+		})
+		for range 2 {
+			_, ok := c.TryReceive()
+			require.True(t, ok)
+			synctest.Wait()
+		}
+		send.ends(t, nil)
+		runtime.GC()
+		require.Nil(t, handed.Value())
+		require.Nil(t, waited.Value())
+		runtime.KeepAlive(c)
+	})
 }
 
 // sendsOne sends an item that nothing else refers to.

@@ -124,7 +124,7 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context, v *T, h *hold.Hold) (
 		return false, err
 	}
 	done := ctx.Done()
-	var w *wait.Waiter[receiver[T]]
+	var w *wait.Waiter[call[T]]
 	outcome := wait.Granted
 	c.mu.Lock()
 	switch {
@@ -154,7 +154,7 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context, v *T, h *hold.Hold) (
 				*h = w.Value.hold
 			}
 		}
-		w.Free()
+		c.free(w)
 	}
 	switch outcome {
 	case wait.Ended:
@@ -204,7 +204,7 @@ func (c *LimitedChannel[T]) removeLocked(v *T, newest bool) (h hold.Hold, ok boo
 	case c.items.Len() == 0:
 		return h, false
 	case newest:
-		*v = c.items.PopBack()
+		c.items.PopBackTo(v)
 		return c.holds.PopBack(), true
 	}
 	c.items.PopTo(v)

@@ -23,12 +23,14 @@ const ReasonCapacity = hold.ReasonCapacity
 //
 // In every mode the error is [core.ErrNegativePermits] if v costs fewer than 0 permits, [ErrClosed] after Close, and
 // [core.ErrPermitsExceedLimit] if v costs more than the limit.
-func (c *LimitedChannel[T]) TrySend(v T) error {
+func (c *LimitedChannel[T]) TrySend(v T) error { return c.trySendFrom(&v) }
+
+func (c *LimitedChannel[T]) trySendFrom(v *T) error {
 	n := c.cost(v)
-	if c.put(&v, n) {
+	if c.put(v, n) {
 		return nil
 	}
-	return c.trySend(&v, n)
+	return c.trySend(v, n)
 }
 
 func (c *LimitedChannel[T]) trySend(v *T, n int) (err error) {
@@ -72,12 +74,16 @@ func (c *LimitedChannel[T]) trySend(v *T, n int) (err error) {
 // If the channel is closed before or while Send waits, the error is [ErrClosed]. The other errors are those of
 // TrySend. If several apply, a negative cost is reported first, then ctx.Err(), then ErrClosed, and then
 // [core.ErrPermitsExceedLimit].
-func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
+func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error { return c.sendFrom(ctx, &v) }
+
+// sendFrom is a function of its own because the compiler then puts Send into its caller, which saves a copy of the item
+// (BenchmarkLargeItems of bench).
+func (c *LimitedChannel[T]) sendFrom(ctx context.Context, v *T) error {
 	n := c.cost(v)
-	if ctx.Err() == nil && c.put(&v, n) {
+	if ctx.Err() == nil && c.put(v, n) {
 		return nil
 	}
-	return c.send(ctx, &v, n)
+	return c.send(ctx, v, n)
 }
 
 // send is Send of an item that put has not put.
@@ -197,11 +203,10 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 	case !c.firstLocked():
 		w := c.sending.New(done)
 		s := &w.Value
-		s.n = n
-		if v != nil {
-			s.moves, s.item = true, *v
+		s.n, s.asks, s.place.Value = n, false, w
+		if s.moves = v != nil; s.moves {
+			s.item = *v
 		}
-		s.place.Value = w
 		c.senders.Push(&s.place, n, rank)
 		c.mu.Unlock()
 		return c.awaitRoom(ctx, w, v)
@@ -218,7 +223,7 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 }
 
 // awaitRoom waits until a sender is given room. If it is given room alone, awaitRoom calls the limiter.
-func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[sender[T]], v *T) error {
+func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[call[T]], v *T) error {
 	outcome := w.Park(&c.mu)
 	n, asks := w.Value.n, w.Value.asks
 	if outcome == wait.Canceled {
@@ -226,7 +231,7 @@ func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[sender
 		w.Value.place.Remove()
 		c.mu.Unlock()
 	}
-	w.Free()
+	c.free(w)
 	switch {
 	case outcome == wait.Ended:
 		return ErrClosed

@@ -37,7 +37,9 @@ func FuzzRing(f *testing.F) {
 				require.Equal(t, model[0], r.Pop())
 				model = model[1:]
 			case op%3 == 2 && len(model) > 0:
-				require.Equal(t, model[len(model)-1], r.PopBack())
+				var e int
+				r.PopBackTo(&e)
+				require.Equal(t, model[len(model)-1], e)
 				model = model[:len(model)-1]
 			default:
 				push(1)
@@ -52,10 +54,18 @@ func FuzzRing(f *testing.F) {
 
 // A large ring that has emptied keeps little memory, and none of it is the elements'.
 func TestMemory(t *testing.T) {
+	memory(t, ring.Ring[*[1024]byte]{}, func() *[1024]byte { return new([1024]byte) })
+	memory(t, ring.ForLarge[[2]struct{ p *[1024]byte }](), func() (e [2]struct{ p *[1024]byte }) {
+		e[1].p = new([1024]byte)
+		return e
+	})
+}
+
+func memory[E any](t *testing.T, r ring.Ring[E], create func() E) {
+	t.Helper()
 	before := heap()
-	var r ring.Ring[*[1024]byte]
 	for range 100_000 {
-		r.Push(new([1024]byte))
+		r.Push(create())
 	}
 	full := heap()
 	for r.Len() > 0 {

@@ -76,8 +76,8 @@ func (l *List[T]) Push(done <-chan struct{}, value T) *Waiter[T] {
 // Append is Push of a waiter that New has returned. It copies no value.
 func (l *List[T]) Append(w *Waiter[T]) { l.waiters.Push(&w.node) }
 
-// New returns a waiter with the zero value, for Append or for a caller that keeps an order of its own and decides
-// waiters with [Waiter.Decide].
+// New returns a waiter with the value that the caller of Free left, for Append or for a caller that keeps an order of its
+// own and decides waiters with [Waiter.Decide].
 func (l *List[T]) New(done <-chan struct{}) *Waiter[T] {
 	w := l.spare.Swap(nil)
 	if w == nil {
@@ -150,11 +150,14 @@ func (w *Waiter[T]) Wake() {
 func (w *Waiter[T]) Wait(mu sync.Locker) (T, Outcome) {
 	outcome := w.Park(mu)
 	value := w.Value
+	var none T
+	w.Value = none
 	w.Free()
 	return value, outcome
 }
 
-// Park is like Wait, but for a caller that reads w.Value itself, and then calls Free: it copies no value.
+// Park is like Wait, but for a caller that reads w.Value itself, and then calls Free: it copies no value. What the caller
+// leaves in w.Value stays there for the next call.
 func (w *Waiter[T]) Park(mu sync.Locker) Outcome {
 	if w.done == nil {
 		<-w.ready
@@ -180,8 +183,7 @@ func (w *Waiter[T]) Free() {
 	if !w.isWoken {
 		return // w is not for another call: its Wake may still come
 	}
-	var none T
-	w.Value, w.done, w.isWoken = none, nil, false
+	w.done, w.isWoken = nil, false
 	w.list.spare.Store(w)
 }
 
@@ -191,6 +193,9 @@ type Woken[T any] struct{ first *Waiter[T] }
 
 // Add adds a waiter that Decide returned.
 func (k *Woken[T]) Add(w *Waiter[T]) { w.woken, k.first = k.first, w }
+
+// Empty reports whether there are none.
+func (k *Woken[T]) Empty() bool { return k.first == nil }
 
 // Wake wakes all of them, and empties k.
 func (k *Woken[T]) Wake() {

@@ -73,7 +73,9 @@ func (l *Ledger) PopBack() Hold {
 	if l.fixed {
 		return Hold{Permits: l.each}
 	}
-	return l.holds.PopBack().Hold
+	var h held
+	l.holds.PopBackTo(&h)
+	return h.Hold
 }
 
 // Pop removes the n oldest entries. It returns the number of plain permits to return, and appends to leases the leases
