@@ -355,16 +355,6 @@ func TestAccessLogThatStalls(t *testing.T) {
 		ends(s)
 		_ = r.Close()
 	})
-	t.Run("full disk", func(t *testing.T) {
-		t.Parallel()
-		if _, err := os.Stat("/dev/full"); err != nil {
-			t.Skip("NOT TESTED: there is no /dev/full")
-		}
-		s, asks := serves(t, "/dev/full")
-		asks(5)
-		assert.Regexp(t, `access log /dev/full: lost \d lines: no space left on device`, s.line(s.errs))
-		ends(s)
-	})
 	t.Run("closed stdout", func(t *testing.T) {
 		t.Parallel()
 		s, asks := serves(t, `"-"`)

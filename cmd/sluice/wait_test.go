@@ -342,6 +342,30 @@ func TestWaitAtMostForASilentServer(t *testing.T) {
 	assert.Equal(t, "sluice wait: interrupted while waiting\n", errs)
 }
 
+// TestWaitForAStoppedServer: signals and --max-wait end a wait although the server, which has replied before, would be waited for.
+func TestWaitForAStoppedServer(t *testing.T) {
+	t.Parallel()
+	redis := newRedisServer(t)
+	redis.holder()
+	redis.url += "?read_timeout=1h"
+	var waiting []*started
+	for i, maxWait := range [][]string{nil, nil, {"--max-wait", "1s"}} {
+		waiting = append(waiting, redis.waiter(append(maxWait, "--limit", "concurrency 1")...))
+		if maxWait == nil {
+			redis.inLine(int64(i + 1))
+		}
+	}
+	require.NoError(t, redis.Process.Signal(syscall.SIGSTOP))
+	<-time.NewTimer(500 * time.Millisecond).C // so that they wait for a reply
+	for i, want := range []int{130, 143, 75} {
+		if want != 75 {
+			waiting[i].signal(syscall.Signal(want - 128))
+		}
+		status, _, errs := waiting[i].ends()
+		assert.Equal(t, want, status, errs)
+	}
+}
+
 // TestWaitWithAnotherLimit: who uses another limit than the last one is told so.
 func TestWaitWithAnotherLimit(t *testing.T) {
 	t.Parallel()

@@ -270,16 +270,6 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAtOnce(t *testing.T) {
-	_, err := config.Parse("f", []byte("listen: 8080\nheaders: loud\nglobal: {limit: many, status: 1}\nroutes: {/: a}\n"))
-	require.Error(t, err)
-	lines := strings.Split(err.Error(), "\n")
-	require.Len(t, lines, 5)
-	for i, place := range []string{"f:1:9:", "f:2:10:", "f:3:17:", "f:3:31:", "f:4:10:"} {
-		assert.True(t, strings.HasPrefix(lines[i], place), "%s", lines[i])
-	}
-}
-
 // TestFaultsBelowFaults: what is below a wrong name is checked, too.
 func TestFaultsBelowFaults(t *testing.T) {
 	for _, text := range []string{

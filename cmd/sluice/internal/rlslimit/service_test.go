@@ -590,6 +590,8 @@ func TestInvalid(t *testing.T) {
 		_, err = new(rlslimit.Service).ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{{}}})
 		assert.Equal(t, codes.Unavailable, status.Code(err))
 		require.Error(t, s.Update(rlslimit.Config{}))
+		_, err = rlslimit.New(rlslimit.Options{Timeout: -1})
+		require.EqualError(t, err, "rlslimit: Options.Timeout = -1ns, want at least 0")
 	})
 }
 

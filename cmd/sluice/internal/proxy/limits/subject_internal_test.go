@@ -1,8 +1,6 @@
 package limits
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,17 +30,4 @@ func TestOverrideGoes(t *testing.T) {
 	slot := requests.slot(requests.terms.Load(), []string{"acme"}, "acme")
 	setOf(t, keys, first, "limit: fixed 2/1h")
 	assert.Equal(t, 2, partition.For(requests.limiters, slot).Available())
-}
-
-// TestSettleOverReload: what a request has cost is charged to the limit that stays also if another has come beside it.
-func TestSettleOverReload(t *testing.T) {
-	keys := NewKeys(9, nil)
-	s := setOf(t, keys, new(Set), "limit: fixed 9/1h")
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	requests := s.Policies[0].requests
-	lease := requests.Limiter().TryAcquire(r, 1)
-	setOf(t, keys, s, "limits: [concurrency 8, fixed 9/1h]")
-	lease.Settle(4)
-	states := requests.states(requests.of([]string{""}))
-	assert.Equal(t, 5, *states[1].Available)
 }

@@ -103,24 +103,6 @@ func TestHalfClosedUpgrade(t *testing.T) {
 	assert.Equal(t, 1, p.left(0))
 }
 
-// TestInformationalAnswer: after one the response still has the fields of the limits, and no type that the backend did not say.
-func TestInformationalAnswer(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Content-Type"] = nil
-		for range 2 {
-			w.Header().Set("Link", "</a>")
-			w.WriteHeader(http.StatusEarlyHints)
-			w.Header().Del("Link")
-		}
-		_, _ = io.WriteString(w, "ok")
-	})
-	p := serves(t, nil, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
-	a, _ := p.gets("GET", "/")
-	assert.NotEmpty(t, a.Header.Get("RateLimit"))
-	assert.NotContains(t, a.Header, "Content-Type")
-	assert.NotContains(t, a.Header, "Link")
-}
-
 // TestForwardedHeaders: what a trusted proxy says of its client's request is kept, and what any other client says is not. Headers
 // of the connection, and those whose names may stand for others, do not pass.
 func TestForwardedHeaders(t *testing.T) {

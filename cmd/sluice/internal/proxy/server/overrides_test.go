@@ -60,28 +60,6 @@ routes: {/key: key, /ip: ip, /all: all}
 	assert.NotContains(t, p.scraped(), "acme")
 }
 
-// TestLimitsOfOneKind: a limit that stays keeps its counts, whatever comes, goes or moves beside it.
-func TestLimitsOfOneKind(t *testing.T) {
-	b := backendOf(t, hello)
-	text := func(limits string) string {
-		return "to: " + b.URL + "\npolicies: {a: {key: ip, limits: [" + limits + "]}}\nroutes: {/: a}\n"
-	}
-	p := serves(t, nil, text("fixed 5/1h"))
-	assert.Equal(t, 5, p.grants(6, "/"))
-	for _, limits := range []string{
-		"fixed 9/10h, fixed 5/1h",
-		"fixed 5/1h, fixed 9/10h",
-		"fixed 3/1m, fixed 5/1h, fixed 9/10h",
-		"fixed 9/10h, fixed 5/1h",
-		"fixed 5/1h",
-	} {
-		p.becomes(text(limits))
-		assert.Zero(t, p.grants(1, "/"), limits)
-	}
-	p.becomes(text("fixed 7/2h"))
-	assert.Equal(t, 2, p.grants(8, "/"), "changed, it keeps its counts too")
-}
-
 // TestPutKeepsOverrides: what PUT changes is the limits of the other keys, and it must be possible with the cost.
 func TestPutKeepsOverrides(t *testing.T) {
 	p := serves(t, hello, "policies: {a: {key: 'header:X-Key', limit: fixed 2/1h, cost: 2, overrides: {acme: fixed 4/1h}}}\nroutes: {/: a}\n")

@@ -117,27 +117,37 @@ routes: {/stays: stays, /grows: grows, /: []}
 	assert.Equal(t, 1, goes.Available())
 }
 
-// TestReloadOtherLimits: a request in flight is refunded to the limits that stay also when others come and go beside them.
+// TestReloadOtherLimits: a request in flight is refunded to the limits that stay, or charged what it has cost, also when others come and
+// go beside them.
 func TestReloadOtherLimits(t *testing.T) {
 	came, hold := make(chan struct{}), make(chan struct{})
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/held" {
+		if r.URL.Path != "/" {
 			came <- struct{}{}
 			<-hold
 		}
+		w.Header().Set("X-Cost", "2")
 		hello(w, r)
 	})
 	text := func(limits string) string {
-		return "to: " + b.URL + "\npolicies: {a: {key: ip, limits: [" + limits + "], count: failures}}\nroutes: {/: a}\n"
+		return "to: " + b.URL + "\npolicies:\n  a: {key: ip, limits: [" + limits + "], count: failures}\n" +
+			"  s: {key: ip, limits: [" + limits + "], settle: X-Cost}\nroutes: {/: a, /settles: s}\n"
 	}
 	all := []string{"fixed 3/1h", "fixed 3/1h, concurrency 9", "fixed 3/1h, sliding 9/1h", "fixed 3/1h"}
 	p := serves(t, nil, text(all[0]))
 	var w sync.WaitGroup
 	for i, limits := range all {
 		p.becomes(text(limits))
-		if i < 3 {
+		paths := []string{"/held"}
+		switch i {
+		case 0:
+			paths = append(paths, "/settles")
+		case 3:
+			paths = nil
+		}
+		for _, path := range paths {
 			w.Go(func() {
-				status, _ := p.asks("GET", "/held")
+				status, _ := p.asks("GET", path)
 				assert.Equal(t, 200, status)
 			})
 			<-came
@@ -146,6 +156,7 @@ func TestReloadOtherLimits(t *testing.T) {
 	assert.Zero(t, p.grants(1, "/?wrong"))
 	close(hold)
 	w.Wait()
+	assert.Equal(t, []int{1}, p.leftOf("s", "127.0.0.1"))
 	for range 3 {
 		status, _ := p.asks("GET", "/?wrong")
 		assert.Equal(t, 403, status)

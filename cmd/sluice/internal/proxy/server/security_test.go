@@ -107,8 +107,9 @@ func TestKeysWithoutRoom(t *testing.T) {
 	assert.Zero(t, p.grants(1, "/", "X-Forwarded-For", "192.0.2.2"))
 }
 
-// noting starts a backend that notes what comes on each connection, byte by byte, and then sends a response with the text.
-func noting(t *testing.T, text string) (url string, came <-chan string) {
+// noting starts a backend that notes what comes on each connection, byte by byte, and then sends a response with the text, after
+// informational ones.
+func noting(t *testing.T, text string, informational ...string) (url string, came <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func noting(t *testing.T, text string) (url string, came <-chan string) {
 					b = append(b, p[:n]...)
 				}
 				all <- string(b)
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n"+text)
+				_, _ = io.WriteString(c, strings.Join(informational, "")+"HTTP/1.1 200 OK\r\nConnection: close\r\n"+text)
 			}()
 		}
 	}()

@@ -10,26 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 )
-
-// once is a listener of one connection.
-type once struct {
-	net.Listener
-
-	c net.Conn
-}
-
-func (l once) Accept() (net.Conn, error) { return l.c, nil }
-
-// admitting returns a listener of a proxy without limits that accepts c.
-func admitting(t *testing.T, c net.Conn) listener {
-	t.Helper()
-	p := new(Proxy)
-	p.state.Store(&state{limits: new(limits.Set)})
-	return listener{once{c: c}, p}
-}
 
 // TestStalledWrites: who takes its response slowly is served, and who takes nothing of it is cut off.
 func TestStalledWrites(t *testing.T) {
@@ -37,10 +18,9 @@ func TestStalledWrites(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			defer func() { _ = theirs.Close() }()
-			c, err := admitting(t, ours).Accept()
-			require.NoError(t, err)
+			c := &clientConn{Conn: ours}
 			go func() { _, _ = io.ReadFull(theirs, make([]byte, 2)) }()
-			_, err = c.Write([]byte("ok"))
+			_, err := c.Write([]byte("ok"))
 			require.NoError(t, err)
 			time.Sleep(pause)
 			start := time.Now()

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -84,19 +83,4 @@ func limitOf(t *testing.T, text string) spec.Limit {
 	l, err := spec.Parse(text)
 	require.NoError(t, err)
 	return l
-}
-
-// TestTopKeys: the keys with the most rejections come first, then those with the most requests.
-func TestTopKeys(t *testing.T) {
-	p, err := Of(spec.Limits{limitOf(t, "1/s")}, "client")
-	require.NoError(t, err)
-	for _, client := range []string{"a", "b", "c"} {
-		p.Request(&accesslog.Record{Client: []byte(client)})
-	}
-	s := Stats{Keys: []Counts{{Requests: 9}, {Requests: 5, Rejected: 3}, {Requests: 10}}}
-	var names []string
-	for _, k := range s.TopKeys(p, 2) {
-		names = append(names, k.Key)
-	}
-	assert.Equal(t, []string{"b", "c"}, names)
 }
