@@ -7,8 +7,6 @@ type arrived struct {
 	err   error // returned with the last of the bytes
 }
 
-func (a *arrived) any() bool { return len(a.bytes) > 0 }
-
 func (a *arrived) len() int { return len(a.bytes) }
 
 // keep appends a copy of p, which is not empty.

@@ -73,15 +73,7 @@ func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 var background = context.Background()
 
 // errConnClosed ends the calls of a connection that is closed.
-var errConnClosed error = closedError{}
-
-type closedError struct{}
-
-func (closedError) Error() string { return "ioreader: use of a closed connection" }
-
-func (closedError) Is(target error) bool {
-	return target == net.ErrClosed || target == io.ErrClosedPipe
-}
+var errConnClosed error = &closedError{"ioreader: use of a closed connection", net.ErrClosed}
 
 // conn is a throttled connection.
 type conn struct {
@@ -125,7 +117,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.out.unlimited() {
 		return c.Conn.Write(p)
 	}
-	return c.out.write(c.Conn, p, nil)
+	return c.out.write(c.Conn, p)
 }
 
 // ReadFrom implements [io.ReaderFrom].
@@ -133,7 +125,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if c.out.unlimited() {
 		return io.Copy(c.Conn, r)
 	}
-	return pump{side: &c.out, dst: c.Conn, src: r, paid: onWrite}.run()
+	return c.out.copy(c.Conn, r, nil)
 }
 
 // WriteTo implements [io.WriterTo].
@@ -141,7 +133,7 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	if c.in.unlimited() {
 		return io.Copy(w, c.Conn)
 	}
-	return pump{side: &c.in, dst: w, src: c.Conn, paid: onRead}.run()
+	return c.in.copy(w, c.Conn, nil)
 }
 
 // Close ends calls that wait for permits, closes the underlying connection, and releases the lease

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
 // DialFunc is the type of [net.Dialer.DialContext] and of http.Transport.DialContext.
@@ -52,28 +51,23 @@ func NewDialer(dial DialFunc, o DialerOptions) (DialFunc, error) {
 	if dial == nil {
 		return nil, errors.New("ioreader: NewDialer of a nil DialFunc")
 	}
-	err := errors.Join(
-		meter.Check("ioreader: DialerOptions.Conns", o.Conns),
-		ConnOptions{o.Read, o.Write}.validate("DialerOptions"),
-	)
-	if err != nil {
+	d := &dialer{dial, limits(o)}
+	if err := d.limits.validate("DialerOptions"); err != nil {
 		return nil, err
 	}
-	d := &dialer{dial, o.Conns, bandwidth{o.Read, o.Write, o.PerConn}}
 	return d.dialContext, nil
 }
 
 type dialer struct {
-	dial      DialFunc
-	conns     core.Limiter
-	bandwidth bandwidth
+	dial   DialFunc
+	limits limits
 }
 
 func (d *dialer) dialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	place, err := permit(ctx, nil, d.conns)
+	place, err := permit(ctx, nil, d.limits.Conns)
 	if err != nil {
 		return nil, err
 	}
@@ -93,5 +87,5 @@ func (d *dialer) dialContext(ctx context.Context, network, address string) (c ne
 	if backdoor.IsNil(under) {
 		return nil, errors.New("ioreader: the DialFunc returned neither a connection nor an error")
 	}
-	return d.bandwidth.limit(under, place)
+	return d.limits.limit(under, place)
 }

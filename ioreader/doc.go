@@ -45,13 +45,12 @@
 // A stream holds no permits while it waits for another stream with the same limiter. A copy from
 // a Reader to a Writer with the same limiter therefore does not deadlock. A Writer or connection that
 // writes to another stream of this package, or to a pipe, leaves the limiters that both ask to the one
-// underneath, except for rate limiters. It finds them through chains, views and keys, and through a
-// *tls.Conn. If a limiter cannot be separated from the one underneath, the first Write fails with an
+// underneath, except for rate limiters. It finds them through chains, wrappers such as that of [core.WithReason], and
+// limiters per key, and through a *tls.Conn. If a limiter cannot be separated from the one underneath, the first Write fails with an
 // error that names both.
 //
 // A Reader, connection or Copy that reads from a pipe does not take permits of the pipe's WriteLimiter, because the bytes
-// in the pipe hold them. It recognizes that limiter through chains, views and keys, and fails on the first call if it
-// cannot be separated.
+// in the pipe hold them. It finds that limiter in the same way, and fails on the first call if it cannot be separated.
 //
 // If something else is between two streams, such as a [bufio.Writer], or if a custom limiter hides
 // the one that it uses, the streams cannot know that they share it, and may wait for themselves.
@@ -90,7 +89,7 @@
 // to a slice. The limiter owes their permits, so the streams that wait get theirs later, and the
 // rate is not exceeded by more than one slice at any time.
 //
-// This applies to the rate limiters of package core, and to chains and views of nothing else. A [core.Switch] and a
+// This applies to the rate limiters of package core, and to chains and wrappers of nothing else. A [core.Switch] and a
 // limiter per key count as what they ask at the time: streams look at each turn, so after a Set to a concurrency limiter
 // no byte passes on the credit of the former limiter. If a concurrency limiter or a custom limiter is called, no byte
 // passes before its permits are available, and streams with larger calls get more.

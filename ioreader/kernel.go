@@ -20,14 +20,6 @@ type Splicer interface {
 	Pending() (int64, error)
 }
 
-// kernel is a source and a sink whose ReadFrom may let the kernel move the bytes, by sendfile, by splice or by a copy
-// from file to file. If the kernel cannot, ReadFrom copies them.
-type kernel struct {
-	sink io.ReaderFrom
-	src  Splicer
-	here int64 // bytes known to be left in the source
-}
-
 // file is an *os.File, or the wrapper by which package os hides its WriteTo.
 type file interface {
 	fs.File
@@ -35,43 +27,30 @@ type file interface {
 	syscall.Conn
 }
 
-func kernelPath(dst io.Writer, src io.Reader) (kernel, bool) {
+// kernelPath returns a sink and a source if the sink's ReadFrom may let the kernel move the bytes, by sendfile, by splice
+// or by a copy from file to file. If the kernel cannot, ReadFrom copies them.
+func kernelPath(dst io.Writer, src io.Reader) (io.ReaderFrom, Splicer) {
 	sink, ok := dst.(io.ReaderFrom)
 	if _, inMemory := dst.(contextWriter); !ok || inMemory {
-		return kernel{}, false
+		return nil, nil
 	}
 	if d, ok := dst.(file); ok && !regular(d) {
-		return kernel{}, false
+		return nil, nil
 	}
 	switch src := src.(type) {
 	case Splicer:
-		return kernel{sink: sink, src: src}, true
+		return sink, src
 	case file:
-		return kernel{sink: sink, src: regularFile{src}}, regular(src)
+		if regular(src) {
+			return sink, regularFile{src}
+		}
 	}
-	return kernel{}, false
+	return nil, nil
 }
 
 func regular(f file) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode().IsRegular()
-}
-
-// left returns how many bytes are left in the source, so that no call waits for permits that are not needed. 0 means that
-// only a Read shows what comes next.
-func (k *kernel) left() (n int64, err error) {
-	if k.here <= 0 {
-		k.here, err = k.src.Pending()
-	}
-	return k.here, err
-}
-
-// reader returns what the sink knows how to read: a file itself.
-func (k *kernel) reader() io.Reader {
-	if f, ok := k.src.(regularFile); ok {
-		return f.file
-	}
-	return k.src
 }
 
 // regularFile is a file as a source for the kernel.
@@ -91,26 +70,32 @@ func (f regularFile) Pending() (int64, error) {
 	return max(info.Size()-at, 0), nil
 }
 
-// offloadSlice is the maximum number of bytes moved before the context is checked and progress is
+// maxOffload is the maximum number of bytes moved before the context is checked and progress is
 // reported. It is large enough to hide the cost of the system calls between two slices.
-const offloadSlice = 1 << 20
+const maxOffload = 1 << 20
 
 // offload moves at most want bytes by the sink's ReadFrom, while the source reports that some are
 // left. done reports whether all of want were moved.
-func (p pump) offload(k kernel, want int64) (total int64, done bool, err error) {
-	slice := &io.LimitedReader{R: k.reader()}
-	for want > 0 {
-		if err := p.side.ended(); err != nil {
+func (s *side) offload(sink io.ReaderFrom, src Splicer, want int64) (total int64, done bool, err error) {
+	slice := &io.LimitedReader{R: src}
+	file, isFile := src.(regularFile)
+	if isFile {
+		slice.R = file.file // the sink knows how to read a file itself
+	}
+	left := int64(0) // bytes known to be left in the source
+	for total < want {
+		if err := s.ended(); err != nil {
 			return total, false, err
 		}
-		left, err := k.left()
+		if left <= 0 {
+			left, err = src.Pending()
+		}
 		if err != nil || left <= 0 {
 			return total, false, err
 		}
-		n, m, err := p.offloadSlice(k, slice, min(want, left, offloadSlice))
-		total += m
-		want -= m
-		k.here -= m
+		n, m, err := s.offloadSlice(sink, slice, int(min(want-total, left, maxOffload)), !isFile)
+		total += int64(m)
+		left -= int64(m)
 		if err != nil || m < n {
 			return total, false, err
 		}
@@ -118,39 +103,29 @@ func (p pump) offload(k kernel, want int64) (total int64, done bool, err error) 
 	return total, true, nil
 }
 
-// offloadSlice moves one slice of want bytes. It returns the length n of the slice and how many
-// bytes m of it were moved.
-func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m int64, err error) {
-	s := p.side
+// offloadSlice moves one slice of want bytes, or as many slices as have permits if gather is set. It returns the number n
+// of bytes that have permits, and how many bytes m of them were moved.
+func (s *side) offloadSlice(sink io.ReaderFrom, slice *io.LimitedReader, want int, gather bool) (n, m int, err error) {
 	if err := s.enter(); err != nil {
 		return 0, 0, err
 	}
 	defer s.leave()
-	n = want
-	if p.paid == onRead && s.arrived.any() {
-		return n, 0, nil // kept by another call after passArrived; m < n makes run read them first
+	if s.arrived.len() > 0 {
+		return want, 0, nil // kept by another call after copyArrived; m < n makes copy read them first
 	}
-	if !s.unlimited() {
-		taken, err := s.pay(int(want))
-		if err != nil {
-			return 0, 0, err
-		}
-		if _, ok := k.src.(regularFile); !ok {
-			taken += s.meter.Gather(int(want) - taken)
-		}
-		n = int64(taken)
-		if p.paid == onRead {
-			s.meter.Release() // a reading side holds nothing
-		}
+	if n, err = s.pay(want); err != nil {
+		return 0, 0, err
 	}
-	slice.N = n
-	m, err = k.sink.ReadFrom(slice)
-	if m < 0 || m > n {
-		return n, 0, badCount(k.sink, int(m), int(n))
+	if gather {
+		n += s.meter.Gather(want - n)
 	}
-	s.meter.Settle(int(m))
-	if p.passed != nil && m > 0 {
-		p.passed(int(m))
+	if s.reads {
+		s.meter.Release() // a reading side holds nothing
 	}
-	return n, m, err
+	slice.N = int64(n)
+	moved, err := sink.ReadFrom(slice)
+	if bad := s.settle(sink, int(moved), n); bad != nil {
+		return n, 0, bad
+	}
+	return n, int(moved), err
 }

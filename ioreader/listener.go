@@ -52,27 +52,19 @@ func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 	if backdoor.IsNil(l) {
 		return nil, errors.New("ioreader: NewListener of a nil net.Listener")
 	}
-	err := errors.Join(
-		meter.Check("ioreader: ListenerOptions.Accept", o.Accept),
-		meter.Check("ioreader: ListenerOptions.Conns", o.Conns),
-		ConnOptions{o.Read, o.Write}.validate("ListenerOptions"),
-	)
+	throttled := &listener{Listener: l, accept: o.Accept, limits: limits{o.Conns, o.Read, o.Write, o.PerConn}}
+	err := errors.Join(meter.Check("ioreader: ListenerOptions.Accept", o.Accept), throttled.limits.validate("ListenerOptions"))
 	if err != nil {
 		return nil, err
 	}
-	return &listener{
-		Listener:  l,
-		accept:    o.Accept,
-		conns:     o.Conns,
-		bandwidth: bandwidth{o.Read, o.Write, o.PerConn},
-	}, nil
+	return throttled, nil
 }
 
 type listener struct {
 	net.Listener
-	accept, conns core.Limiter
-	bandwidth     bandwidth
-	source        wait.Source // ends a waiting Accept
+	accept core.Limiter
+	limits limits
+	source wait.Source // ends a waiting Accept
 }
 
 // Accept returns the next connection that the limiters admit.
@@ -118,11 +110,11 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 		return nil, err
 	}
 	pace.Release() // before the next wait: both limits may be one limiter
-	if place, err = l.permit(l.conns); err != nil {
+	if place, err = l.permit(l.limits.Conns); err != nil {
 		pace.Refund()
 		return nil, err
 	}
-	return l.bandwidth.limit(under, place)
+	return l.limits.limit(under, place)
 }
 
 // permit waits for one permit, or until the listener is closed.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
@@ -28,7 +27,7 @@ type Reader struct {
 // holds a nil pointer, or l holds one, NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r, stream: meter.NewStream(nil, nil, r)}
-	if !backdoor.IsNil(ctx) && !backdoor.IsNil(r) && (l == nil || !backdoor.IsNil(l)) {
+	if canStart(ctx, r, l) {
 		t.side.start(ctx, l, nil, r)
 	}
 	return t
@@ -46,7 +45,7 @@ func (t *Reader) Read(p []byte) (int, error) { return t.side.read(t.r, p) }
 // file or a TCP connection, the kernel copies the bytes if it supports that. Concurrent Reads may
 // get some of the bytes.
 func (t *Reader) WriteTo(w io.Writer) (int64, error) {
-	return pump{side: &t.side, dst: w, src: t.r, paid: onRead}.run()
+	return t.side.copy(w, t.r, nil)
 }
 
 // SetReadDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and

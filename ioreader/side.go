@@ -1,6 +1,7 @@
 package ioreader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,22 +24,26 @@ type side struct {
 	turn     wait.Turn
 
 	limiter core.Limiter  // nil means unlimited
+	reads   bool          // the bytes are read, and get their permits after that
 	under   contextWriter // the underlying writer if it is one; otherwise nil
 	nested  meter.Nested  // the limiter, over the underlying streams
 	meter   meter.Meter   // calls the limiter, without what the underlying writer asks for itself, and what a pipe's bytes hold
 	arrived arrived       // bytes that were read and have no permits yet
+	passed  func(n int)   // called with the length of each slice that was written; may be nil
 }
 
-// start makes the side ready. It writes to w, and the bytes come from r. Each is nil if it is not known.
+// start makes the side ready. It writes to w, or reads from r if w is nil. If r is not nil, the bytes come from there.
 func (s *side) start(ctx context.Context, l core.Limiter, w, r any) {
-	s.ctx = ctx
-	if !backdoor.IsNil(l) {
-		s.limiter = l
-	}
+	s.ctx, s.limiter, s.reads = ctx, l, w == nil
 	s.under, _ = w.(contextWriter)
 	s.nested.Over(s.limiter, w, r)
 	s.meter.Init(s.limiter)
 	s.deadline.Start(nil)
+}
+
+// canStart reports whether a stream can be made of these arguments.
+func canStart(ctx context.Context, under any, l core.Limiter) bool {
+	return !backdoor.IsNil(ctx) && !backdoor.IsNil(under) && meter.Check("", l) == nil
 }
 
 // unlimited reports whether the side has no limiter.
@@ -114,39 +119,29 @@ func (s *side) close(under any) error {
 	return nil
 }
 
-// write writes p slice by slice. If passed is not nil, write calls it after each slice.
-func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error) {
+// write writes p slice by slice.
+func (s *side) write(w io.Writer, p []byte) (n int, err error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
 	defer s.leave()
-	if len(p) == 0 || s.unlimited() {
+	if len(p) == 0 {
 		if err := s.ended(); err != nil {
 			return 0, err
 		}
-	}
-	if len(p) == 0 {
-		if n, err = w.Write(p); n != 0 {
-			return 0, badCount(w, n, 0)
-		}
-		return 0, err
+		n, err := w.Write(p)
+		return 0, cmp.Or(s.settle(w, n, 0), err)
 	}
 	for n < len(p) {
-		k := len(p) - n
-		if !s.unlimited() {
-			if k, err = s.pay(k); err != nil {
-				return n, err
-			}
+		k, err := s.pay(len(p) - n)
+		if err != nil {
+			return n, err
 		}
 		m, err := s.writeTo(w, p[n:n+k])
-		if m < 0 || m > k {
-			return n, badCount(w, m, k)
+		if bad := s.settle(w, m, k); bad != nil {
+			return n, bad
 		}
-		s.meter.Settle(m)
 		n += m
-		if passed != nil && m > 0 {
-			passed(m)
-		}
 		if err != nil {
 			return n, err
 		}
@@ -155,6 +150,18 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 		}
 	}
 	return n, nil
+}
+
+// settle ends a slice of n bytes, of which m were written to w. It returns an error if that is not possible.
+func (s *side) settle(w any, m, n int) error {
+	if m < 0 || m > n {
+		return badCount(w, m, n)
+	}
+	s.meter.Settle(m)
+	if s.passed != nil && m > 0 {
+		s.passed(m)
+	}
+	return nil
 }
 
 // contextWriter is a writer whose waits end with a context, such as a pipe's. It may wait for permits that this
@@ -185,25 +192,15 @@ func (s *side) read(r io.Reader, p []byte) (int, error) {
 	if err := s.ended(); err != nil {
 		return 0, err
 	}
-	switch {
-	case len(p) == 0:
+	if len(p) == 0 {
 		return 0, nil // not every underlying reader handles an empty p
-	case s.unlimited():
-		n, err := r.Read(p)
-		if n < 0 || n > len(p) {
-			return 0, badCount(r, n, len(p))
-		}
-		return n, err
-	case s.arrived.any():
+	}
+	if s.arrived.len() > 0 {
 		return s.takeArrived(p)
 	}
-	p = p[:s.meter.Slice(len(p))]
-	n, readErr := r.Read(p)
-	if n < 0 || n > len(p) {
-		return 0, badCount(r, n, len(p))
-	}
-	if n == 0 {
-		return 0, readErr
+	n, readErr := read(r, p[:s.meter.Slice(len(p))])
+	if n == 0 || s.unlimited() {
+		return n, readErr
 	}
 	paid, err := s.pay(n)
 	s.meter.Settle(paid)
@@ -214,13 +211,22 @@ func (s *side) read(r io.Reader, p []byte) (int, error) {
 	return paid, readErr
 }
 
+// read is r.Read, whose count is checked.
+func read(r io.Reader, p []byte) (int, error) {
+	n, err := r.Read(p)
+	if n < 0 || n > len(p) {
+		return 0, badCount(r, n, len(p))
+	}
+	return n, err
+}
+
 // readArrived reads bytes for which an earlier call got no permits. It returns 0 if there are none.
 func (s *side) readArrived(p []byte) (int, error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
 	defer s.leave()
-	if !s.arrived.any() {
+	if s.arrived.len() == 0 {
 		return 0, nil
 	}
 	return s.takeArrived(p)
@@ -244,15 +250,17 @@ func badCount(stream any, n, bytes int) error {
 	return fmt.Errorf("ioreader: %T returned an invalid count: %d of %d bytes", stream, n, bytes)
 }
 
-var errNotMade error = notMadeError{}
-
-// notMadeError is the error of calls on a zero Reader or Writer.
-type notMadeError struct{}
-
-func (notMadeError) Error() string {
-	return "ioreader: Reader or Writer was not created with NewReader or NewWriter, or with a nil argument"
+// errNotMade is the error of calls on a zero Reader or Writer.
+var errNotMade error = &closedError{
+	"ioreader: Reader or Writer was not created with NewReader or NewWriter, or with a nil argument", core.ErrClosed,
 }
 
-func (notMadeError) Is(target error) bool {
-	return target == core.ErrClosed || target == io.ErrClosedPipe
+// closedError is the error of calls on what is closed. It matches [io.ErrClosedPipe] and one more.
+type closedError struct {
+	text string
+	also error
 }
+
+func (e *closedError) Error() string { return e.text }
+
+func (e *closedError) Is(target error) bool { return target == io.ErrClosedPipe || target == e.also }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/limit/meter"
 )
 
@@ -28,7 +27,7 @@ type Writer struct {
 // a nil pointer, or l holds one, NewWriter returns a zero Writer.
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
-	if !backdoor.IsNil(ctx) && !backdoor.IsNil(w) && (l == nil || !backdoor.IsNil(l)) {
+	if canStart(ctx, w, l) {
 		t.side.start(ctx, l, w, nil)
 		t.stream = meter.NewStream(l, nil, w)
 	}
@@ -39,14 +38,14 @@ func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 // bytes written. If that is less than len(p), the error is the underlying writer's, the context's,
 // the limiter's *[core.RejectedError], or [io.ErrClosedPipe] after Close. Permits for bytes that
 // were not written are refunded.
-func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p, nil) }
+func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p) }
 
 // ReadFrom implements [io.ReaderFrom]. It copies r to the underlying writer until io.EOF, for which
 // it returns a nil error, or until an error occurs. If r is a file, and the underlying writer is a
 // file or a TCP connection, the kernel copies the bytes if it supports that. The bytes of
 // concurrent Writes may come between those of r.
 func (t *Writer) ReadFrom(r io.Reader) (int64, error) {
-	return pump{side: &t.side, dst: t.w, src: r, paid: onWrite}.run()
+	return t.side.copy(t.w, r, nil)
 }
 
 // SetWriteDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and
