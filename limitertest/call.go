@@ -3,7 +3,6 @@ package limitertest
 import (
 	"context"
 	"errors"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -11,7 +10,8 @@ import (
 
 // call is an Acquire that has been started.
 type call struct {
-	s      *subject
+	*faults
+
 	n      int
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -31,53 +31,12 @@ type call struct {
 	reason string // core's phrase for a rejection
 }
 
-// expect sets how the call ends, as the model predicts: with an error, or with a grant.
-func (c *call) expect(err error) { c.want = err }
-
-// acquires starts an Acquire and returns when it has returned, or waits.
-func (s *subject) acquires(n int) *call {
-	c := s.start(n, 0)
-	synctest.Wait()
-	return c
-}
-
-// waiter is acquires for a request that has to wait, or there is no point in continuing.
-func (s *subject) waiter(n int, when string) *call {
-	c := s.acquires(n)
-	c.mustWait(when)
-	return c
-}
-
-// start starts an Acquire, with a deadline from now. 0 means that there is no deadline.
-func (s *subject) start(n int, limit time.Duration) *call {
-	c := &call{s: s, n: n, ended: make(chan struct{})}
-	var ctx context.Context
-	if limit > 0 {
-		ctx, c.cancel = context.WithTimeout(s.ctx, limit)
-	} else {
-		ctx, c.cancel = context.WithCancel(s.ctx)
-	}
-	s.calls = append(s.calls, c)
-	l := s.l
-	go func() {
-		defer close(c.ended)
-		defer func() { s.panicked(recover()) }()
-		c.lease, c.err = l.Acquire(ctx, n)
-		c.at = time.Now()
-	}()
-	return c
-}
-
-// acquiresNow is an Acquire that must return immediately.
-func (s *subject) acquiresNow(ctx context.Context, n int, when string) *call {
-	c := &call{s: s, n: n, ended: make(chan struct{})}
-	start := time.Now()
-	c.lease, c.err = s.l.Acquire(ctx, n)
+// acquire calls Acquire, and returns when that has returned.
+func (c *call) acquire(ctx context.Context, l core.Limiter) {
+	defer close(c.ended)
+	defer func() { c.panicked(recover()) }()
+	c.lease, c.err = l.Acquire(ctx, c.n)
 	c.at = time.Now()
-	close(c.ended)
-	s.leases = append(s.leases, c.lease)
-	s.atOnce(start, "Acquire(%d) %s", n, when)
-	return c
 }
 
 // waits reports whether the call has not returned.
@@ -110,7 +69,7 @@ func (c *call) String() string {
 // mustWait expects the call to wait, or there is no point in continuing.
 func (c *call) mustWait(when string) {
 	if !c.waits() {
-		c.s.fatalf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
+		c.fatalf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
 	}
 }
 
@@ -118,28 +77,28 @@ func (c *call) mustWait(when string) {
 func (c *call) wantGrant(when string) {
 	switch {
 	case !c.granted():
-		c.s.errorf("Acquire(%d) %s %v, want it granted", c.n, when, c)
+		c.errorf("Acquire(%d) %s %v, want it granted", c.n, when, c)
 	case !c.lease.Acquired() || c.lease.Permits() != c.n:
-		c.s.errorf("Acquire(%d) %s returned no error with a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
+		c.errorf("Acquire(%d) %s returned no error with a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
 	}
 }
 
 // wantError expects the call to have ended with that very error.
 func (c *call) wantError(want error, when string) {
 	if c.waits() || c.err != want { //nolint:errorlint // unchanged is the rule
-		c.s.errorf("Acquire(%d) %s %v, want: %v", c.n, when, c, want)
+		c.errorf("Acquire(%d) %s %v, want: %v", c.n, when, c, want)
 		return
 	}
-	c.s.matches(c.lease, c.err, "Acquire "+when)
+	c.matches("Acquire " + when)
 }
 
 // matches expects the lease that was returned with an error to have that error.
-func (s *subject) matches(l core.Lease, err error, what string) {
-	if l.Acquired() || l.Permits() != 0 {
-		s.errorf("%s: the lease with the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())
+func (c *call) matches(what string) {
+	if c.lease.Acquired() || c.lease.Permits() != 0 {
+		c.errorf("%s: the lease with the error has %d permits, acquired %v", what, c.lease.Permits(), c.lease.Acquired())
 	}
-	if !same(l.Err(), err) {
-		s.errorf("%s: the lease's Err() is %q, and the error with it %q, want the same error", what, l.Err(), err)
+	if !same(c.lease.Err(), c.err) {
+		c.errorf("%s: the lease's Err() is %q, and the error with it %q, want the same error", what, c.lease.Err(), c.err)
 	}
 }
 

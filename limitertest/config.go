@@ -1,13 +1,13 @@
 package limitertest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 // NoQueue is the [Config].QueueLimit of a limiter in which no request may wait.
@@ -22,21 +22,9 @@ type Config struct {
 	// limiter twice. Required.
 	New func() core.Limiter
 
-	// Done is called once for each limiter that New returned, in the same bubble, after its
-	// test has ended and the limiter, if it is an io.Closer, has been closed. For example, it
-	// stops a server that New started. It may be called while the test is failing, with a
-	// limiter in any state. It may be nil.
-	Done func(core.Limiter)
-
 	// Limit is the permit limit, at least 1. Required. If it is math.MaxInt, the limiter grants
 	// everything, and the rules about an exhausted limiter are skipped unless Gate is set.
 	Limit int
-
-	// Gate makes a limiter whose Limit is math.MaxInt reject everything (open is false) or
-	// grant everything again (open is true), for a limiter that sheds load. The change must have
-	// taken effect when Gate returns; Gate may let time pass. A new limiter is open. If Gate is
-	// nil, the limiter never rejects.
-	Gate func(l core.Limiter, open bool)
 
 	// QueueLimit is the number of permits that may wait. 0, which is [NoQueue], means that there is
 	// no queue, and math.MaxInt that it is unbounded.
@@ -65,13 +53,6 @@ type Config struct {
 	// limiter and a concurrency limiter.
 	Holds bool
 
-	// Grain is the precision of the limiter's clock, and of the times it reports: a server
-	// may count in microseconds. Permits may be back up to one Grain before they are due, and
-	// never after. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
-	// While requests wait for permits of a rate limiter with a Grain, Available may be 0, because the
-	// server has promised what is there to those who wait.
-	Grain time.Duration
-
 	// Skip names subtests that are not run. Calls that belong to a skipped subtest are not made in
 	// other subtests either. An unknown name fails the test.
 	//
@@ -79,41 +60,59 @@ type Config struct {
 	// reach it in any order. Skip an optional interface for a view whose methods do nothing because the
 	// limiter below lacks them.
 	Skip []string
+
+	// Done is called once for each limiter that New returned, in the same bubble, after its
+	// test has ended and the limiter, if it is an io.Closer, has been closed. For example, it
+	// stops a server that New started. It may be called while the test is failing, with a
+	// limiter in any state. It may be nil.
+	Done func(core.Limiter)
+
+	// The fields below are for limiters that shed load, and for servers with a clock of their own.
+
+	// Gate makes a limiter whose Limit is math.MaxInt reject everything (open is false) or
+	// grant everything again (open is true), for a limiter that sheds load. The change must have
+	// taken effect when Gate returns; Gate may let time pass. A new limiter is open. If Gate is
+	// nil, the limiter never rejects.
+	Gate func(l core.Limiter, open bool)
+
+	// Grain is the precision of the limiter's clock, and of the times it reports: a server
+	// may count in microseconds. Permits may be back up to one Grain before they are due, and
+	// never after. 0 means one nanosecond. With a Grain there are fewer plays, because a server is slow.
+	// While requests wait for permits of a rate limiter with a Grain, Available may be 0, because the
+	// server has promised what is there to those who wait.
+	Grain time.Duration
 }
 
-// validate returns an error that lists all invalid fields.
-func (c Config) validate() error {
-	var errs []error
-	invalid := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("limitertest: Config.%s = %v, want %s", field, value, want))
-	}
+// validate returns an error that lists all invalid fields. parts are the names of the subtests.
+func (c Config) validate(parts []string) error {
+	wrong := invalid.Fields{Prefix: "limitertest: Config."}
 	if c.New == nil {
-		invalid("New", nil, "a function")
+		wrong.Add("New", nil, "a function")
 	}
 	if c.Limit < 1 {
-		invalid("Limit", c.Limit, "at least 1")
+		wrong.Add("Limit", c.Limit, "at least 1")
 	}
 	if c.QueueLimit < 0 {
-		invalid("QueueLimit", c.QueueLimit, "at least 0")
+		wrong.Add("QueueLimit", c.QueueLimit, "at least 0")
 	}
 	if c.QueueOrder > core.FairShare {
-		invalid("QueueOrder", c.QueueOrder, "oldest-first, newest-first or fair-share")
+		wrong.Add("QueueOrder", c.QueueOrder, "oldest-first, newest-first or fair-share")
 	}
 	if c.Gate != nil && c.Limit != math.MaxInt {
-		invalid("Limit", c.Limit, "math.MaxInt where there is a Gate")
+		wrong.Add("Limit", c.Limit, "math.MaxInt where there is a Gate")
 	}
 	if c.Refill < 0 {
-		invalid("Refill", c.Refill, "at least 0")
+		wrong.Add("Refill", c.Refill, "at least 0")
 	}
 	if c.Grain < 0 {
-		invalid("Grain", c.Grain, "at least 0")
+		wrong.Add("Grain", c.Grain, "at least 0")
 	}
 	for _, name := range c.Skip {
-		if !slices.ContainsFunc(parts(), func(p part) bool { return p.name == name }) {
-			invalid("Skip", fmt.Sprintf("%q", name), "names of subtests")
+		if !slices.Contains(parts, name) {
+			wrong.Add("Skip", fmt.Sprintf("%q", name), "names of subtests")
 		}
 	}
-	return errors.Join(errs...)
+	return wrong.Err()
 }
 
 // normal returns the Config without fields that are ignored.
@@ -124,6 +123,14 @@ func (c Config) normal() Config {
 }
 
 func (c Config) unlimited() bool { return c.Limit == math.MaxInt }
+
+// plays returns the number of plays of each part.
+func (c Config) plays() uint64 {
+	if c.Grain > 0 {
+		return 2 // each call asks a server
+	}
+	return 12
+}
 
 // grain returns how exact times are, at least 1 ns.
 func (c Config) grain() time.Duration { return max(c.Grain, 1) }

@@ -33,18 +33,20 @@
 //
 //   - Requests may wait: set QueueLimit, and QueueOrder if they are not served oldest first.
 //   - Its permits come back with time: set Refill.
-//   - It asks a server: start the server in New, stop it in Done, and connect to it in memory,
-//     with net.Pipe for example. Both functions run in the test's bubble, in which a goroutine
-//     that waits for a real socket stops the clock. If the server's clock is coarser than a
-//     nanosecond, set Grain.
-//   - Its limit changes by itself: fix it at Limit.
-//   - It grants everything until it is overloaded: set Limit to math.MaxInt, and Gate to a
-//     function that starts and ends an overload.
-//   - Its limit can be changed: set Update.
+//   - Its limit can be changed: set Update. If it changes by itself, fix it at Limit.
 //   - It breaks a rule on purpose, or has methods of an optional interface that do nothing, as a
 //     view of another limiter may: set Skip.
 //
 // A view that is bound to a key or a request is tested like the limiter behind it.
+//
+// # Servers and load shedders
+//
+// If the limiter asks a server, start the server in New, stop it in Done, and connect to it in memory,
+// with net.Pipe for example. Both functions run in the test's bubble, in which a goroutine that waits
+// for a real socket stops the clock. If the server's clock is coarser than a nanosecond, set Grain.
+//
+// If the limiter grants everything until it is overloaded, set Limit to math.MaxInt, and Gate to a
+// function that starts and ends an overload.
 //
 // # NoLeaks
 //

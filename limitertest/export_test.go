@@ -6,13 +6,7 @@ import (
 )
 
 // PartNames returns the names of all parts.
-func PartNames() []string {
-	var names []string
-	for _, p := range parts() {
-		names = append(names, p.name)
-	}
-	return names
-}
+func PartNames() []string { return partNames() }
 
 // Verdict is the result of a part for a limiter.
 type Verdict struct {
@@ -23,17 +17,16 @@ type Verdict struct {
 // Judge returns the verdict of one part, for tests that want it broken.
 func Judge(t *testing.T, c Config, name string) (v Verdict) {
 	t.Helper()
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	all := parts()
-	i := slices.IndexFunc(all, func(p part) bool { return p.name == name })
+	i := slices.Index(partNames(), name)
 	if i < 0 {
 		t.Fatalf("no part %q", name)
 	}
-	v.Skipped, v.Faults = c.judge(t, all[i])
+	v.Skipped, v.Faults = c.judge(t, parts()[i])
 	return v
 }
 
 // Validate returns the errors of a config.
-func (c Config) Validate() error { return c.validate() }
+func (c Config) Validate() error { return c.validate(partNames()) }

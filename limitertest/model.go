@@ -74,7 +74,7 @@ func (m *model) admits(n int) bool {
 func (m *model) acquire(c *call) {
 	switch {
 	case m.closed:
-		c.expect(core.ErrClosed)
+		c.want = core.ErrClosed
 	case m.fits(c.n):
 		m.grant(c)
 	case !m.admits(c.n):
@@ -90,7 +90,7 @@ func (m *model) acquire(c *call) {
 }
 
 func (m *model) grant(c *call) {
-	c.expect(nil)
+	c.want = nil
 	if !c.counted {
 		m.granted++
 	}
@@ -111,7 +111,7 @@ func (m *model) take(n int) {
 }
 
 func (m *model) reject(c *call, reason string) {
-	c.expect(core.ErrRejected)
+	c.want = core.ErrRejected
 	c.reason = reason
 	m.rejected++
 }
@@ -153,4 +153,9 @@ func more(n, by int) int {
 		return math.MaxInt
 	}
 	return n + by
+}
+
+// reserved reports whether a reservation waits.
+func (m *model) reserved() bool {
+	return slices.ContainsFunc(m.waiting, func(c *call) bool { return c.ended == nil })
 }

@@ -2,6 +2,7 @@ package limitertest
 
 import (
 	"io"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sluice-go/sluice/core"
@@ -16,14 +17,6 @@ type part struct {
 	check func(*subject)
 }
 
-// The parts that others ask for.
-const (
-	queue        = "queue"
-	statistics   = "statistics"
-	closing      = "close"
-	retryInQueue = "retry after in a queue"
-)
-
 // parts returns all parts, in the order in which they are checked.
 func parts() []part {
 	return []part{
@@ -31,14 +24,14 @@ func parts() []part {
 		{name: queue, step: (*play).wait, check: orderIsSaid},
 		{name: statistics, needs: []need{reporter}, step: (*play).request},
 		{name: closing, needs: []need{closer}, step: (*play).later},
-		{name: "refunds", needs: []need{finite, refunder}, step: (*play).refundAny},
-		{name: "settlements", needs: []need{settler}, step: (*play).settle},
-		{name: "resets", needs: []need{replenished, resetter}, step: (*play).reset},
-		{name: "updates", needs: []need{finite, updates}, step: (*play).update, check: updateKeepsDebt},
-		{name: "reservations", needs: []need{finite, reserver}, step: (*play).reserveAny},
+		{name: refunds, needs: []need{finite, refunder}, step: func(p *play) { p.refund(p.pick()) }},
+		{name: settlements, needs: []need{settler}, step: (*play).settle},
+		{name: resets, needs: []need{replenished, resetter}, step: (*play).reset},
+		{name: updates, needs: []need{finite, updatable}, step: (*play).update, check: updateKeepsDebt},
+		{name: reservations, needs: []need{finite, reserver}, step: func(p *play) { p.reserve(p.permits()) }},
 
-		{name: "retry after", needs: []need{finite, automatic}, step: (*play).await},
-		{name: retryInQueue, needs: []need{finite, automatic, queued}, step: (*play).await},
+		{name: "retry after", needs: []need{finite, automatic}, step: func(p *play) { p.await(false) }},
+		{name: "retry after in a queue", needs: []need{finite, automatic, queued}, step: func(p *play) { p.await(true) }},
 		{name: "deadlines", needs: []need{finite, automatic, queued}, step: (*play).hopeless},
 		{name: "replenishment", needs: []need{finite, replenished}, check: replenishment},
 		{name: "idle", needs: []need{idler}, check: idleFor},
@@ -61,7 +54,7 @@ var (
 	queued      = need{"the limiter has no queue", func(s *subject) bool { return s.QueueLimit > 0 }}
 	replenished = need{"permits do not come back with time", func(s *subject) bool { return s.Refill > 0 }}
 	automatic   = need{"permits do not come back by themselves", func(s *subject) bool { return s.Refill > 0 && !s.Manual }}
-	updates     = need{"there is no Config.Update", func(s *subject) bool { return s.Update != nil }}
+	updatable   = need{"there is no Config.Update", func(s *subject) bool { return s.Update != nil }}
 	fair        = need{"the order is not fair-share, or the queue is too short to tell", func(s *subject) bool {
 		return s.QueueOrder == core.FairShare && s.QueueLimit/s.piece() >= 2
 	}}
@@ -95,9 +88,53 @@ func has[T any](s *subject) bool {
 	return ok
 }
 
+// tests returns the tests of the part.
+func (part part) tests(c Config) []func(*subject) {
+	var tests []func(*subject)
+	if part.step != nil {
+		for seed := range c.plays() {
+			tests = append(tests, func(s *subject) { part.play(s, seed).run() })
+		}
+	}
+	if part.check != nil {
+		tests = append(tests, part.check)
+	}
+	return tests
+}
+
+// play returns a play of the part.
+func (part part) play(s *subject, seed uint64) *play {
+	p := &play{subject: s, m: newModel(s.Config), random: rand.New(rand.NewPCG(seed, 0)), move: part.step}
+	for _, reached := range parts() {
+		if s.reaches(reached.name) {
+			p.moves = append(p.moves, reached.step)
+		}
+	}
+	return p
+}
+
+// reach sets which parts the limiter is tested for: those up to this one that apply. It reports whether
+// this one applies.
+func (part part) reach(s *subject) bool {
+	for _, earlier := range parts() {
+		why := earlier.unmet(s)
+		if why == "" {
+			s.reached = append(s.reached, earlier.name)
+		}
+		if earlier.name == part.name {
+			s.skipped = why
+			break
+		}
+	}
+	return s.skipped == ""
+}
+
 // unmet returns the first reason why a part does not apply, "" if it does.
-func (p part) unmet(s *subject) string {
-	for _, need := range p.needs {
+func (part part) unmet(s *subject) string {
+	if slices.Contains(s.Skip, part.name) {
+		return "Config.Skip"
+	}
+	for _, need := range part.needs {
 		if !need.met(s) {
 			return need.why
 		}
@@ -105,19 +142,11 @@ func (p part) unmet(s *subject) string {
 	return ""
 }
 
-// reach finds the parts up to that of the subject that apply and are not skipped.
-func (s *subject) reach() {
-	for _, p := range parts() {
-		if p.unmet(s) == "" && !slices.Contains(s.Skip, p.name) {
-			s.reached = append(s.reached, p)
-		}
-		if p.name == s.part.name {
-			return
-		}
+// partNames returns the names of all parts.
+func partNames() []string {
+	var names []string
+	for _, part := range parts() {
+		names = append(names, part.name)
 	}
-}
-
-// reaches reports whether the calls of a part are made, and its rules checked.
-func (s *subject) reaches(name string) bool {
-	return slices.ContainsFunc(s.reached, func(p part) bool { return p.name == name })
+	return names
 }

@@ -8,16 +8,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// reserved reports whether a reservation waits.
-func (p *play) reserved() bool {
-	for _, c := range p.m.waiting {
-		if c.ended == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // awaitReservation makes one of the calls whose effect on a reservation that waits is known.
 func (p *play) awaitReservation() {
 	inOrder := p.QueueOrder == core.OldestFirst
@@ -35,10 +25,7 @@ func (p *play) awaitReservation() {
 	}
 }
 
-// reserveAny reserves permits, if a request for them can be predicted.
-func (p *play) reserveAny() { p.reserve(p.permits()) }
-
-// reserve reserves permits: those that are there, or behind others that wait in their order. The delay is the time
+// reserve reserves permits, if a request for them can be predicted: those that are there, or behind others that wait in their order. The delay is the time
 // until the permits become available, which a rejected request knows as RetryAfter.
 func (p *play) reserve(n int) {
 	alone := len(p.m.waiting) == 0 || p.QueueOrder == core.OldestFirst
@@ -57,7 +44,7 @@ func (p *play) reserve(n int) {
 	if !fits {
 		want, _ = core.RetryAfter.From(p.try(n))
 	}
-	c := &call{s: p.subject, n: n, at: time.Now()}
+	c := &call{faults: &p.faults, n: n, at: time.Now()}
 	c.lease = p.l.(core.Reserver).Reserve(n)
 	p.leases = append(p.leases, c.lease)
 	p.atOnce(c.at, "Reserve(%d)", n)
@@ -92,20 +79,10 @@ func (p *play) byCalendar() bool {
 	return ok && w.Options().Calendar != core.Calendar{}
 }
 
-// cannotReserve expects Reserve to fail.
-func (p *play) cannotReserve(n int, want error) {
-	if !p.reaches("reservations") {
-		return
-	}
-	if err := p.l.(core.Reserver).Reserve(n).Err(); !errors.Is(err, want) {
-		p.errorf("Reserve(%d): %v, want %v", n, err, want)
-	}
-}
-
 // unreserve refunds the latest reservation, if no request waits behind it.
 func (p *play) unreserve() {
 	c := p.m.waiting[len(p.m.waiting)-1]
-	if c.ended != nil || !p.reaches("refunds") {
+	if c.ended != nil || !p.reaches(refunds) {
 		return
 	}
 	p.m.leave(c)

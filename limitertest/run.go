@@ -3,9 +3,6 @@ package limitertest
 import (
 	"context"
 	"math"
-	"math/rand/v2"
-	"runtime/debug"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +16,12 @@ import (
 // hangs, and Run with it.
 func Run(t *testing.T, c Config) {
 	t.Helper()
-	if err := c.validate(); err != nil {
+	if err := c.validate(partNames()); err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range parts() {
-		ok := t.Run(p.name, func(t *testing.T) {
-			skipped, errs := c.judge(t, p)
+	for i, part := range parts() {
+		ok := t.Run(part.name, func(t *testing.T) {
+			skipped, errs := c.judge(t, part)
 			if skipped != "" {
 				t.Skip(skipped)
 			}
@@ -39,44 +36,25 @@ func Run(t *testing.T, c Config) {
 }
 
 // judge returns why a part does not apply, or how the limiters break its rules.
-func (c Config) judge(t *testing.T, p part) (skipped string, errs []error) {
+func (c Config) judge(t *testing.T, part part) (skipped string, errs []error) {
 	t.Helper()
-	if slices.Contains(c.Skip, p.name) {
-		return "Config.Skip", nil
-	}
-	var tests []func(*subject)
-	if p.step != nil {
-		seeds := uint64(plays)
-		if c.Grain > 0 {
-			seeds /= 6 // each call asks a server
-		}
-		for seed := range seeds {
-			tests = append(tests, func(s *subject) {
-				p := &play{subject: s, m: newModel(s.Config), random: rand.New(rand.NewPCG(seed, 0))}
-				p.run()
-			})
-		}
-	}
-	if p.check != nil {
-		tests = append(tests, p.check)
-	}
-	for _, test := range tests {
-		s := &subject{Config: c.normal(), part: p}
-		if errs = s.examine(t, test); s.skipped != "" || len(errs) > 0 {
+	for _, test := range part.tests(c) {
+		s := &subject{Config: c.normal()}
+		s.examine(t, part, test)
+		if errs = s.all(); s.skipped != "" || len(errs) > 0 {
 			return s.skipped, errs
 		}
 	}
 	return "", nil
 }
 
-// examine runs a test on a new limiter, in a bubble, ensures that it ends, and returns its errors.
-func (s *subject) examine(t *testing.T, test func(*subject)) (errs []error) {
+// examine runs a test on a new limiter, in a bubble, and ensures that it ends.
+func (s *subject) examine(t *testing.T, part part, test func(*subject)) {
 	t.Helper()
 	defer func() {
 		// synctest panics, on this goroutine, if a goroutine of the bubble can't end.
-		if p := recover(); p != nil && len(errs) == 0 {
-			s.errorf("goroutines stay blocked, though contexts are canceled and the limiter is closed if it can be: %v", p)
-			errs = s.errs
+		if cause := recover(); cause != nil && len(s.all()) == 0 {
+			s.errorf("goroutines stay blocked, though contexts are canceled and the limiter is closed if it can be: %v", cause)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,20 +64,15 @@ func (s *subject) examine(t *testing.T, test func(*subject)) (errs []error) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			defer s.end()
 			defer func() { s.panicked(recover()) }()
+			defer s.clear()
 			s.renew()
-			if s.skipped = s.part.unmet(s); s.skipped == "" {
-				s.reach()
+			if part.reach(s) {
 				test(s)
 			}
 		}()
 		s.watch(done)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		errs = slices.Clone(s.errs)
 	})
-	return errs
 }
 
 // watch waits until done, or until a call takes longer than it ever should.
@@ -122,12 +95,5 @@ func (s *subject) watch(done <-chan struct{}) {
 				return
 			}
 		}
-	}
-}
-
-// panicked turns a panic of the limiter into an error; p is what recover returned.
-func (s *subject) panicked(p any) {
-	if p != nil {
-		s.errorf("panic: %v\n%s", p, debug.Stack())
 	}
 }

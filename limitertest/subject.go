@@ -3,11 +3,9 @@ package limitertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"runtime"
+	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
@@ -15,14 +13,27 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
+// The parts of the rules whose calls other parts make too.
+const (
+	queue        = "queue"
+	statistics   = "statistics"
+	closing      = "close"
+	refunds      = "refunds"
+	settlements  = "settlements"
+	resets       = "resets"
+	updates      = "updates"
+	reservations = "reservations"
+)
+
 // subject is a limiter under examination, and the leases taken from it. Tests are written with its
 // methods, which are for the test's goroutine.
 type subject struct {
 	Config
-	part    part
-	reached []part          // parts up to that one that apply
-	skipped string          // why the part does not apply
+	faults
+
 	ctx     context.Context // context of the test
+	skipped string          // why the part under test does not apply
+	reached []string        // names of the parts up to that one that apply
 
 	l      core.Limiter
 	made   time.Time     // no later than l was
@@ -31,22 +42,6 @@ type subject struct {
 	window time.Duration // window of the leases, once one has reported it
 
 	passes atomic.Int64 // odd: time passes on purpose
-
-	mu   sync.Mutex
-	errs []error
-}
-
-// errorf notes how a rule is broken.
-func (s *subject) errorf(format string, args ...any) {
-	s.mu.Lock()
-	s.errs = append(s.errs, fmt.Errorf(format, args...))
-	s.mu.Unlock()
-}
-
-// fatalf is errorf for an error after which the test cannot continue.
-func (s *subject) fatalf(format string, args ...any) {
-	s.errorf(format, args...)
-	runtime.Goexit()
 }
 
 // renew gives up the limiter and makes a new one.
@@ -58,13 +53,7 @@ func (s *subject) renew() {
 	}
 }
 
-// end gives up the limiter at the end of the test.
-func (s *subject) end() {
-	defer func() { s.panicked(recover()) }()
-	s.clear()
-}
-
-// clear releases everything and ends all waits.
+// clear releases everything, ends all waits, and gives up the limiter.
 func (s *subject) clear() {
 	for _, c := range s.calls {
 		c.cancel()
@@ -88,12 +77,22 @@ func (s *subject) leave(l core.Limiter) {
 	if s.Done != nil {
 		defer s.Done(l)
 	}
-	if c, ok := l.(io.Closer); ok && !slices.Contains(s.Skip, closing) {
+	if !slices.Contains(s.Skip, closing) {
+		s.closes(l)
+	}
+}
+
+// closes closes a limiter, if it can be closed, and expects Close to return nil.
+func (s *subject) closes(l core.Limiter) {
+	if c, ok := l.(io.Closer); ok {
 		if err := c.Close(); err != nil {
-			s.errorf("Close: %v", err)
+			s.errorf("Close: %v, want nil", err)
 		}
 	}
 }
+
+// reaches reports whether the calls of a part are made, and its rules checked.
+func (s *subject) reaches(name string) bool { return slices.Contains(s.reached, name) }
 
 // pass lets time pass, and the goroutines that it wakes continue.
 func (s *subject) pass(d time.Duration) {
@@ -114,6 +113,14 @@ func wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C
+}
+
+// gate opens or shuts the limiter.
+func (s *subject) gate(open bool) {
+	s.passes.Add(1)
+	s.Gate(s.l, open)
+	s.passes.Add(1)
+	synctest.Wait()
 }
 
 // refill lets time pass until all permits are back, and replenishes them if that is manual.
@@ -160,6 +167,45 @@ func (s *subject) restock() {
 	s.refill()
 }
 
+// start starts an Acquire, with a deadline from now. 0 means that there is no deadline.
+func (s *subject) start(n int, limit time.Duration) *call {
+	ctx := s.ctx
+	var cancel context.CancelFunc
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	c := &call{faults: &s.faults, n: n, cancel: cancel, ended: make(chan struct{})}
+	s.calls = append(s.calls, c)
+	go c.acquire(ctx, s.l)
+	return c
+}
+
+// acquires starts an Acquire and returns when it has returned, or waits.
+func (s *subject) acquires(n int) *call {
+	c := s.start(n, 0)
+	synctest.Wait()
+	return c
+}
+
+// waiter is acquires for a request that has to wait, or there is no point in continuing.
+func (s *subject) waiter(n int, when string) *call {
+	c := s.acquires(n)
+	c.mustWait(when)
+	return c
+}
+
+// acquiresNow is an Acquire that must return immediately.
+func (s *subject) acquiresNow(ctx context.Context, n int, when string) *call {
+	c := &call{faults: &s.faults, n: n, ended: make(chan struct{})}
+	start := time.Now()
+	c.acquire(ctx, s.l)
+	s.leases = append(s.leases, c.lease)
+	s.atOnce(start, "Acquire(%d) %s", n, when)
+	return c
+}
+
 // takes expects n permits to be granted now.
 func (s *subject) takes(n int) core.Lease {
 	l := s.l.TryAcquire(n)
@@ -180,27 +226,6 @@ func (s *subject) empties() core.Lease {
 		return core.Lease{}
 	}
 	return s.takes(s.Limit)
-}
-
-// spends takes all permits and releases them, so that those of a rate limiter are gone.
-func (s *subject) spends() {
-	s.empties()
-	s.release()
-}
-
-// atOnce expects a call that started at a given time to have taken no time.
-func (s *subject) atOnce(start time.Time, format string, args ...any) {
-	if took := time.Since(start); took > 0 {
-		s.errorf("%s took %v, want it to return immediately", fmt.Sprintf(format, args...), took)
-	}
-}
-
-// gate opens or shuts the limiter.
-func (s *subject) gate(open bool) {
-	s.passes.Add(1)
-	s.Gate(s.l, open)
-	s.passes.Add(1)
-	synctest.Wait()
 }
 
 // refused expects an immediate rejection.
@@ -246,11 +271,39 @@ func (s *subject) done() context.Context {
 	return ctx
 }
 
-// closes expects Close to return nil.
-func (s *subject) closes() {
-	if err := s.l.(io.Closer).Close(); err != nil {
-		s.errorf("Close: %v, want nil", err)
+// settles has a live grant settled, and expects a lease of n permits in its place.
+func (s *subject) settles(l core.Lease, n int) core.Lease {
+	start, before := time.Now(), metadataOf(l)
+	got := l.Settle(n)
+	s.leases = append(s.leases, got)
+	s.atOnce(start, "Settle to %d", n)
+	switch want := max(n, 0); {
+	case !got.Acquired():
+		s.fatalf("Settle of %d permits to %d: not acquired (%v), want a lease of %d", l.Permits(), n, got.Err(), want)
+	case got.Permits() != want:
+		s.fatalf("Settle of %d permits to %d: a lease of %d, want %d", l.Permits(), n, got.Permits(), want)
 	}
+	if after := metadataOf(got); !reflect.DeepEqual(after, before) {
+		s.errorf("Settle of %d permits to %d: metadata %v, want that of the lease before, %v", l.Permits(), n, after, before)
+	}
+	return got
+}
+
+// copied marks a copy of a lease.
+var copied = core.NewMetadataKey[int]("COPY")
+
+// metadataOf returns the lease's metadata, but for names of the limiter's own, by which it
+// may know its leases.
+func metadataOf(l core.Lease) map[string]any {
+	all := map[string]any{}
+	for name, value := range l.Metadata() {
+		switch name {
+		case core.RetryAfter.Name(), core.ReasonPhrase.Name(), core.LimiterName.Name(), core.PermitLimit.Name(),
+			core.Remaining.Name(), core.ResetAfter.Name(), core.Window.Name(), copied.Name():
+			all[name] = value
+		}
+	}
+	return all
 }
 
 // updates changes the limit, and expects that to work.

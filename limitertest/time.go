@@ -2,210 +2,124 @@ package limitertest
 
 import (
 	"context"
-	"errors"
-	"math"
+	"slices"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// rejected returns the number of permits of a try that fails now, and its RetryAfter; ok if there is such a number.
-func (p *play) rejected() (n int, retry time.Duration, ok bool) {
-	n = p.permits()
-	if p.m.closed || p.m.holds && !p.letGo() || p.m.fits(n) || n == 0 && len(p.m.waiting) > 0 {
-		return 0, 0, false
-	}
-	p.over = p.m.holds // of a chain, the second limiter may have requests wait now
-	const most = 500
-	retry, _ = core.RetryAfter.From(p.try(n))
-	if retry <= 0 || retry > most*p.Refill {
-		p.fatalf("RetryAfter of TryAcquire(%d) %s: %v, though %v refill all", n, &p.m, retry, p.Refill)
-	}
-	return n, retry, true
-}
-
-// slack returns how long before RetryAfter has passed a request must still be rejected.
-func (p *play) slack() time.Duration { return p.grain() + p.Grain }
-
-// await expects a request that is rejected to succeed when its RetryAfter has passed, and not earlier.
-func (p *play) await() {
-	if inQueue := len(p.m.waiting) > 0; inQueue != (p.part.name == retryInQueue) {
-		p.wait()
-		return
-	}
-	n, retry, ok := p.rejected()
+// later lets time pass: all the time until everything is back, or a part of it.
+func (p *play) later() {
 	switch {
-	case !ok:
-	case len(p.m.waiting) > 0 && p.QueueOrder == core.NewestFirst:
-		p.ignoresQueue(n, retry)
-	case p.random.IntN(2) == 0 && p.QueueOrder != core.FairShare && !p.m.holds && p.m.admits(n) && p.reaches(queue):
-		p.awaitGrant(n, retry)
+	case p.m.closed || p.unlimited():
+	case !p.m.timed:
+		p.pass(time.Second - 1)
+		p.compare()
+		if c := p.mortal(); c != nil {
+			p.m.leave(c)
+			c.want = context.DeadlineExceeded
+			p.m.serve()
+		}
+		p.pass(1)
+		p.compare()
+	case p.m.holds || p.random.IntN(2) == 0:
+		p.everythingBack()
 	default:
-		p.awaitTry(n, retry)
-	}
-}
-
-// ignoresQueue expects RetryAfter not to change when one more request waits, as the newest is served first.
-func (p *play) ignoresQueue(n int, retry time.Duration) {
-	p.wait()
-	if p.m.fits(n) {
-		return
-	}
-	if got, _ := core.RetryAfter.From(p.try(n)); got != retry {
-		p.fatalf("RetryAfter of TryAcquire(%d) %s: %v, and before: %v, want the same under newest-first", n, &p.m, got, retry)
-	}
-}
-
-// awaitTry tries just before and after RetryAfter. In a fair queue, others may be served before.
-func (p *play) awaitTry(n int, retry time.Duration) {
-	p.pass(retry - p.slack())
-	if p.l.TryAcquire(n).Acquired() {
-		p.fatalf("TryAcquire(%d) before its RetryAfter of %v has passed: granted, want a rejection", n, retry)
-	}
-	p.m.rejected++
-	if p.QueueOrder == core.FairShare && len(p.m.waiting) > 0 {
+		p.pass(time.Duration(p.random.Int64N(int64(p.Refill))))
 		p.catchUp()
+	}
+}
+
+// everythingBack releases all leases and waits until all permits are back.
+func (p *play) everythingBack() {
+	if p.m.holds && !p.letGo() {
 		return
 	}
-	p.pass(p.slack())
-	if got := p.l.Available(); got < max(n, 1) {
-		p.fatalf("Available() after the RetryAfter of %v of TryAcquire(%d): %d", retry, n, got)
-	}
+	full := len(p.m.waiting) == 0 && !p.m.inDebt()
+	p.refill()
 	p.catchUp()
-	p.try(n)
+	if full && p.m.available() < p.m.limit {
+		p.fatalf("Available() a Refill after the latest grant: %d, want %d", p.m.available(), p.m.limit)
+	}
+	p.late()
 }
 
-// awaitGrant has a request wait, with a deadline or without, and expects it to be granted as soon as RetryAfter has
-// passed.
-func (p *play) awaitGrant(n int, retry time.Duration) {
-	limit := time.Duration(0)
-	if len(p.m.waiting) == 0 && p.random.IntN(2) == 0 {
-		limit = retry + p.grain()
+// letGo releases all leases of a chain, and reports whether the model can predict that.
+func (p *play) letGo() bool {
+	if p.m.inDebt() || len(p.m.waiting) > 0 {
+		return false
 	}
-	due := time.Now().Add(retry)
-	c := p.start(n, limit)
-	p.decide(c)
-	p.pass(retry - p.slack())
-	c.mustWait("before its permits come back")
-	p.pass(p.slack())
-	if c.waits() || c.err == nil && c.at.Before(due.Add(-p.Grain)) {
-		p.fatalf("Acquire(%d) %v after %v, want it granted after the RetryAfter of a try, %v", n, c, time.Since(due)+retry, retry)
+	for _, h := range p.holdings {
+		h.Release()
+		h.released = true
 	}
-	p.catchUp()
+	p.m.held = 0
+	return true
 }
 
-// hopeless expects a request that cannot be served by its deadline to be rejected immediately, and to evict no waiter.
-func (p *play) hopeless() {
-	n, retry, ok := p.rejected()
-	if !ok || n == 0 || !p.m.admits(n) || retry <= p.slack() {
+// late settles or refunds a lease whose permits have been returned, when others have been taken.
+func (p *play) late() {
+	h := p.pick()
+	if h == nil || p.over || p.m.reserved() {
 		return
 	}
-	c := p.start(n, retry-p.slack())
-	p.m.reject(c, "deadline too soon")
-	p.live = append(p.live, c)
-	p.compare()
-	if !errors.Is(c.err, context.DeadlineExceeded) {
-		p.fatalf("Acquire(%d) with a hopeless deadline: %v, want an error that is context.DeadlineExceeded", n, c.err)
+	if p.random.IntN(4) > 0 {
+		p.try(p.m.available())
 	}
-}
-
-// replenishment expects all permits to be back after Refill, not earlier, or if that is manual in the next
-// TryReplenish; and never more than the limit, however long the limiter is idle.
-func replenishment(s *subject) {
-	s.spends()
-	if s.Manual {
-		if s.replenish() {
-			s.errorf("TryReplenish() with nothing due: true, want false")
-		}
-		s.pass(10 * s.Refill)
-		s.has(0, "before TryReplenish")
-		s.refused(1, "before TryReplenish")
-		if !s.replenish() {
-			s.errorf("TryReplenish() with all permits due: false, want true")
-		}
+	if p.random.IntN(2) == 0 && p.reaches(settlements) {
+		p.settleTo(h, p.random.IntN(2))
 	} else {
-		s.pass(s.Refill - s.grain())
-		if got := s.l.Available(); got >= s.Limit {
-			s.errorf("Available() just before Refill: %d, want less than %d", got, s.Limit)
-		}
-		s.refused(s.Limit, "just before Refill")
-		s.pass(s.grain())
-	}
-	if r, ok := s.l.(core.Replenisher); ok && r.ReplenishmentPeriod() > 0 {
-		if r.AutoReplenishing() == s.Manual {
-			s.errorf("AutoReplenishing(): %v, want %v", !s.Manual, s.Manual)
-		}
-		if r.TryReplenish() {
-			s.errorf("TryReplenish() with nothing due: true, want false")
-		}
-	}
-	s.has(s.Limit, "after Refill")
-	rate(s)
-	s.refill()
-	s.pass(100 * s.Refill)
-	for range 3 {
-		s.refill()
-	}
-	s.has(s.Limit, "after a long time")
-	s.empties()
-	s.refused(1, "after all permits were taken together")
-	if !s.Manual { // and as that was a whole number of windows:
-		s.release()
-		s.pass(s.Refill - s.grain())
-		s.refused(s.Limit, "just before Refill, after a long time")
+		p.refund(h)
 	}
 }
 
-// rate expects a limiter from which everything is taken as soon as it is back to grant no more than its rate allows. Of n
-// Refills a window grants the limit n+1 times. A bucket whose period brings nearly the whole limit brings nearly twice the
-// limit per Refill.
-func rate(s *subject) {
-	const refills, steps = 3, 32
-	step := max(s.Refill/steps, s.grain())
-	most := int64(min(s.Limit, math.MaxInt/(2*refills+1))) * (2*refills + 1)
-	granted := int64(0)
-	for start := time.Now(); time.Since(start) < refills*s.Refill; s.pass(step) {
-		if s.Manual {
-			s.replenish()
-		}
-		if n := s.l.Available(); n > 0 {
-			granted += int64(s.takes(n).Permits())
-			s.release()
-		}
-		if s.Limit < math.MaxInt/(2*refills+1) && granted > most {
-			s.fatalf("%d permits granted in %v, want at most %d: %d come back in %v", granted, time.Since(start), most, s.Limit, s.Refill)
-		}
+// catchUp reads from the limiter which waiters time has served, and how many permits are available.
+func (p *play) catchUp() {
+	p.served()
+	if c := p.m.next(); p.Grain > 0 && c != nil && c.n <= p.l.Available() {
+		p.pass(p.Grain) // its permits may be there before they are due
+		p.served()
 	}
-	s.pass(s.Refill)
-}
-
-// idleFor expects the limiter to be idle for at least as long as it has been seen idle, and no
-// longer than all permits have been available.
-func idleFor(s *subject) {
-	idler := s.l.(core.Idler)
-	look := func(want bool, when string) time.Duration {
-		d, got := idler.IdleFor()
-		if got != want || d < 0 || !got && d > 0 {
-			s.errorf("IdleFor() %s: %v, %v, want idle to be %v", when, d, got, want)
-		}
-		return d
-	}
-	idle := func(since time.Time, when string) {
-		seen, first := time.Now(), look(true, when)
-		s.pass(time.Second)
-		d := look(true, when)
-		least, most := time.Since(seen), time.Since(since)
-		if d <= least-s.grain() || d >= most+s.grain() {
-			s.errorf("IdleFor() %s, first %v and then %v: want %v at least, %v at most", when, first, d, least, most)
-		}
-	}
-	idle(s.made, "of a new limiter")
-	if s.unlimited() {
+	left := p.l.Available()
+	if left == 0 && p.promises() {
+		p.over = true // how many permits are promised to those who wait is not known
 		return
 	}
-	s.takes(1)
-	look(false, "with a permit taken")
-	last := time.Now()
-	s.restock()
-	idle(last, "with all permits back")
+	if left == 0 && p.m.inDebt() {
+		p.over = true // part of the debt is paid
+		return
+	}
+	p.m.spent = p.m.limit - left
+	p.m.serve() // nobody, or the limiter lets requests wait although their permits are there
+	p.compare()
+}
+
+// served notes the waiters that time has served.
+func (p *play) served() {
+	synctest.Wait()
+	for c := p.m.next(); c != nil && !c.waits(); c = p.m.next() {
+		p.m.leave(c)
+		p.m.grant(c)
+	}
+	for _, c := range slices.Clone(p.m.waiting) {
+		if c.n == 0 && !c.waits() {
+			p.m.leave(c)
+			p.m.grant(c)
+		}
+	}
+}
+
+// reset resets a rate limiter.
+func (p *play) reset() {
+	if !p.reaches(resets) || p.m.closed || p.m.holds && len(p.m.waiting) > 0 {
+		return
+	}
+	p.m.spent, p.owed = 0, false
+	p.resets++
+	p.m.serve()
+	p.l.(core.Resetter).Reset()
+	p.compare()
+	p.over = p.m.holds // of what was granted before, the slot is returned, and the rate does not
+	p.late()
 }
