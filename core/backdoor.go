@@ -66,6 +66,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		return &t, machine.Copy(e.m.Account())
 	},
 	Granters: func(l Lease) []any { return l.granters(nil) },
+	Describe: func(l Lease, by any) { l.extra().by = by.(describer) },
 	Grants:   grants,
 	ChainOf: func(limiters any) any {
 		c := &ChainedLimiter{limiters: limiters.([]Limiter)}

@@ -146,7 +146,7 @@ func mergeInfo(parts []Lease) (name string, window int64, all leaseInfo, added b
 	all.left, all.reset = unknown, unknown
 	for _, k := range parts {
 		x, s := k.extra(), k.settings()
-		added = added || x != nil && len(x.meta) > 0 || k.outcome() == reserved
+		added = added || x != nil && (len(x.meta) > 0 || x.by != nil) || k.outcome() == reserved
 		if s == nil {
 			continue
 		}

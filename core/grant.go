@@ -102,7 +102,7 @@ func (g *granter) settle(l Lease, n int) Lease {
 	}
 	// It holds nothing and does not end, so each settlement begins a lease of its own.
 	if n = g.tell(0, n); n > 0 {
-		return grantFrom(g.Granter, n, l.copyExtra().meta)
+		return grantFrom(g.Granter, n, l.extra().metadata())
 	}
 	return l
 }

@@ -65,7 +65,19 @@ type extra struct {
 	missing int        // with info, a bucket's: machine.Grant.Missing
 	err     error      // why the lease is not acquired
 	meta    []Metadata // each name once
+	by      describer  // has more metadata, of names that may be in meta, too; nil: nobody
 	owner   owner      // who granted the lease, if its settings do not tell
+}
+
+// describer has the metadata of a lease: see Ways.Describe of package backdoor.
+type describer interface{ Metadata() []Metadata }
+
+// metadata returns the metadata that was added to the lease, each name once.
+func (x *extra) metadata() []Metadata {
+	if x.by == nil {
+		return x.meta
+	}
+	return mergeMetadata(x.by.Metadata(), x.meta)
 }
 
 // leaseInfo is the numbers that a lease says.
@@ -152,7 +164,7 @@ func (l Lease) with(s *settings, x extra) Lease {
 // which is made from the metadata.
 func (l Lease) copyExtra() (x extra) {
 	if old := l.extra(); old != nil {
-		x.meta, x.info, x.missing = old.meta, old.info, old.missing
+		x.meta, x.by, x.info, x.missing = old.meta, old.by, old.info, old.missing
 		if o := l.outcome(); o == failed || o == exceeds {
 			x.err = old.err
 		}

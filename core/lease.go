@@ -172,7 +172,7 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 			}
 		}
 		if x := l.extra(); x != nil {
-			for _, m := range x.meta {
+			for _, m := range x.metadata() {
 				if !yield(m.name, m.value) {
 					return
 				}

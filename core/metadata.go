@@ -103,18 +103,26 @@ func (l Lease) without(name string) Lease {
 		return l
 	}
 	x := l.copyExtra()
-	x.meta = slices.DeleteFunc(slices.Clone(x.meta), func(m Metadata) bool { return m.name == name })
+	x.meta, x.by = slices.DeleteFunc(slices.Clone(x.metadata()), func(m Metadata) bool { return m.name == name }), nil
 	return l.with(l.settings(), x)
 }
 
 // added returns the metadata of that name that was added to the lease.
 func (l Lease) added(name string) (any, bool) {
-	if x := l.extra(); x != nil {
-		for _, m := range x.meta {
-			if m.name == name {
-				return m.value, true
-			}
-		}
+	x := l.extra()
+	if x == nil {
+		return nil, false
+	}
+	named := func(m Metadata) bool { return m.name == name }
+	if i := slices.IndexFunc(x.meta, named); i >= 0 {
+		return x.meta[i].value, true
+	}
+	if x.by == nil {
+		return nil, false
+	}
+	more := x.by.Metadata()
+	if i := slices.IndexFunc(more, named); i >= 0 {
+		return more[i].value, true
 	}
 	return nil, false
 }

@@ -118,7 +118,7 @@ func (l Lease) settleOnce(by once, n int) (got int, ended bool) {
 // with the metadata of l.
 func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
 	f, x := l.info(), l.copyExtra()
-	if x.meta == nil && x.info == nil && (h == l.h || h.reported() == l.settings()) {
+	if x.meta == nil && x.by == nil && x.info == nil && (h == l.h || h.reported() == l.settings()) {
 		return newLease(h, o, n, f.left, l.reset, at)
 	}
 	if x.info == nil {

@@ -69,11 +69,11 @@ func (l *limits) windowsAfter(at, n int64) int64 {
 	return end*unit - at
 }
 
-// windowOf returns micros as the length of a calendar window; 0 means the current one.
+// windowOf returns micros as the length of a calendar window; 0 means the current one. Without a calendar it returns 0.
 func (l *limits) windowOf(micros int64) time.Duration {
-	if micros == 0 {
-		start, end := l.calendar.Bounds(time.Now())
-		return end.Sub(start)
+	if !l.ofCalendar() || micros > 0 {
+		return lasts(micros)
 	}
-	return lasts(micros)
+	start, end := l.calendar.Bounds(time.Now())
+	return end.Sub(start)
 }

@@ -134,7 +134,7 @@ func (c *client) claimLocked() bool {
 	if len(c.pending) == 0 && !c.host.asksLocked() {
 		return false
 	}
-	if c.calling > 0 && time.Since(c.latest) < c.spacing() {
+	if c.calling > 0 && (c.spare != nil || time.Since(c.latest) < c.spacing()) {
 		return false
 	}
 	c.calling++

@@ -51,8 +51,11 @@ type Limiter struct {
 	waiters
 	keeper keeper
 	readAt time.Time       // when Statistics last called the store
-	woken  []chan struct{} // to be closed after the mutex is released
+	woken  []chan struct{} // to be sent to after the mutex is released
 	ends   []func()        // to be called after the mutex is released
+
+	spare    *request                // for requests to come
+	returned atomic.Pointer[request] // the same, which need the mutex to become spare
 }
 
 // start makes the limiter ready for use. The options are valid, and have their defaults.
@@ -123,7 +126,7 @@ func (e *Limiter) lock() { e.mu.Lock() }
 // unlock releases the mutex. Before that it ends the waits that the queue has ended, sets the timers, and starts a call of the store
 // if there is something to ask. Afterwards it wakes the callers whose requests were decided, so that they do not block on the mutex.
 func (e *Limiter) unlock() {
-	e.redeemLocked(time.Now())
+	e.redeemLocked()
 	e.concludeLocked()
 	e.balanceLocked()
 	e.setTimerLocked()
@@ -133,7 +136,7 @@ func (e *Limiter) unlock() {
 	e.woken, e.ends = nil, nil
 	e.mu.Unlock()
 	for _, done := range woken {
-		close(done)
+		done <- struct{}{}
 	}
 	for _, end := range ends {
 		end()
@@ -143,13 +146,13 @@ func (e *Limiter) unlock() {
 // TryAcquire takes permits if they are available now. It waits only for the store, at most for [Options].Timeout. An oldest-first or
 // fair-share limiter rejects it while a caller in this process waits, and a bucket or window while one in any process does.
 func (e *Limiter) TryAcquire(permits int) core.Lease {
-	l, _ := e.acquire(context.Background(), &request{e: e, operation: operation{permits: permits}}) //nolint:forbidigo // it does not give up
+	l, _ := e.acquire(context.Background(), permits, demand{}) //nolint:forbidigo // it does not give up
 	return l
 }
 
 // TryQuietly is like TryAcquire, but a rejection is not counted.
 func (e *Limiter) TryQuietly(permits int) (core.Lease, bool) {
-	l, _ := e.acquire(context.Background(), &request{e: e, operation: operation{permits: permits}, quiet: true}) //nolint:forbidigo // as above
+	l, _ := e.acquire(context.Background(), permits, demand{quiet: true}) //nolint:forbidigo // as above
 	return l, l.Acquired()
 }
 
@@ -168,25 +171,26 @@ var _ = backdoor.WaitBy(func(e *Limiter, ctx context.Context, permits int) (core
 })
 
 func (e *Limiter) acquireIn(ctx context.Context, permits int, beyond bool) (core.Lease, error) {
-	req := &request{e: e, operation: operation{permits: permits}, waits: true, beyond: beyond}
-	req.deadline, _ = ctx.Deadline()
+	d := demand{waits: true, beyond: beyond}
+	d.deadline, _ = ctx.Deadline()
 	if f, ok := core.FlowFromContext(ctx); ok {
-		req.flow = fair.Flow(f)
+		d.flow = fair.Flow(f)
 	}
-	return e.acquire(ctx, req)
+	return e.acquire(ctx, permits, d)
 }
 
-func (e *Limiter) acquire(ctx context.Context, req *request) (core.Lease, error) {
+func (e *Limiter) acquire(ctx context.Context, permits int, d demand) (core.Lease, error) {
 	err := ctx.Err()
 	switch {
-	case req.permits < 0:
+	case permits < 0:
 		err = core.ErrNegativePermits
 	case err == nil && e.options.Store == nil:
 		err = core.ErrClosed
 	}
-	if err == nil {
-		err = e.await(ctx, req)
+	if err != nil {
+		return core.Fail(err), err
 	}
+	req, err := e.await(ctx, permits, d)
 	switch {
 	case err != nil:
 		return core.Fail(err), err
@@ -194,6 +198,9 @@ func (e *Limiter) acquire(ctx context.Context, req *request) (core.Lease, error)
 		return e.unavailable(ctx, req)
 	}
 	l := e.leaseOf(req)
+	if req.grant == nil { // no queue has the request
+		e.recycle(req)
+	}
 	return l, l.Err()
 }
 
@@ -204,11 +211,11 @@ func (e *Limiter) unavailable(ctx context.Context, req *request) (core.Lease, er
 		if !req.quiet {
 			e.rejected.Add(1)
 		}
-		l := core.Fail(req.err).With(req.limits.appendMetadata(nil, 0)...)
+		l := core.Fail(req.err).With(req.limits.appendMetadata(nil, req.limits.windowOf(0))...)
 		return l, l.Err()
 	case FailOpen:
 		e.granted.Add(1)
-		return core.GrantFrom(&grant{e: e, limits: req.limits}, req.permits, req.limits.appendMetadata(nil, 0)...), nil
+		return core.GrantFrom(&grant{e: e, current: req.limits}, req.permits, req.limits.appendMetadata(nil, req.limits.windowOf(0))...), nil
 	}
 	var l core.Lease
 	var err error
@@ -233,9 +240,9 @@ func (e *Limiter) unavailable(ctx context.Context, req *request) (core.Lease, er
 	return l, err
 }
 
-// await returns when the request is decided, or ctx is done; then it returns ctx.Err().
-func (e *Limiter) await(ctx context.Context, req *request) error {
-	leads := e.submit(req)
+// await returns a request that is decided. If ctx is done first, it returns ctx.Err().
+func (e *Limiter) await(ctx context.Context, permits int, d demand) (*request, error) {
+	req, leads := e.submit(permits, d)
 	canceled := ctx.Done()
 	switch {
 	case leads && canceled == nil:
@@ -243,13 +250,18 @@ func (e *Limiter) await(ctx context.Context, req *request) error {
 	case leads:
 		go e.client.run()
 	}
-	if req.done != nil {
+	switch {
+	case !req.awaited:
+	case canceled == nil:
+		<-req.done
+	default:
 		select {
 		case <-req.done:
 		case <-canceled:
 			if e.abandon(req) {
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
+			<-req.done
 		}
 	}
 	err := ctx.Err()
@@ -257,20 +269,21 @@ func (e *Limiter) await(ctx context.Context, req *request) error {
 		e.mu.Lock()
 		defer e.unlock()
 		e.returnLocked(given{req.permits, req.result, req.lease})
-		return err
+		return nil, err
 	}
-	return nil
+	return req, nil
 }
 
-// submit decides the request, or has the next call ask for it. It reports whether the caller has to make that call.
-func (e *Limiter) submit(req *request) (leads bool) {
+// submit decides a request, or has the next call ask for it. It reports whether the caller has to make that call.
+func (e *Limiter) submit(permits int, d demand) (req *request, leads bool) {
 	now := time.Now()
-	req.expires, req.asker = now.Add(e.options.Timeout), req
 	e.mu.Lock()
 	defer e.unlock()
-	e.redeemLocked(now)
+	e.redeemLocked()
+	req = e.requestLocked()
+	req.permits, req.demand, req.expires = permits, d, now.Add(e.options.Timeout)
 	if e.admitLocked(req, now) {
-		switch v, r := e.cache.decide(req.permits, now); {
+		switch v, r := e.cache.decide(permits, now); {
 		case v == here:
 			req.result = r
 			e.decideLocked(req, granted)
@@ -281,10 +294,38 @@ func (e *Limiter) submit(req *request) (leads bool) {
 		}
 		leads = e.client.claimLocked()
 	}
-	if !req.stage.decided() {
-		req.done = make(chan struct{})
+	req.awaited = !req.stage.decided()
+	return req, leads
+}
+
+// requestLocked returns a new request, or one that has ended. Like its timers, a limiter's channels belong to one synctest bubble.
+func (e *Limiter) requestLocked() *request {
+	if e.spare == nil {
+		e.spare = e.returned.Swap(nil)
 	}
-	return leads
+	r := e.spare
+	if r == nil {
+		r = &request{e: e, done: make(chan struct{}, 1)}
+	} else {
+		e.spare = r.next
+		*r = request{e: e, done: r.done}
+	}
+	r.asker = r
+	return r
+}
+
+// recycle keeps a request that nobody refers to any more for another one. It needs no mutex: a stack of which only the whole is taken
+// has no ABA problem.
+func (e *Limiter) recycle(r *request) {
+	for {
+		r.next, r.spares = e.returned.Load(), 1
+		if r.next != nil {
+			r.spares += r.next.spares
+		}
+		if r.spares > maxSpare || e.returned.CompareAndSwap(r.next, r) {
+			return
+		}
+	}
 }
 
 // statisticsEvery is how often Statistics calls the store at most.
@@ -326,7 +367,7 @@ func (e *Limiter) readIfStaleLocked() *task {
 }
 
 func (e *Limiter) statisticsLocked() core.Statistics {
-	e.redeemLocked(time.Now())
+	e.redeemLocked()
 	return core.Statistics{
 		Limit: e.limits.limit, Available: e.cache.available(time.Now()), Queued: e.queue.Queued(),
 		Granted: e.granted.Load(), Rejected: e.rejected.Load(),
@@ -378,7 +419,7 @@ func (e *Limiter) Close() error {
 // closeLocked closes the limiter, and returns the task that ends after the calls in flight, and after the prefetched permits
 // are returned; nil if there is nothing to wait for.
 func (e *Limiter) closeLocked() *task {
-	e.redeemLocked(time.Now())
+	e.redeemLocked()
 	e.closed = true
 	e.queue.Close(0)
 	e.renewLocked()
@@ -404,7 +445,7 @@ func (e *Limiter) apply(l *limits) (err error) {
 			err = core.ErrClosed
 			return nil
 		}
-		e.redeemLocked(time.Now())
+		e.redeemLocked()
 		e.limits = l
 		e.cache.update(l)
 		e.queue.Update(e.instant(time.Now()), &l.queue)

@@ -56,6 +56,8 @@ func (l *lease) loseIfLate() {
 // holding is the Granter of a concurrency limiter's core.Lease: it has the lease that the store counts. A core.Lease of zero permits has
 // none, and may be settled up several times, so that it has several. The engine's mutex guards the leases.
 type holding struct {
+	decision
+
 	e      *Limiter
 	leases []*lease
 }

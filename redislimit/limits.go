@@ -145,11 +145,11 @@ func (l *limits) describe(window time.Duration) *limits {
 	return l
 }
 
-// appendMetadata appends the metadata that every lease has. window is the length of a calendar window; 0 means the current one.
-func (l *limits) appendMetadata(m []core.Metadata, window int64) []core.Metadata {
+// appendMetadata appends the metadata that every lease has. window is the length of a calendar window.
+func (l *limits) appendMetadata(m []core.Metadata, window time.Duration) []core.Metadata {
 	m = append(m, l.metadata...)
 	if l.ofCalendar() {
-		m = append(m, core.Window.With(l.windowOf(window)))
+		m = append(m, core.Window.With(window))
 	}
 	return m
 }

@@ -14,14 +14,11 @@ import (
 // decided or, if it is an Acquire that the store refused, waits in the queue.
 type request struct {
 	operation // takes the permits
+	demand
 
-	e        *Limiter
-	waits    bool      // it is an Acquire, which may be queued
-	beyond   bool      // it waits whatever QueueLimit is
-	quiet    bool      // a rejection is not counted and has no reason
-	reserves bool      // it takes permits that are not there, too, as a debt
-	flow     fair.Flow // under FairShare
-	deadline time.Time // the caller's; zero if there is none
+	e       *Limiter
+	done    chan struct{} // channel of capacity 1; receives when the request is decided
+	awaited bool          // it was not decided immediately, so done receives
 
 	// The engine's mutex guards these fields. Once the request is decided, they do not change.
 	stage  stage
@@ -30,11 +27,27 @@ type request struct {
 	// Once it is decided:
 	limits *limits // limits that decided it
 	result result
-	err    error  // error of a failed request; a rejected one has a *core.RejectedError
-	lease  *lease // lease of a concurrency limiter's grant
-	grant  grant  // grant of a rate limiter's; it belongs to the caller's lease
+	err    error      // error of a failed request
+	why    *rejection // of a rejected one
+	lease  *lease     // lease of a concurrency limiter's grant
+	grant  *grant     // grant of a reservation that is in the queue; nil of all others
 
-	done chan struct{} // receives when the request is decided; nil if it was decided immediately
+	// Once nobody refers to it:
+	next   *request // next in a stack of such requests
+	spares int      // how many the stack has from here on
+}
+
+// maxSpare is how many requests a limiter keeps for requests to come.
+const maxSpare = 64
+
+// demand is how a caller wants permits.
+type demand struct {
+	waits    bool      // it is an Acquire, which may be queued
+	beyond   bool      // it waits whatever QueueLimit is
+	quiet    bool      // a rejection is not counted and has no reason
+	reserves bool      // it takes permits that are not there, too, as a debt
+	flow     fair.Flow // under FairShare
+	deadline time.Time // the caller's; zero if there is none
 }
 
 // stage is the progress of a request.
@@ -328,7 +341,7 @@ func (e *Limiter) concludeLocked() {
 // decideLocked ends a request.
 func (e *Limiter) decideLocked(req *request, how stage) {
 	req.stage, req.limits = how, e.limits
-	if req.done != nil {
+	if req.awaited {
 		e.woken = append(e.woken, req.done)
 	}
 }
@@ -357,7 +370,7 @@ func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedErr
 		}
 	}
 	why.Limit, why.Available = e.limits.limit, e.cache.available(now)
-	req.err = &why
+	req.why = &rejection{RejectedError: why}
 	req.result.left, req.result.reset, req.result.window = e.cache.available(now), e.cache.reset(now), e.cache.window
 	e.decideLocked(req, rejected)
 }
@@ -366,7 +379,7 @@ func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedErr
 func (e *Limiter) abandon(req *request) bool {
 	e.mu.Lock()
 	defer e.unlock()
-	e.redeemLocked(time.Now())
+	e.redeemLocked()
 	if req.stage.decided() {
 		return false
 	}
@@ -385,55 +398,4 @@ func (e *Limiter) abandon(req *request) bool {
 func (e *Limiter) leaveLocked(w *machine.Waiter[*request]) {
 	e.cache.tickets.gap = e.cache.tickets.gap || e.queue.Newest() != w
 	e.queue.Cancel(e.instant(time.Now()), w)
-}
-
-// leaseOf returns the lease of a decided request, unless Unavailable decides it.
-func (e *Limiter) leaseOf(req *request) core.Lease {
-	switch req.stage {
-	case granted:
-		return e.grantOf(req)
-	case rejected:
-		return req.rejection()
-	}
-	return core.Fail(req.err)
-}
-
-func (e *Limiter) grantOf(req *request) core.Lease {
-	room := [8]core.Metadata{}
-	m := req.appendMetadata(room[:0])
-	if req.reserves {
-		m = append(m, core.Delay.With(lasts(req.result.wait)))
-	}
-	if req.grant.waiter != nil { // it counts when its permits become available
-		return core.GrantFrom(&req.grant, req.permits, m...)
-	}
-	e.granted.Add(1)
-	switch {
-	case req.lease != nil:
-		m = append(m, FencingToken.With(uint64(req.lease.token)))
-		return core.GrantFrom(&holding{e, []*lease{req.lease}}, req.permits, m...)
-	case e.kind == kindConcurrency:
-		return core.GrantFrom(&holding{e: e}, req.permits, m...)
-	}
-	req.grant = grant{e: e, limits: req.limits, certain: int64(req.permits), stamp: req.result.stamp}
-	return core.GrantFrom(&req.grant, req.permits, m...)
-}
-
-func (r *request) rejection() core.Lease {
-	why := r.err.(*core.RejectedError) //nolint:errorlint // it is not wrapped
-	room := [7]core.Metadata{core.ReasonPhrase.With(why.Reason)}
-	m := room[:1]
-	if why.RetryAfter > 0 {
-		m = append(m, core.RetryAfter.With(why.RetryAfter))
-	}
-	return core.Fail(why).With(r.appendMetadata(m)...)
-}
-
-// appendMetadata appends the metadata that every lease has, and the permits that were left after the decision.
-func (r *request) appendMetadata(m []core.Metadata) []core.Metadata {
-	m = append(r.limits.appendMetadata(m, r.result.window), core.Remaining.With(min(r.result.left, r.limits.limit)))
-	if r.limits.rate() {
-		m = append(m, core.ResetAfter.With(lasts(r.result.reset)))
-	}
-	return m
 }

@@ -20,8 +20,7 @@ func (e *Limiter) Reserve(permits int) core.Lease {
 	if e.options.Store != nil && e.kind == kindConcurrency {
 		return core.Fail(errNoRate)
 	}
-	req := &request{e: e, operation: operation{permits: permits}, reserves: true}
-	l, _ := e.acquire(context.Background(), req) //nolint:forbidigo // it does not wait for permits
+	l, _ := e.acquire(context.Background(), permits, demand{reserves: true}) //nolint:forbidigo // it does not wait for permits
 	return l
 }
 
@@ -32,13 +31,13 @@ func (e *Limiter) reserveLocked(r *request, now time.Time) {
 	if ready := e.queue.ReadyAt(at, r.permits); ready != machine.Never {
 		r.result.wait = microseconds(time.Duration(ready - at))
 	}
-	r.grant = grant{e: e, limits: e.limits, waiter: r.waiter}
+	r.grant = &grant{e: e, current: e.limits, waiter: r.waiter}
 	e.decideLocked(r, granted)
 }
 
 // pendingLocked reports whether the permits of a reservation have not come, and it has not ended.
 func (g *grant) pendingLocked() bool {
-	g.e.redeemLocked(time.Now())
+	g.e.redeemLocked()
 	return g.waiter != nil && g.waiter.Queued()
 }
 

@@ -9,8 +9,10 @@ import (
 // grant is the Granter of a rate limiter's lease, or of one that holds nothing. It knows what the script needs to know of the grant. A lease
 // of zero permits may be settled up several times; then all these settlements share the grant. The engine's mutex guards it.
 type grant struct {
+	decision
+
 	e       *Limiter
-	limits  *limits // under which it counts
+	current *limits // under which it counts
 	certain int64   // permits that may still be missing because of it; 0: it holds nothing
 	stamp   stamp
 
@@ -37,10 +39,10 @@ func (g *grant) Settle(had, now int) int {
 		if g.e.kind == kindConcurrency { // it was granted while the store was unavailable, and holds nothing
 			return nil
 		}
-		if !g.e.limits.sameRate(g.limits) { // no permit is certain to be missing because of it
+		if !g.e.limits.sameRate(g.current) { // no permit is certain to be missing because of it
 			g.certain = 0
 		}
-		g.limits = g.e.limits
+		g.current = g.e.limits
 		if less > 0 {
 			return g.giveLocked(min(less, g.certain))
 		}

@@ -19,5 +19,5 @@ func Take(ctx context.Context, s Store, key string, limit core.Options, permits 
 	if err != nil {
 		return core.Fail(err), err
 	}
-	return l.acquire(ctx, &request{e: l, operation: operation{permits: permits}})
+	return l.acquire(ctx, permits, demand{})
 }

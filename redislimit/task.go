@@ -7,7 +7,7 @@ type task struct {
 	operation
 
 	e    *Limiter
-	done chan struct{} // closed when it has ended; nil if it was not sent
+	done chan struct{} // receives when it has ended; nil if it was not sent
 
 	// then, if it is not nil, is called with the engine's mutex held when the operation has ended. sent is when its call was sent.
 	then func(sent time.Time, r result, err error)
@@ -82,7 +82,7 @@ func (e *Limiter) addLocked(t *task, now time.Time) {
 		t.finishLocked(now, result{}, err)
 		return
 	}
-	t.done = make(chan struct{})
+	t.done = make(chan struct{}, 1)
 	e.client.addLocked(&t.operation)
 	if t.frees && len(e.cache.tickets.out) > 0 { // in the same call, so that its waiters get what is returned
 		e.renewLocked()

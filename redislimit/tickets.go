@@ -147,7 +147,7 @@ func (e *Limiter) balanceLocked() {
 // renewLocked returns all tickets, and has the store asked for new ones, because permits may become available at other times
 // than they say.
 func (e *Limiter) renewLocked() {
-	e.redeemLocked(time.Now())
+	e.redeemLocked()
 	t := &e.cache.tickets
 	for _, one := range t.out {
 		e.giveTicketLocked(one)
@@ -165,10 +165,13 @@ func (e *Limiter) moveUpLocked(got result) {
 }
 
 // redeemLocked gives the permits of the tickets that are due to the waiters. What the one that is next does not want goes back.
-func (e *Limiter) redeemLocked(now time.Time) {
+func (e *Limiter) redeemLocked() {
 	t := &e.cache.tickets
-	for len(t.out) > 0 && !now.Before(t.out[0].at) {
-		due := t.out[0]
+	for len(t.out) > 0 {
+		due, now := t.out[0], time.Now()
+		if now.Before(due.at) {
+			return
+		}
 		t.out = slices.Delete(t.out, 0, 1)
 		f := &e.cache.forecast
 		if e.kind == kindBucket && f.known {

@@ -189,7 +189,7 @@ func (e *Limiter) onTimer() {
 	now := time.Now()
 	e.timerAt = time.Time{}
 	e.giveBackLocked(e.cache.prefetch.look(now), now)
-	e.redeemLocked(now)
+	e.redeemLocked()
 	if !e.askAt.IsZero() && !e.askAt.After(now) {
 		e.cache.tickets.stalled = time.Time{}
 		e.asks = e.asks || !e.queue.Empty()

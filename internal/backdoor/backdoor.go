@@ -285,6 +285,11 @@ type Ways[L any] struct {
 	// A joined lease that has ended, or that another call is settling, has none.
 	Granters func(lease L) []any
 
+	// Describe gives metadata to a lease of core.GrantFrom or core.Fail that nobody else has yet. by has a method
+	// Metadata() []core.Metadata, which is called when somebody asks for metadata, and always returns the same: each name
+	// once. A limiter whose leases are rarely asked need not make metadata for each of them.
+	Describe func(lease L, by any)
+
 	// Grants returns a function that returns leases of no permits, as core.Grant does: the first release of
 	// each calls release. The next one may be had once the one before was released, also in release. None
 	// of them allocates.

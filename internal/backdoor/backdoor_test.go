@@ -2,6 +2,8 @@ package backdoor_test
 
 import (
 	"context"
+	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -118,6 +120,45 @@ func TestGrants(t *testing.T) {
 	if !testkit.Race {
 		require.Zero(t, testing.AllocsPerRun(100, func() { next().Release() }))
 	}
+}
+
+// describer counts how often its metadata is asked for.
+type describer struct{ asked int }
+
+func (*describer) Settle(_, now int) int { return now }
+
+func (d *describer) Metadata() []core.Metadata {
+	d.asked++
+	return []core.Metadata{core.LimiterName.With("d"), core.Remaining.With(3)}
+}
+
+// The metadata of a described lease is made when somebody asks, goes along with copies, and gives way to what is added.
+func TestDescribe(t *testing.T) {
+	d := new(describer)
+	l := core.GrantFrom(d, 2)
+	ways.Describe(l, d)
+	require.Zero(t, d.asked)
+	described := func(l core.Lease, want map[string]any) {
+		t.Helper()
+		require.Equal(t, want, maps.Collect(l.Metadata()))
+		for name, value := range want {
+			if n, ok := value.(int); ok {
+				got, ok := core.NewMetadataKey[int](name).From(l)
+				require.True(t, ok)
+				require.Equal(t, n, got)
+			}
+		}
+	}
+	described(l, map[string]any{"LIMITER_NAME": "d", "REMAINING": 3})
+	l = l.With(core.Remaining.With(1), core.PermitLimit.With(5)).Settle(1)
+	described(l, map[string]any{"LIMITER_NAME": "d", "REMAINING": 1, "PERMIT_LIMIT": 5})
+	require.Equal(t, 1, l.Permits())
+	described(l.Settle(0).Settle(2), map[string]any{"LIMITER_NAME": "d", "REMAINING": 1, "PERMIT_LIMIT": 5})
+
+	failed := core.Fail(io.EOF)
+	ways.Describe(failed, d)
+	require.Equal(t, io.EOF, failed.Err())
+	described(failed.With(core.RetryAfter.With(time.Second)), map[string]any{"LIMITER_NAME": "d", "REMAINING": 3, "RETRY_AFTER": time.Second})
 }
 
 func TestMain(m *testing.M) { testkit.Main(m) }
