@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -81,8 +80,7 @@ func TestMonthly(t *testing.T) {
 
 // The table of the page states how many permits each limit grants in the first second.
 func TestFirstSecond(t *testing.T) {
-	page, err := os.ReadFile(pageFile)
-	require.NoError(t, err)
+	page := read(t, pageFile)
 	for _, row := range []struct {
 		spec    string
 		options core.TokenBucketOptions
@@ -94,7 +92,7 @@ func TestFirstSecond(t *testing.T) {
 		{"sliding 10/1s", core.TokenBucketOptions{}, 10},
 		{"10B/s", ioreader.PerSecond(10), 1469},
 	} {
-		require.Regexp(t, fmt.Sprintf("(?m)^\\| %#q .* \\| %d \\|$", row.spec, row.granted), string(page))
+		require.Regexp(t, fmt.Sprintf("(?m)^\\| %#q .* \\| %d \\|$", row.spec, row.granted), page)
 		limit, err := spec.Parse(row.spec)
 		require.NoError(t, err)
 		builders := []func() (core.Limiter, error){func() (core.Limiter, error) { return limit.New("") }}

@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,15 +12,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const pageFile = "../../docs/choose.md"
+const pageFile = "docs/choose.md"
 
 // Each limiter of the page is the same limit, made from its text and by its constructor.
 func TestChoose(t *testing.T) {
-	page, err := os.ReadFile(pageFile)
-	require.NoError(t, err)
+	page := read(t, pageFile)
 	for _, l := range leaves {
 		t.Run(l.name, func(t *testing.T) {
-			require.Contains(t, string(page), "```spec\n"+l.spec+"\n```\n")
+			require.Contains(t, page, "```spec\n"+l.spec+"\n```\n")
 			limit, err := spec.Parse(l.spec)
 			require.NoError(t, err)
 			text, err := limit.New("")

@@ -3,8 +3,13 @@ package docs_test
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +22,47 @@ import (
 const root = "../.."
 
 var update = flag.Bool("update", false, "write the blocks of docs/")
+
+// files returns the paths of the files with an ending, without those in hidden directories, in testdata and in directories of other names.
+func files(t *testing.T, ending string, without ...string) (found []string) {
+	t.Helper()
+	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+		base := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (len(base) > 1 && base[0] == '.' || base == "testdata" || slices.Contains(without, base)):
+			return fs.SkipDir
+		case strings.HasSuffix(name, ending):
+			found = append(found, name)
+		}
+		return nil
+	}))
+	require.NotEmpty(t, found)
+	return found
+}
+
+// read returns the text of a file.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// library returns the files of the packages that users import, without their tests, by path.
+func library(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	all := make(map[string]*ast.File)
+	for _, name := range files(t, ".go", "internal", "examples", "bench", "docs", "cmd", "tools") {
+		if !strings.HasSuffix(name, "_test.go") {
+			file, err := parser.ParseFile(token.NewFileSet(), name, read(t, name), parser.ParseComments|parser.SkipObjectResolution)
+			require.NoError(t, err)
+			all[name] = file
+		}
+	}
+	return all
+}
 
 // Every Go block of docs/ is a copy of code that compiles. With -update it becomes one.
 func TestBlocks(t *testing.T) {

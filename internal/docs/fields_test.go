@@ -1,9 +1,6 @@
 package docs_test
 
 import (
-	"io/fs"
-	"os"
-	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,17 +20,11 @@ var (
 // TestFieldComments: the number of comments that do not stand alone only falls.
 func TestFieldComments(t *testing.T) {
 	var found []string
-	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || len(d.Name()) > 1 && d.Name()[0] == '.'):
-			return fs.SkipDir
-		case path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
-			return nil
+	for _, name := range files(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-		text, err := fs.ReadFile(os.DirFS(root), name)
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(read(t, name)) {
 			m := behind.FindStringSubmatch(strings.TrimRight(line, "\n"))
 			if m == nil || strings.HasPrefix(strings.TrimSpace(line), "//") || strings.Count(m[1], `"`)%2 != 0 || strings.Count(m[1], "`")%2 != 0 {
 				continue
@@ -42,7 +33,6 @@ func TestFieldComments(t *testing.T) {
 				found = append(found, name+": "+strings.TrimSpace(line))
 			}
 		}
-		return err
-	}))
+	}
 	require.LessOrEqual(t, len(found), dangling, "comments that need the name before them:\n%s", strings.Join(found, "\n"))
 }

@@ -2,12 +2,7 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -83,20 +78,7 @@ func documented(t *testing.T) []declared {
 	t.Helper()
 	var all []declared
 	made := map[string]bool{} // by package and type
-	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
-		switch base := d.Name(); {
-		case err != nil:
-			return err
-		case d.IsDir() && (base == "internal" || base == "testdata" || base == "examples" || base == "bench" || base == "docs" || base == "cmd" || base == "tools" || len(base) > 1 && base[0] == '.'):
-			return fs.SkipDir
-		case path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		positions := token.NewFileSet()
-		file, err := parser.ParseFile(positions, filepath.Join(root, filepath.FromSlash(name)), nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	for name, file := range library(t) {
 		if file.Doc != nil {
 			all = append(all, declared{place: name, name: "package " + file.Name.Name, doc: oneLine(file.Doc)})
 		}
@@ -134,8 +116,7 @@ func documented(t *testing.T) []declared {
 				}
 			}
 		}
-		return nil
-	}))
+	}
 	structs := map[string]bool{}
 	for _, d := range all {
 		structs[path.Dir(d.place)+"."+d.name] = d.isStruct

@@ -2,12 +2,7 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -55,19 +50,7 @@ func exported(t *testing.T) (packages, members map[string]map[string]bool) {
 		}
 		to[key][name] = true
 	}
-	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
-		switch base := d.Name(); {
-		case err != nil:
-			return err
-		case d.IsDir() && (base == "internal" || base == "testdata" || base == "examples" || base == "bench" || base == "docs" || base == "cmd" || len(base) > 1 && base[0] == '.'):
-			return fs.SkipDir
-		case path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(name)), nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	for _, file := range library(t) {
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
@@ -92,8 +75,7 @@ func exported(t *testing.T) (packages, members map[string]map[string]bool) {
 				}
 			}
 		}
-		return nil
-	}))
+	}
 	return packages, members
 }
 

@@ -2,9 +2,7 @@ package docs_test
 
 import (
 	"bytes"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -60,18 +58,16 @@ func TestNumbers(t *testing.T) {
 	figures, err := docs.ReadFigures(root)
 	require.NoError(t, err)
 	for name := range written(t) {
-		place := filepath.Join(root, filepath.FromSlash(name))
-		text, err := os.ReadFile(place)
-		require.NoError(t, err)
-		filled, err := figures.Fill(string(text), sentences[name]...)
-		if !assert.NoError(t, err, name) || filled == string(text) {
+		text := read(t, name)
+		filled, err := figures.Fill(text, sentences[name]...)
+		if !assert.NoError(t, err, name) || filled == text {
 			continue
 		}
 		if *update {
-			require.NoError(t, os.WriteFile(place, []byte(filled), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), []byte(filled), 0o644))
 			continue
 		}
-		was := strings.Split(string(text), "\n")
+		was := strings.Split(text, "\n")
 		for i, line := range strings.Split(filled, "\n") {
 			if i >= len(was) || line != was[i] {
 				t.Errorf("%s:%d is not what was measured: %s", name, i+1, line)
@@ -85,18 +81,11 @@ func TestNumbers(t *testing.T) {
 func written(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	files := os.DirFS(root)
-	require.NoError(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "internal" || len(d.Name()) > 1 && d.Name()[0] == '.'):
-			return fs.SkipDir
-		case path.Ext(name) == ".md" || path.Base(name) == "doc.go":
-			texts[name] = prose(t, files, name)
+	for _, ending := range []string{".md", "doc.go"} {
+		for _, name := range files(t, ending, "internal") {
+			texts[name] = prose(t, name)
 		}
-		return nil
-	}))
+	}
 	for name := range sentences {
 		require.Contains(t, texts, name)
 	}

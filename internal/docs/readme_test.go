@@ -90,9 +90,7 @@ const tour = "docs/tour.md"
 
 func compiles(t *testing.T, page string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, page))
-	require.NoError(t, err)
-	blocks := strings.Split(string(text), "\n```go\n")[1:]
+	blocks := strings.Split(read(t, page), "\n```go\n")[1:]
 	require.NotEmpty(t, blocks)
 	var program strings.Builder
 	program.WriteString(before)
