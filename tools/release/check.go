@@ -63,12 +63,13 @@ func newUser(ctx context.Context, out io.Writer, temp string, r *repository) (*u
 		return nil, err
 	}
 	root := r.released[0].path
-	// An empty variable leaves what go env -w has set, unless GOENV is off. No package of ours has C.
+	// An empty variable leaves what go env -w has set, unless GOENV is off. What others have written is compiled as the gate compiles
+	// it, with cgo or without, so that it is found in the cache.
 	return &user{dir: temp, out: out, env: append(os.Environ(), "GOENV=off", "GOCACHE="+cache,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+r.dir+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+root,
 		"GOPRIVATE="+root, "GOPROXY=file://"+filepath.ToSlash(filepath.Join(modules, "cache", "download")),
 		"GOMODCACHE="+filepath.Join(temp, "modcache"), "GOBIN="+filepath.Join(temp, "bin"),
-		"GOSUMDB=off", "GONOSUMDB=", "GONOPROXY=", "GOVCS=", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
+		"GOSUMDB=off", "GONOSUMDB=", "GONOPROXY=", "GOVCS=", "GOWORK=off", "GOTOOLCHAIN=local",
 		"GOFLAGS=-mod=mod -trimpath -modcacherw",
 	)}, nil
 }
