@@ -56,6 +56,7 @@ type Limiter struct {
 
 	spare    *request                // for requests to come
 	returned atomic.Pointer[request] // the same, which need the mutex to become spare
+	spares   atomic.Int32            // how many there are of both
 }
 
 // start makes the limiter ready for use. The options are valid, and have their defaults.
@@ -308,6 +309,7 @@ func (e *Limiter) requestLocked() *request {
 		r = &request{e: e, done: make(chan struct{}, 1)}
 	} else {
 		e.spare = r.next
+		e.spares.Add(-1)
 		*r = request{e: e, done: r.done}
 	}
 	r.asker = r
@@ -317,12 +319,13 @@ func (e *Limiter) requestLocked() *request {
 // recycle keeps a request that nobody refers to any more for another one. It needs no mutex: a stack of which only the whole is taken
 // has no ABA problem.
 func (e *Limiter) recycle(r *request) {
+	if e.spares.Add(1) > maxSpare {
+		e.spares.Add(-1)
+		return
+	}
 	for {
-		r.next, r.spares = e.returned.Load(), 1
-		if r.next != nil {
-			r.spares += r.next.spares
-		}
-		if r.spares > maxSpare || e.returned.CompareAndSwap(r.next, r) {
+		r.next = e.returned.Load()
+		if e.returned.CompareAndSwap(r.next, r) {
 			return
 		}
 	}

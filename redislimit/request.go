@@ -32,9 +32,7 @@ type request struct {
 	lease  *lease     // lease of a concurrency limiter's grant
 	grant  *grant     // grant of a reservation that is in the queue; nil of all others
 
-	// Once nobody refers to it:
-	next   *request // next in a stack of such requests
-	spares int      // how many the stack has from here on
+	next *request // next in a stack of requests to which nobody else refers
 }
 
 // maxSpare is how many requests a limiter keeps for requests to come.
