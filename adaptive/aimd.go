@@ -2,6 +2,7 @@ package adaptive
 
 import (
 	"cmp"
+	"math"
 	"time"
 )
 
@@ -53,8 +54,8 @@ type aimd struct {
 	AIMD
 
 	limit    float64 // with the fraction of the next permit that has grown
-	inFlight int     // leases in flight at the last cut that have not ended; their drops do not cut
-	before   int     // the limit before that cut; 0: the cut is final
+	inFlight float64 // leases in flight at the last cut that have not ended; their drops do not cut
+	before   float64 // the limit before that cut; 0: the cut is final
 	dropped  int     // how many of the leases in flight have been dropped
 	reason   string
 }
@@ -73,7 +74,7 @@ func (a *aimd) timeout() time.Duration { return a.Timeout }
 func (a *aimd) Next(limit int, w Sample) float64 {
 	// The fraction is kept if the limit could not grow yet because little of it was in use.
 	a.limit = min(max(a.limit, float64(limit)), float64(limit)+1)
-	a.inFlight -= w.N + w.Dropped
+	a.inFlight -= float64(w.N + w.Dropped)
 	if a.inFlight < 0 {
 		a.judge()
 	}
@@ -83,8 +84,8 @@ func (a *aimd) Next(limit int, w Sample) float64 {
 		a.reason = reasonGrowing
 		return a.limit
 	case a.inFlight < 0:
-		a.before = int(a.limit)
-		a.limit = float64(a.before) * a.Backoff
+		a.before = math.Floor(a.limit) // not an int: a limit of math.MaxInt is no float64
+		a.limit = a.before * a.Backoff
 		a.inFlight, a.dropped = a.before, 0
 	default:
 		a.dropped += w.Dropped
@@ -95,8 +96,8 @@ func (a *aimd) Next(limit int, w Sample) float64 {
 
 // judge takes a cut back if few of the leases that were in flight have been dropped.
 func (a *aimd) judge() {
-	if float64(a.dropped) <= unrelated*float64(a.before) {
-		a.limit = max(a.limit, float64(a.before))
+	if float64(a.dropped) <= unrelated*a.before {
+		a.limit = max(a.limit, a.before)
 	}
 	a.before = 0
 }

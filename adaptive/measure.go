@@ -12,9 +12,11 @@ type measure struct {
 	inFlight float64 // mean
 }
 
+// measured returns the measure of one window. Latencies that the clock is too coarse for count as a nanosecond, because
+// latencies are divided by each other.
 func measured(w Sample) measure {
 	n, e := float64(w.N), float64(w.StdErr)
-	return measure{windows: 1, n: n, mean: float64(w.Mean), variance: n * e * e, inFlight: w.InFlight}
+	return measure{windows: 1, n: n, mean: max(float64(w.Mean), 1), variance: n * e * e, inFlight: w.InFlight}
 }
 
 // and returns a and b as one measure.

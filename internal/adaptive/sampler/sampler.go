@@ -105,24 +105,29 @@ func Restores(algorithm any) float64 {
 // limit. Unless half of the limit was in use, it does not grow, except up to restore: see [Restores].
 func (s *Sampler) Move(limit, least, most int, want, restore float64, w Sample, at time.Duration) int {
 	next := limit
-	switch {
-	case math.IsNaN(want):
-	case want >= float64(most): // it may be too large for an int
-		next = most
-	case want <= float64(least):
-		next = least
-	default:
-		next = int(want)
+	if !math.IsNaN(want) {
+		next = within(want, least, most)
 	}
 	switch {
 	case w.Dropped > 0:
 		next = min(next, max(limit-w.Dropped, least))
 	case w.InFlight < float64(limit)/2:
-		next = min(next, max(limit, int(min(restore, float64(most)))))
+		next = min(next, max(limit, within(restore, least, most)))
 	}
 	next = min(max(next, least), most)
 	if math.Abs(float64(next)-float64(limit)) > largeChange*float64(limit) {
 		*s = Sampler{changed: at}
 	}
 	return next
+}
+
+// within returns limit as an int from least to most. It may be too large for an int.
+func within(limit float64, least, most int) int {
+	switch {
+	case limit >= float64(most):
+		return most
+	case limit <= float64(least):
+		return least
+	}
+	return int(limit)
 }

@@ -105,6 +105,13 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A trial of half of the largest limit ends at that limit.
+func TestMoveRestoresTheLargestLimit(t *testing.T) {
+	var s Sampler
+	half := math.MaxInt / 2
+	assert.Equal(t, math.MaxInt, s.Move(half, 1, math.MaxInt, math.MaxInt, math.MaxInt, Sample{InFlight: 1}, 0))
+}
+
 func FuzzMove(f *testing.F) {
 	f.Add(5, 1, 9, 5.0, 1, 3.5)
 	f.Fuzz(func(t *testing.T, limit, least, most int, inFlight float64, dropped int, want float64) {
