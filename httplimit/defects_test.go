@@ -51,40 +51,6 @@ func TestOuterMiddlewareSeesThePattern(t *testing.T) {
 	}
 }
 
-// A rejected request took nothing: the permits that its wrapper refunded are available again.
-func TestQuotaFieldsOfARejectionCountRefunds(t *testing.T) {
-	for name, c := range map[string]struct {
-		first      core.Limiter
-		taken      int // by others
-		policy, rl string
-	}{
-		"full again":      {perMinute(t, 5), 0, `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=5;t=0, "second";r=3;t=0`},
-		"concurrency":     {atOnce(t, 5, 0), 0, `"first";q=5;qu="concurrent-requests", "second";q=3;w=60`, `"first";r=5, "second";r=3;t=0`},
-		"taken by others": {perMinute(t, 5), 1, `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=4;t=60, "second";r=3;t=0`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.first.TryAcquire(c.taken)
-			for _, h := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
-				l := limits(t, httplimit.Options{Headers: h, Policies: []httplimit.Policy{
-					{Name: "first", Limiter: all(c.first)},
-					{Name: "second", Limiter: all(perMinute(t, 3)), Cost: func(*http.Request) int { return 4 }},
-				}})
-				w := get(l.Policy("first", "second")(ok), "/")
-				require.Equal(t, http.StatusTooManyRequests, w.Code)
-				got := w.Header()
-				require.Empty(t, got.Get("Retry-After"))
-				if h == httplimit.XRateLimit {
-					require.Equal(t, "3", got.Get("X-RateLimit-Remaining"))
-					require.Equal(t, "3", got.Get("X-RateLimit-Limit"))
-					continue
-				}
-				require.Equal(t, c.policy, got.Get("RateLimit-Policy"))
-				require.Equal(t, c.rl, got.Get("RateLimit"))
-			}
-		})
-	}
-}
-
 // delaying is a ResponseWriter that sends a status with the body, or when it is flushed: gin's.
 type delaying struct {
 	*httptest.ResponseRecorder

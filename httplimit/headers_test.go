@@ -172,11 +172,17 @@ func TestHeadersCountNothing(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, get(l.Policy("first", "full")(ok), "/").Code)
 		require.Equal(t, uint64(1), first.Statistics().Granted, h)
 		require.Equal(t, 10, first.Available())
-		w := get(l.Policy("small")(ok), "/")
+		first.TryAcquire(1)
+		header := get(l.Policy("first", "small")(ok), "/").Header()
 		require.Zero(t, small.Statistics().Granted, h)
-		if h == httplimit.XRateLimit {
-			require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
-			require.Equal(t, "2", w.Header().Get("X-RateLimit-Remaining"))
+		require.Empty(t, header.Get("Retry-After"))
+		switch h {
+		case httplimit.XRateLimit:
+			require.Equal(t, "2", header.Get("X-RateLimit-Limit"))
+			require.Equal(t, "2", header.Get("X-RateLimit-Remaining"))
+		case httplimit.Draft11:
+			require.Equal(t, `"first";q=10;w=60, "small";q=2;w=60`, header.Get("RateLimit-Policy"))
+			require.Equal(t, `"first";r=9;t=60, "small";r=2;t=0`, header.Get("RateLimit"))
 		}
 	}
 }

@@ -228,18 +228,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A policy with FailOpen lets requests pass that nothing limits, and never in silence.
-func TestFailOpenIsLogged(t *testing.T) {
-	for _, failOpen := range []bool{true, false} {
-		var log bytes.Buffer
-		before := slog.Default()
-		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-		get(limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Fail(errBroken)), FailOpen: failOpen}}).Handler(ok), "/")
-		slog.SetDefault(before)
-		require.Equal(t, failOpen, strings.Contains(log.String(), errBroken.Error()), log.String())
-	}
-}
-
 // If the client has gone, nobody knows what it got: neither Refund nor Settle is called, and the permits stay taken.
 func TestNoOutcomeOfAClientThatHasGone(t *testing.T) {
 	for name, p := range map[string]httplimit.Policy{

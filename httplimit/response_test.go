@@ -2,7 +2,6 @@ package httplimit_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // The parts of a ResponseWriter that can do more.
@@ -222,44 +220,6 @@ func TestRefund(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A client that disconnects before its response has not shown that it did not fail: its permit stays taken where only
-// failures count.
-func TestRefundOfARequestWhoseClientLeft(t *testing.T) {
-	for _, left := range []bool{false, true} {
-		l := perMinute(t, 10)
-		ctx, leave := context.WithCancel(t.Context())
-		t.Cleanup(leave)
-		h := limits(t, httplimit.Options{Global: &httplimit.Policy{
-			Limiter: all(l), Refund: func(_ *http.Request, status int) bool { return status < 400 },
-		}}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			if left {
-				leave()
-			}
-		}))
-		play(h, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-		require.Equal(t, left, l.Available() == 9)
-	}
-}
-
-// Whatever the handler does to the request, the permits go back to where they came from.
-func TestRefundFindsTheKeyAgain(t *testing.T) {
-	l := core.Must(partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("Key"),
-		New: func(string) (core.Limiter, error) { return perMinute(t, 2), nil },
-	}))
-	h := limits(t, httplimit.Options{
-		Global: &httplimit.Policy{Limiter: l, Refund: func(*http.Request, int) bool { return true }},
-	}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { r.Header.Set("Key", "b") }))
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.Header.Set("Key", "a")
-	require.Equal(t, 200, play(h, r).Code)
-	a, ok := l.Get("a")
-	require.True(t, ok)
-	require.Equal(t, 2, a.Available())
-	_, ok = l.Get("b")
-	require.False(t, ok)
 }
 
 func write(w io.Writer) { _, _ = w.Write([]byte("x")) }

@@ -193,28 +193,31 @@ func TestTransportHoldsTheLease(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := atOnce(t, 1, 0)
+			slots, rate := atOnce(t, 3, 0), perMinute(t, 10)
+			l := core.Must(core.Chain(slots, rate))
 			var costs []string
 			c.answer.Trailer = http.Header{}
 			if !c.held {
 				c.answer.Trailer.Set("Cost", "2")
 			}
 			tr := core.Must(httplimit.NewTransport(httplimit.TransportOptions{
-				Limiter: all(l), Settle: func(r *http.Response) int { costs = append(costs, r.Trailer.Get("Cost")); return -1 },
-				Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil }),
+				Limiter: all(l), Cost: func(*http.Request) int { return 3 },
+				Settle: func(r *http.Response) int { costs = append(costs, r.Trailer.Get("Cost")); return 2 },
+				Base:   base(func(*http.Request) (*http.Response, error) { return c.answer, nil }),
 			}))
 			r := core.Must(http.NewRequestWithContext(t.Context(), c.method, "http://x", nil))
 			response, err := tr.RoundTrip(r)
 			require.NoError(t, err)
-			require.Equal(t, c.held, l.Available() == 0)
+			require.Equal(t, c.held, slots.Available() == 0)
 			response.Trailer.Set("Cost", "2")
 			if c.then != nil {
 				c.then(t, response)
-				free(t, l)
+				free(t, slots)
 				response.Body.Close()
 			}
-			free(t, l)
+			free(t, slots)
 			require.Equal(t, []string{"2"}, costs)
+			require.Equal(t, 8, rate.Available(), "settled to 2")
 		})
 	}
 }
@@ -287,20 +290,6 @@ func TestHonorRetryAfter(t *testing.T) {
 				heldFor(t, c.want, start)
 			})
 		})
-	}
-}
-
-func TestTransportSettle(t *testing.T) {
-	for cost, left := range map[int]int{2: 8, 12: 0, -1: 5} {
-		l := perMinute(t, 10)
-		response, err := transport(t, httplimit.TransportOptions{
-			Limiter: all(l), Cost: func(*http.Request) int { return 5 }, Settle: func(*http.Response) int { return cost },
-			Base: answers(func() *http.Response { return answer(200, "abc") }),
-		}).Get("http://x")
-		require.NoError(t, err)
-		require.Equal(t, 5, l.Available())
-		require.NoError(t, response.Body.Close())
-		require.Equal(t, left, l.Available())
 	}
 }
 

@@ -26,14 +26,11 @@ type Admission[R, O any] struct {
 // ending is the end of an admission.
 type ending[R, O any] struct {
 	decisions []Decision[R, O]
-	refund    bool
-	cost      int // cost of the leases, if they are not refunded; below 0 if it stays as it is
+	ended     func(O) (refund bool, cost int) // called for each decision that holds a lease; nil if the costs stay as they are
 }
 
-// do ends the leases.
-func (e ending[R, O]) do() {
-	end(e.decisions, func(d *Decision[R, O]) { d.settle(e.refund, e.cost) })
-}
+// refunded is the end of a request that cost nothing.
+func refunded[O any](O) (refund bool, cost int) { return true, 0 }
 
 // settle refunds the lease, or corrects its cost unless that is negative.
 func (d *Decision[R, O]) settle(refund bool, cost int) {
@@ -124,7 +121,7 @@ func (h handed[R, O]) Release(int) { h.admission.Release() }
 // Settle refunds all leases, or settles the only one.
 func (h handed[R, O]) Settle(had, permits int) int {
 	if permits == 0 {
-		h.admission.finish(true)
+		h.admission.finish(refunded[O])
 		return 0
 	}
 	return h.admission.settleOnly(had, permits)
@@ -168,92 +165,67 @@ func (a *Admission[R, O]) stopSettling(only *Decision[R, O], replaced core.Lease
 	ends := a.ends
 	a.settling, a.ends = nil, nil
 	a.mu.Unlock()
-	doAll(ends)
-}
-
-// doAll ends leases, all of them even if a limiter panics.
-func doAll[R, O any](ends []ending[R, O]) {
-	if len(ends) > 0 {
-		defer doAll(ends[1:])
-		ends[0].do()
+	for _, e := range slices.Backward(ends) { // the first runs first, and the others also if it panics
+		defer e.do()
 	}
 }
 
 // finish ends all leases. Then none is replaced any more. While one is being settled, that is put off.
-func (a *Admission[R, O]) finish(refund bool) {
+func (a *Admission[R, O]) finish(ended func(O) (refund bool, cost int)) {
 	a.mu.Lock()
 	a.ended = true
-	e := ending[R, O]{a.Decisions, refund, -1}
-	later := a.laterLocked(e)
+	e := ending[R, O]{a.Decisions, ended}
+	later := a.settling != nil
+	if later {
+		a.ends = append(a.ends, e)
+	}
 	a.mu.Unlock()
 	if !later {
 		e.do()
 	}
-}
-
-// laterLocked puts an end off until the lease that is being settled has been replaced. It returns false if none is.
-func (a *Admission[R, O]) laterLocked(e ending[R, O]) bool {
-	if a.settling == nil {
-		return false
-	}
-	a.ends = append(a.ends, e)
-	return true
 }
 
 // Undo refunds all permits, including those of rate limiters, and forgets the decisions.
 func (a *Admission[R, O]) Undo() {
-	a.mu.Lock()
-	e := ending[R, O]{a.Decisions, true, -1}
-	a.Decisions = nil
-	later := a.laterLocked(e)
-	a.mu.Unlock()
-	if !later {
-		e.do()
-	}
+	defer func() {
+		a.mu.Lock()
+		a.Decisions = nil
+		a.mu.Unlock()
+	}()
+	a.finish(refunded[O])
 }
 
 // Release releases all leases.
-func (a *Admission[R, O]) Release() { a.finish(false) }
+func (a *Admission[R, O]) Release() { a.finish(nil) }
 
 // End releases all leases. For each of them it first calls ended with the policy: the permits are refunded if that
 // returns true; otherwise their cost is corrected, unless it is negative.
 func (a *Admission[R, O]) End(ended func(O) (refund bool, cost int)) {
 	a.mu.Lock()
 	a.ended = true
-	decisions, only := a.Decisions, a.settling
+	only := a.settling
 	a.mu.Unlock()
-	if only != nil {
-		a.endLater(decisions, only.Policy.Own, ended)
+	if only == nil {
+		a.finish(ended)
 		return
 	}
-	end(decisions, func(d *Decision[R, O]) { d.settle(ended(d.Policy.Own)) })
-}
-
-// endLater is End while the only lease is being settled.
-func (a *Admission[R, O]) endLater(decisions []Decision[R, O], own O, ended func(O) (refund bool, cost int)) {
-	e := ending[R, O]{decisions, false, -1}
+	refund, cost := false, -1
 	defer func() { // also if ended panics
-		a.mu.Lock()
-		later := a.laterLocked(e)
-		a.mu.Unlock()
-		if !later {
-			e.do()
-		}
+		a.finish(func(O) (bool, int) { return refund, cost })
 	}()
-	e.refund, e.cost = ended(own)
+	refund, cost = ended(only.Policy.Own) // now, because the request ends
 }
 
-// end releases the decisions, last first, all of them even if a function panics. It calls before, unless that is
-// nil, for each one that holds a lease.
-func end[R, O any](decisions []Decision[R, O], before func(*Decision[R, O])) {
-	n := len(decisions)
+// do ends the leases, last first, all of them even if a function panics.
+func (e ending[R, O]) do() {
+	n := len(e.decisions)
 	if n == 0 {
 		return
 	}
-	defer end(decisions[:n-1], before)
-	d := &decisions[n-1]
+	defer ending[R, O]{e.decisions[:n-1], e.ended}.do()
+	d := &e.decisions[n-1]
 	defer d.release()
-	if before != nil && d.Lease.Acquired() {
-		before(d)
+	if e.ended != nil && d.Lease.Acquired() {
+		d.settle(e.ended(d.Policy.Own))
 	}
 }

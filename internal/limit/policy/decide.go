@@ -48,10 +48,10 @@ func (a *Admission[R, O]) decide(ctx context.Context, r R, p *Policy[R, O], mode
 		}
 	case p.Shadow:
 		out.result = Shadowed
-		s.set.log.log(ctx, s.Logger, slog.LevelWarn, event{s.set.Package + ": a policy in shadow would have rejected", p.Name}, out.err)
+		s.set.log.log(ctx, s.Logger, slog.LevelWarn, logInterval, event{s.set.Package + ": a policy in shadow would have rejected", p.Name}, out.err)
 		return nil
 	}
-	if mode == Wait && p.MaxWait != 0 && withoutQueue(out.err) {
+	if withoutQueue(out.err) {
 		s.Warn(ctx, p.Name, "MaxWait has no effect, because the limiter has no queue")
 	}
 	rejection := p.Rejection(out.result, d.Lease, out.err)
@@ -66,7 +66,7 @@ func (s *Snapshot[R, O]) LogFailure(ctx context.Context, p *Policy[R, O], err er
 	if logger == nil && p.FailOpen {
 		logger = slog.Default()
 	}
-	s.set.log.log(ctx, logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, err)
+	s.set.log.log(ctx, logger, slog.LevelError, logInterval, event{s.set.Package + ": a limiter failed", p.Name}, err)
 }
 
 // Warn logs once in a while that something is without effect, although the options or handlers ask for it.
@@ -75,10 +75,10 @@ func (s *Snapshot[R, O]) Warn(ctx context.Context, policy, message string) {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	s.set.log.warn(ctx, logger, event{s.set.Package + ": " + message, policy})
+	s.set.log.log(ctx, logger, slog.LevelWarn, warnInterval, event{s.set.Package + ": " + message, policy}, nil)
 }
 
-// withoutQueue reports whether err is a rejection for want of a queue.
+// withoutQueue reports whether err is a rejection of a wait for want of a queue.
 func withoutQueue(err error) bool {
 	var rejected *core.RejectedError
 	return errors.As(err, &rejected) && rejected.Detail == "QueueLimit is 0"

@@ -7,29 +7,27 @@ import (
 	"time"
 )
 
-// recentLog keeps a Logger from being flooded: it logs each message at most once a second per policy.
+// recentLog keeps a Logger from being flooded: it logs each message once in a while per policy.
 type recentLog struct{ events sync.Map } // maps events to *Sometimes
 
 type event struct{ message, policy string }
 
+// How often an event is logged: a limiter's error, and an option that is without effect.
 const logInterval, warnInterval = time.Second, time.Minute
 
-// warn logs that an option is without effect.
-func (l *recentLog) warn(ctx context.Context, logger *slog.Logger, e event) {
-	s, _ := l.events.LoadOrStore(e, new(Sometimes))
-	if _, ok := s.(*Sometimes).Allow(warnInterval); ok {
-		logger.LogAttrs(ctx, slog.LevelWarn, e.message, slog.String("policy", e.policy))
-	}
-}
-
-// log logs err, unless logger is nil or has had the same event within the last second.
-func (l *recentLog) log(ctx context.Context, logger *slog.Logger, level slog.Level, e event, err error) {
+// log logs an event, and err unless it is nil. It does not if logger is nil, or if the event was logged within the interval.
+func (l *recentLog) log(ctx context.Context, logger *slog.Logger, level slog.Level, interval time.Duration, e event, err error) {
 	if logger == nil {
 		return
 	}
 	s, _ := l.events.LoadOrStore(e, new(Sometimes))
-	if others, ok := s.(*Sometimes).Allow(logInterval); ok {
-		logger.LogAttrs(ctx, level, e.message,
-			slog.String("policy", e.policy), slog.Any("error", err), slog.Int("others", others))
+	others, ok := s.(*Sometimes).Allow(interval)
+	if !ok {
+		return
 	}
+	attrs := []slog.Attr{slog.String("policy", e.policy)}
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err), slog.Int("others", others))
+	}
+	logger.LogAttrs(ctx, level, e.message, attrs...)
 }

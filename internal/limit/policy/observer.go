@@ -30,27 +30,10 @@ func (r Result) String() string {
 	return fmt.Sprintf("Result(%d)", uint8(r))
 }
 
-// Observer is notified of what happens to requests, on their goroutines, with no lock held. It
-// must be safe for concurrent use, and fast. ctx is the request's. If a method panics, the
-// request panics, but no lease is lost.
-type Observer interface {
-	// Queued is called when a request starts to wait for a policy's permits (+1), and when its wait has
-	// ended (-1). A request counts as waiting if MaxWait allows a wait and its permits were not
-	// available immediately, even if the limiter's queue then rejects it.
-	Queued(ctx context.Context, policy string, delta int)
+// Observer is httplimit.Observer, with the results of this package.
+type Observer = observerOf[Result]
 
-	// Decided is called once per request and policy, with the outcome and how long the request
-	// waited for it.
-	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
-
-	// Active is called when a lease was granted (+1), and when it was released (-1).
-	Active(ctx context.Context, policy string, delta int)
-
-	// Released is called when a lease was released, with how long it was held.
-	Released(ctx context.Context, policy string, held time.Duration)
-}
-
-// observerOf is an Observer whose results have the type of another package.
+// observerOf is an Observer whose results have the type of a package.
 type observerOf[Res ~uint8] interface {
 	Queued(ctx context.Context, policy string, delta int)
 	Decided(ctx context.Context, policy string, r Res, waited time.Duration)

@@ -324,6 +324,20 @@ func TestFailOpen(t *testing.T) {
 	}
 }
 
+// A policy with FailOpen lets requests pass that nothing limits, and never in silence.
+func TestFailOpenIsLogged(t *testing.T) {
+	for _, failOpen := range []bool{true, false} {
+		var said strings.Builder
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+		p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Fail(errors.New("odd")), nil }))
+		p.FailOpen = failOpen
+		under(t, theOptions{}, p).Admit(t.Context(), "", policy.Wait)
+		slog.SetDefault(before)
+		require.Equal(t, failOpen, strings.Contains(said.String(), "error=odd"), said.String())
+	}
+}
+
 func TestShadowNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)
@@ -396,7 +410,9 @@ func TestEnd(t *testing.T) {
 				p.Cost = func(string) int { return 2 }
 				adm := under(t, theOptions{}, p)
 				admits(t, adm, "r")
+				lease, _ := adm.Lease()
 				adm.End(func(any) (bool, int) { return test.refund, test.cost })
+				lease.Settle(5) // too late
 				require.Equal(t, test.left, l.Available())
 				require.Equal(t, test.refunded, l.refunded)
 			})
@@ -431,6 +447,7 @@ type callingBack struct {
 	core.Limiter
 	back func()
 	held int // permits of leases
+	last int // cost of a lease when it was last settled
 }
 
 func (l *callingBack) Acquire(context.Context, int) (core.Lease, error) { return l.TryAcquire(1), nil }
@@ -445,6 +462,7 @@ func (l *callingBack) Settle(had, now int) int {
 		l.back()
 	}
 	l.held += now - had
+	l.last = now
 	return now
 }
 
@@ -465,6 +483,7 @@ func TestTheLimiterCallsBackWhileItSettles(t *testing.T) {
 			admits(t, adm, "r")
 			lease, _ := adm.Lease()
 			require.Equal(t, 5, lease.Settle(5).Permits())
+			require.Equal(t, map[string]int{"looks": 5, "ends": 3, "refunds": 0}[name], l.last)
 			if name == "looks" {
 				require.Equal(t, 5, l.held)
 				adm.Release()
@@ -552,8 +571,12 @@ func TestObserver(t *testing.T) {
 		t.Run(panics, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := concurrency(t, 1)
-				time.AfterFunc(time.Second, l.TryAcquire(1).Release)
-				j := &journal{panics: panics}
+				j, held := &journal{panics: panics}, l.TryAcquire(1)
+				var waiting int
+				time.AfterFunc(time.Second, func() {
+					waiting = j.queued
+					held.Release()
+				})
 				p := newPolicy(l)
 				p.MaxWait = -1
 				adm := under(t, theOptions{Observer: j}, p)
@@ -573,6 +596,7 @@ func TestObserver(t *testing.T) {
 				require.Len(t, j.decided, 1)
 				if panics == "" {
 					require.Equal(t, []policy.Result{policy.Acquired}, j.decided)
+					require.Equal(t, 1, waiting)
 					require.Equal(t, time.Second, j.waited)
 					require.Equal(t, time.Minute, j.held)
 				}
@@ -689,9 +713,11 @@ func TestAttempt(t *testing.T) {
 	require.Equal(t, 1, settled)
 	require.Equal(t, 4, l.Available())
 
-	free := new(policy.Attempt)
-	_, err = policy.Start[string, int](t.Context(), free, "r", partition.Shared[string](l), func(string) int { return 0 }, nil, "")
-	require.NoError(t, err)
-	require.False(t, free.Limited())
-	free.End(func() int { t.Error("it is not limited"); return 1 })
+	for _, cost := range []int{0, -1} {
+		free := new(policy.Attempt)
+		_, err = policy.Start[string, int](t.Context(), free, "r", partition.Shared[string](l), func(string) int { return cost }, nil, "")
+		require.NoError(t, err)
+		require.False(t, free.Limited())
+		free.End(func() int { t.Error("it is not limited"); return 1 })
+	}
 }
