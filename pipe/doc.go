@@ -20,6 +20,7 @@
 //   - To bound the memory of one pipe, set Buffer.
 //   - To bound the memory of several pipes together, give all of them one concurrency limiter as
 //     WriteLimiter. The bytes that have been written and not yet read hold its permits.
+//   - To bound both, give each pipe a [core.Chain] of a concurrency limiter of its own and the shared one.
 //   - To bound the rate, use a token bucket as ReadLimiter or WriteLimiter. As ReadLimiter it delays
 //     only the reader: the writer continues until the buffer is full, so it can prepare
 //     the next bytes while the reader waits for the rate. As WriteLimiter it delays the writer: the buffer

@@ -245,6 +245,7 @@ func TestTheSizeOfTheBuffer(t *testing.T) {
 			{pipe.Options{Buffer: 1000, WriteLimiter: concurrency(t, 10, 0)}, 10},
 			{pipe.Options{WriteLimiter: concurrency(t, 1<<20, 0)}, 1 << 20},
 			{pipe.Options{WriteLimiter: core.Must(core.Chain(bucket(t, 1<<20), concurrency(t, 5000, 0)))}, 5000},
+			{pipe.Options{WriteLimiter: core.Must(core.Chain(concurrency(t, 3000, 0), concurrency(t, 5000, 0)))}, 3000},
 		} {
 			r, w := newPipe(t, c.options)
 			for _, size := range []int{1300, 1} { // the last of each waits until it gives up

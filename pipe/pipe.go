@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,8 +52,7 @@ type pipe struct {
 	// For Writes.
 	plain    bool // each buffered byte, and each lent one, holds a plain permit
 	leased   bool // the bytes may hold leases
-	size     int  // Options.Buffer, or the default
-	unsized  bool // Options.Buffer is 0
+	size     int  // Options.Buffer
 	capacity int  // see fitCapacity. If leased, only for the call that has the turn; otherwise it does not change
 }
 
@@ -76,10 +76,7 @@ type side struct {
 }
 
 func newPipe(o Options) (*pipe, error) {
-	p := &pipe{size: o.Buffer, unsized: o.Buffer == 0}
-	if p.unsized {
-		p.size = bufferSize
-	}
+	p := &pipe{size: o.Buffer}
 	p.bytes.buffer.keep = max(p.size, bufferSize)
 	p.wr.start(o.WriteLimiter)
 	read := o.ReadLimiter
@@ -126,15 +123,15 @@ func (s *side) String() string { return meter.Describe(s.limiter.Limiter) }
 // whose permits the bytes may hold, but that is none of core's, may be one inside: unless Options.Buffer is set, the
 // buffer has room for more than its limit.
 func (p *pipe) fitCapacity() {
-	p.capacity = p.size
+	p.capacity = cmp.Or(p.size, bufferSize)
 	if p.wr.unlimited() {
 		return
 	}
 	switch c := p.wr.meter.Current(); {
 	case c.Bounded:
 		p.capacity = math.MaxInt
-	case !c.Rated && p.unsized:
-		if limit := hold.Limit(p.wr.limiter.Limiter); limit <= math.MaxInt-p.size { // else it reports none
+	case !c.Rated && p.size == 0:
+		if limit := hold.Limit(p.wr.limiter.Limiter); limit <= math.MaxInt-p.capacity { // else it reports none
 			p.capacity += limit
 		}
 	}

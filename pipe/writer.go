@@ -185,13 +185,14 @@ func (p *pipe) room() (int, error) {
 // returns how many bytes of b they took. b may be empty.
 func (p *pipe) lend(ctx context.Context, done <-chan struct{}, b []byte, resume int) (n int, err error) {
 	p.mu.Lock()
-	p.givePlainLocked(p.bytes.lend(b, resume))
+	p.bytes.lent, p.bytes.resume = b, resume
 	p.rd.change.Signal()
 	going := true
 	for err = p.writeErrLocked(); going && err == nil && !p.bytes.enough(); err = p.writeErrLocked() {
 		going = p.wr.change.Await(&p.mu, done) == wait.Granted
 	}
-	n = len(b) - p.bytes.takeBack()
+	n = len(b) - len(p.bytes.lent)
+	p.bytes.lent = nil
 	p.mu.Unlock()
 	if !going && err == nil {
 		err = ctx.Err()
@@ -229,12 +230,10 @@ func (p *pipe) takePlain(ctx context.Context, n int) (int, error) {
 		if l.TryPlain(n) {
 			return n, nil
 		}
-		limit := hold.Limit(l.Limiter)
-		part := min(n, limit)
-		if left := min(l.Available(), part); l.TryPlain(left) {
+		if left := min(l.Available(), n); l.TryPlain(left) {
 			return left, nil
 		}
-		part = min(part, max(limit/waitingPart, 1))
+		part := min(n, max(hold.Limit(l.Limiter)/waitingPart, 1))
 		_, err := l.Take(ctx, p.wr.deadline.Source(), part)
 		if err == nil {
 			return part, nil
