@@ -243,7 +243,7 @@ func (c *LimitedChannel[T]) reserveLocked(n int) {
 // a closed channel that has become empty.
 func (c *LimitedChannel[T]) leftLocked() {
 	for c.senders.Len() > 0 && !c.leads && c.roomLocked() {
-		w := c.senders.Pop().Value
+		w := c.senders.Pop()
 		if !w.Decide(wait.Granted) {
 			continue // its context is done
 		}

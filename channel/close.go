@@ -26,7 +26,7 @@ func (c *LimitedChannel[T]) CloseWithError(err error) error {
 		c.open.Store(false)
 		c.err = err
 		for c.senders.Len() > 0 {
-			if w := c.senders.Pop().Value; w.Decide(wait.Ended) {
+			if w := c.senders.Pop(); w.Decide(wait.Ended) {
 				c.work.decided.Add(w)
 			}
 		}

@@ -203,11 +203,11 @@ func (c *LimitedChannel[T]) enter(ctx context.Context, v *T, n int) error {
 	case !c.firstLocked():
 		w := c.sending.New(done)
 		s := &w.Value
-		s.n, s.asks, s.place.Value = n, false, w
+		s.n, s.asks = n, false
 		if s.moves = v != nil; s.moves {
 			s.item = *v
 		}
-		c.senders.Push(&s.place, n, rank)
+		c.senders.Push(&s.place, w, n, rank)
 		c.mu.Unlock()
 		return c.awaitRoom(ctx, w, v)
 	case c.payLocked(n):
@@ -228,7 +228,7 @@ func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, w *wait.Waiter[call[T
 	n, asks := w.Value.n, w.Value.asks
 	if outcome == wait.Canceled {
 		c.mu.Lock()
-		w.Value.place.Remove()
+		c.senders.Remove(&w.Value.place)
 		c.mu.Unlock()
 	}
 	c.free(w)

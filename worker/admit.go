@@ -79,7 +79,7 @@ func (p *Pool) fillLocked() {
 
 // acceptLocked queues a job in a pool with a queue.
 func (p *Pool) acceptLocked(j *job, rank hold.Rank) {
-	p.queue.Push(&j.place, j.permits, rank)
+	p.queue.Push(&j.place, j, j.permits, rank)
 	if rank.Flow != nil {
 		j.extra().rank = rank
 	}
@@ -92,15 +92,15 @@ func (p *Pool) acceptLocked(j *job, rank hold.Rank) {
 
 // popLocked takes the next job out of the queue, which is not empty.
 func (p *Pool) popLocked() *job {
-	j := p.queue.Pop().Value
+	j := p.queue.Pop()
 	if j.has {
 		j.inGroup.Remove()
 	}
 	return j
 }
 
-func (j *job) leaveQueue() {
-	j.place.Remove()
+func (p *Pool) leaveQueueLocked(j *job) {
+	p.queue.Remove(&j.place)
 	j.inGroup.Remove()
 }
 
@@ -137,7 +137,7 @@ func (p *Pool) takeBackAll(g *Group) (n int) {
 }
 
 func (p *Pool) dropLocked(j *job) {
-	j.leaveQueue()
+	p.leaveQueueLocked(j)
 	p.recycleLocked(j)
 	p.done++
 	p.failed++

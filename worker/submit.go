@@ -139,7 +139,7 @@ func (p *Pool) admitLocked(
 		p.blocked.Append(w)
 	} else {
 		j.extra().caller = w
-		p.queue.Push(&j.place, j.permits, rank)
+		p.queue.Push(&j.place, j, j.permits, rank)
 	}
 	return nil, w, nil
 }
@@ -164,7 +164,7 @@ func (p *Pool) await(ctx context.Context, blocked *wait.Waiter[*job]) (*job, err
 func (p *Pool) withdraw(j *job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	j.leaveQueue()
+	p.leaveQueueLocked(j)
 	p.recycleLocked(j)
 }
 

@@ -55,13 +55,11 @@ func (p *Pool) jobLocked(e *entry) *job {
 	switch last := len(p.spare) - 1; {
 	case e.owner != nil && e.owner.call != nil:
 		j = &e.owner.call.job
-		j.place.Value = j
 	case last >= 0:
 		j = p.spare[last]
 		p.spare = p.spare[:last]
 	default:
 		j = new(job)
-		j.place.Value = j
 	}
 	j.entry = *e
 	return j

@@ -72,6 +72,9 @@ type Item[V any] struct {
 	older, newer *Item[V] // neighbors in its flow among those that may be evicted
 }
 
+// Waits reports whether the request is in a queue.
+func (it *Item[V]) Waits() bool { return it.flow != nil }
+
 // level is the flows of one priority.
 type level[V any] struct {
 	priority  int

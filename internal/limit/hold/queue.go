@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/list"
 )
 
 // Queue holds values in a limiter's order, which is given at each push. If the order has changed, values that come
@@ -14,13 +15,17 @@ type Queue[V any] struct {
 	n        int
 }
 
-// Place is the place of a Value in a Queue. It is in one queue at most; the zero Place is in none.
+// Place is the place of a value in a Queue. It is in one queue at most; the zero Place is in none. It has five words,
+// which a pool with a long queue notices (BenchmarkPool of bench).
 type Place[V any] struct {
-	Value V
+	byAge  list.Node[V]
+	byFlow *flowPlace[V] // instead, if the order is FairShare
+}
 
-	section    *section[V]
-	prev, next *Place[V]             // neighbors by age
-	byFlow     *fair.Item[*Place[V]] // instead, if the order is FairShare
+type flowPlace[V any] struct {
+	fair.Item[V]
+
+	queue *fair.Queue[V]
 }
 
 // Rank is where a value stands in a Queue.
@@ -44,101 +49,78 @@ func (l *Limiter) Rank(ctx context.Context) (r Rank) {
 	return r
 }
 
-// section is a part of a Queue in one order: a list by age, or a queue by flow. A list of its own takes half the memory
-// of one of package list, which a pool with a long queue notices (BenchmarkPool of bench).
+// section is a part of a Queue in one order.
 type section[V any] struct {
-	queue       *Queue[V]
-	mode        core.QueueOrder
-	n           int
-	first, last *Place[V]
-	byFlow      fair.Queue[*Place[V]]
+	mode   core.QueueOrder
+	byAge  list.List[V]
+	byFlow fair.Queue[V]
 }
+
+func (s *section[V]) empty() bool { return s.byAge.Len() == 0 && s.byFlow.Empty() }
 
 // Len returns the number of values.
 func (q *Queue[V]) Len() int { return q.n }
 
-// Push adds p, which is in no queue. n is what the flow is charged; 0 counts as 1.
-func (q *Queue[V]) Push(p *Place[V], n int, o Rank) {
+// Push adds v at the place p, which is in no queue. n is what the flow is charged; 0 counts as 1.
+func (q *Queue[V]) Push(p *Place[V], v V, n int, r Rank) {
 	q.n++
-	s := q.lastSection(o.Mode)
-	s.n++
-	p.section = s
-	if o.Mode == core.FairShare {
-		p.byFlow = &fair.Item[*Place[V]]{N: max(n, 1), Value: p}
-		s.byFlow.Push(p.byFlow, fair.Flow(*o.Flow))
+	s := q.lastSection(r.Mode)
+	if r.Mode != core.FairShare {
+		p.byAge.Value, p.byFlow = v, nil
+		s.byAge.Push(&p.byAge)
 		return
 	}
-	if p.prev = s.last; s.last == nil {
-		s.first = p
-	} else {
-		s.last.next = p
-	}
-	s.last = p
+	p.byFlow = &flowPlace[V]{fair.Item[V]{N: max(n, 1), Value: v}, &s.byFlow}
+	s.byFlow.Push(&p.byFlow.Item, fair.Flow(*r.Flow))
 }
 
 func (q *Queue[V]) lastSection(mode core.QueueOrder) *section[V] {
 	if last := len(q.sections) - 1; last >= 0 {
 		s := q.sections[last]
-		if s.n == 0 {
+		if s.empty() {
 			s.mode = mode
 		}
 		if s.mode == mode {
 			return s
 		}
 	}
-	s := &section[V]{queue: q, mode: mode}
+	s := &section[V]{mode: mode}
 	q.sections = append(q.sections, s)
 	return s
 }
 
-// Pop removes and returns the value that is to be served next; nil if there is none.
-func (q *Queue[V]) Pop() (p *Place[V]) {
-	if q.n == 0 {
-		return nil
-	}
-	for q.sections[0].n == 0 {
+// Pop removes and returns the value that is to be served next; there must be one.
+func (q *Queue[V]) Pop() V {
+	for q.sections[0].empty() {
 		q.sections = q.sections[1:]
 	}
-	switch s := q.sections[0]; s.mode {
-	case core.FairShare:
+	q.n--
+	s := q.sections[0]
+	if s.mode == core.FairShare {
 		it := s.byFlow.Next()
 		s.byFlow.Take(it) // charges its flow
-		p = it.Value
-	case core.NewestFirst:
-		p = s.last
-	default:
-		p = s.first
+		return it.Value
 	}
-	p.Remove()
-	return p
+	next := s.byAge.First()
+	if s.mode == core.NewestFirst {
+		next = s.byAge.Last()
+	}
+	next.Remove()
+	return next.Value
 }
 
-// Remove takes p out of its queue; it does nothing if p is in none. No flow is charged.
-func (p *Place[V]) Remove() {
-	s := p.section
-	if s == nil {
+// Remove takes p out of the queue; it does nothing if p is not there. No flow is charged.
+func (q *Queue[V]) Remove(p *Place[V]) {
+	if !p.Queued() {
 		return
 	}
-	p.section = nil
-	s.n--
-	s.queue.n--
-	if s.mode == core.FairShare {
-		s.byFlow.Remove(p.byFlow) // no effect after Take
-		p.byFlow = nil
-		return
-	}
-	if p.prev == nil {
-		s.first = p.next
+	q.n--
+	if p.byAge.Linked() {
+		p.byAge.Remove()
 	} else {
-		p.prev.next = p.next
+		p.byFlow.queue.Remove(&p.byFlow.Item)
 	}
-	if p.next == nil {
-		s.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	p.prev, p.next = nil, nil
 }
 
 // Queued reports whether p is in a queue.
-func (p *Place[V]) Queued() bool { return p.section != nil }
+func (p *Place[V]) Queued() bool { return p.byAge.Linked() || p.byFlow != nil && p.byFlow.Waits() }

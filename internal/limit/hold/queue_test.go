@@ -13,16 +13,17 @@ import (
 
 // Random pushes, pops and removals do the same to a queue as to a list of sections.
 func TestQueueOfRandomOrders(t *testing.T) {
+	type value struct{ place hold.Place[*value] }
 	type section struct {
 		mode   core.QueueOrder
-		places []*hold.Place[int]
+		values []*value
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	var q hold.Queue[int]
+	var q hold.Queue[*value]
 	var model []*section
-	mode, next, n := core.OldestFirst, 0, 0
+	mode, n := core.OldestFirst, 0
 	for range 200_000 {
-		for len(model) > 1 && len(model[0].places) == 0 {
+		for len(model) > 1 && len(model[0].values) == 0 {
 			model = model[1:]
 		}
 		switch random.IntN(10) {
@@ -33,13 +34,12 @@ func TestQueueOfRandomOrders(t *testing.T) {
 			if last := len(model) - 1; last < 0 || model[last].mode != mode {
 				model = append(model, &section{mode: mode})
 			}
-			p := &hold.Place[int]{Value: next}
-			next++
+			v := new(value)
 			n++
 			s := model[len(model)-1]
-			s.places = append(s.places, p)
-			q.Push(p, 1, hold.Rank{Mode: mode})
-			require.True(t, p.Queued())
+			s.values = append(s.values, v)
+			q.Push(&v.place, v, 1, hold.Rank{Mode: mode})
+			require.True(t, v.place.Queued())
 		case 4, 5, 6:
 			if n == 0 {
 				continue
@@ -47,27 +47,27 @@ func TestQueueOfRandomOrders(t *testing.T) {
 			s := model[0]
 			i := 0
 			if s.mode == core.NewestFirst {
-				i = len(s.places) - 1
+				i = len(s.values) - 1
 			}
-			want := s.places[i]
-			s.places = slices.Delete(s.places, i, i+1)
+			want := s.values[i]
+			s.values = slices.Delete(s.values, i, i+1)
 			n--
 			require.Same(t, want, q.Pop())
-			require.False(t, want.Queued())
+			require.False(t, want.place.Queued())
 		default:
 			s := &section{}
 			if len(model) > 0 {
 				s = model[random.IntN(len(model))]
 			}
-			if len(s.places) == 0 {
+			if len(s.values) == 0 {
 				continue
 			}
-			i := random.IntN(len(s.places))
-			p := s.places[i]
-			s.places = slices.Delete(s.places, i, i+1)
+			i := random.IntN(len(s.values))
+			v := s.values[i]
+			s.values = slices.Delete(s.values, i, i+1)
 			n--
-			p.Remove()
-			p.Remove()
+			q.Remove(&v.place)
+			q.Remove(&v.place)
 		}
 		require.Equal(t, n, q.Len())
 	}
