@@ -11,19 +11,22 @@ import (
 // not wait for permits, but it waits while another request creates the partition. If the
 // partition cannot be created, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
-	return k.checkTry(r, permits, core.Limiter.TryAcquire)
+	return k.checkTry(r, permits, way{try: core.Limiter.TryAcquire})
 }
 
 // Reserve reserves permits of the limiter of r's partition, as [core.Reserver] describes. If that limiter is not a
 // core.Reserver, the lease is not acquired, and its error says so. A reservation stays with the limiter that granted
 // it, even if Refresh replaces that limiter.
-func (k *Keyed[R, K]) Reserve(r R, permits int) core.Lease { return k.checkTry(r, permits, reserve) }
+func (k *Keyed[R, K]) Reserve(r R, permits int) core.Lease {
+	return k.checkTry(r, permits, way{try: reserve})
+}
 
-func (k *Keyed[R, K]) checkTry(r R, permits int, try tryFunc) core.Lease {
+func (k *Keyed[R, K]) checkTry(r R, permits int, w way) core.Lease {
 	if err := k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return k.tryAcquire(k.o.Key(r), permits, try)
+	l, _ := k.decide(background, k.o.Key(r), permits, w)
+	return l
 }
 
 // Acquire takes permits from the limiter of r's partition and may wait in its queue. The partition is not dropped
@@ -35,7 +38,7 @@ func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease
 	if err := k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return k.acquire(ctx, k.o.Key(r), permits, false)
+	return k.decide(ctx, k.o.Key(r), permits, way{})
 }
 
 func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
@@ -48,18 +51,22 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 	return nil
 }
 
-// entry returns the entry that decides the key's requests, which is created if it is not live. It returns errNoRoom if
-// there is no room for it.
-func (k *Keyed[R, K]) entry(ctx context.Context, key K) (*entry[R, K], error) {
+// entry returns the entry that decides the key's requests, which is created if it is not live. full reports that there is no
+// room for the key. The error is errNoRoom if it has no group either.
+func (k *Keyed[R, K]) entry(ctx context.Context, key K) (e *entry[R, K], full bool, err error) {
 	k.sweepSometimes()
 	if e := k.partitions.find(key); e != nil {
-		return e, nil
+		return e, false, nil
 	}
 	return k.enter(ctx, key)
 }
 
-// tryFunc is core.Limiter.TryAcquire, reserve or quietly.
-type tryFunc = func(l core.Limiter, permits int) core.Lease
+// way is how a request asks a limiter: by try, or, if that is nil, by an Acquire, which waits whatever QueueLimit is if waits
+// is set.
+type way struct {
+	try   func(l core.Limiter, permits int) core.Lease
+	waits bool
+}
 
 // reserve is Reserve, if the limiter is a [core.Reserver].
 func reserve(l core.Limiter, permits int) core.Lease { return ways.Reserve(l, permits) }
@@ -70,63 +77,45 @@ func quietly(l core.Limiter, permits int) core.Lease {
 	return lease
 }
 
-func (k *Keyed[R, K]) tryAcquire(key K, permits int, try tryFunc) core.Lease {
-	for again := false; ; again = true {
-		e, err := k.entry(background, key)
-		if !again {
-			k.count(e, err)
-		}
-		if err != nil {
-			return k.failed(err, permits)
-		}
-		if l := e.try(permits, try); !k.lost(e, l) {
-			return l
-		}
-	}
-}
-
-// tryQuietly is tryAcquire, but a failure leaves no trace. It may also mean that the partition
-// was dropped meanwhile.
-func (k *Keyed[R, K]) tryQuietly(key K, permits int) (core.Lease, bool) {
-	e, err := k.entry(background, key)
-	if err != nil {
-		return core.Lease{}, false
-	}
-	l := e.try(permits, quietly)
-	if k.lost(e, l) || !l.Acquired() {
-		return core.Lease{}, false
-	}
-	k.count(e, nil)
-	return l, true
-}
-
-// acquire is tryAcquire that may wait: whatever QueueLimit is, if waits is set.
-func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int, waits bool) (core.Lease, error) {
-	for again := false; ; again = true {
-		e, err := k.entry(ctx, key)
-		if !again {
-			k.count(e, err)
+// decide has the limiter decide that the key has, and again if that was dropped or replaced meanwhile.
+func (k *Keyed[R, K]) decide(ctx context.Context, key K, permits int, w way) (core.Lease, error) {
+	overflowed := false
+	for {
+		e, full, err := k.entry(ctx, key)
+		if full && !overflowed {
+			overflowed = true
+			k.overflowed.Add(1)
 		}
 		if err != nil {
 			l := k.failed(err, permits)
 			return l, l.Err()
 		}
-		l, waited, err := e.acquire(ctx, permits, waits)
+		l, waited, err := e.ask(ctx, permits, w)
 		if !k.lost(e, l) {
 			return l, err
 		}
 		if err := ctx.Err(); err != nil {
 			return core.Fail(err), err
 		}
-		waits = waits || waited // it keeps its right to wait
+		w.waits = w.waits || waited // it keeps its right to wait
 	}
 }
 
-// count counts a request for which there is no room.
-func (k *Keyed[R, K]) count(e *entry[R, K], err error) {
-	if err == errNoRoom || e != nil && e.group { //nolint:errorlint // this very value
+// tryQuietly is decide for a try that leaves no trace if it fails. A failure may also mean that the partition
+// was dropped meanwhile.
+func (k *Keyed[R, K]) tryQuietly(key K, permits int) (core.Lease, bool) {
+	e, full, err := k.entry(background, key)
+	if err != nil {
+		return core.Lease{}, false
+	}
+	l, _, _ := e.ask(background, permits, way{try: quietly})
+	if k.lost(e, l) || !l.Acquired() {
+		return core.Lease{}, false
+	}
+	if full {
 		k.overflowed.Add(1)
 	}
+	return l, true
 }
 
 // ErrFull is matched by the error of a request that was rejected because there was no room for its key. The error also
@@ -146,8 +135,9 @@ func (k *Keyed[R, K]) failed(err error, permits int) core.Lease {
 		return core.Fail(err)
 	}
 	l := core.Fail(full{&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom}})
-	if k.o.Name == "" {
-		return l.With(core.ReasonPhrase.With(reasonNoRoom))
+	l = l.With(core.ReasonPhrase.With(reasonNoRoom))
+	if k.o.Name != "" {
+		l = l.With(core.LimiterName.With(k.o.Name))
 	}
-	return l.With(core.LimiterName.With(k.o.Name), core.ReasonPhrase.With(reasonNoRoom))
+	return l
 }

@@ -78,20 +78,12 @@ func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, e
 		return core.Fail(err), err
 	}
 	return c.all(permits, func(l Limiter[R]) (core.Lease, error) {
-		lease, err := l.Acquire(ctx, r, permits)
-		if err == nil {
-			err = lease.Err()
-		}
-		if err == nil {
-			err = ctx.Err() // the limiter may not have noticed
-		}
-		switch {
-		case err == nil || !lease.Acquired() && backdoor.Same(err, lease.Err()):
-			return lease, err
-		case lease.Acquired():
+		lease, err := backdoor.Checked(l.Acquire(ctx, r, permits))
+		if done := ctx.Err(); err == nil && done != nil { // the limiter may not have noticed
 			lease.Refund()
+			return core.Fail(done), done
 		}
-		return core.Fail(err), err
+		return lease, err
 	})
 }
 

@@ -29,8 +29,9 @@ type entries[R any, K comparable] struct {
 
 // creation is an entry that one request creates and others wait for.
 type creation[R any, K comparable] struct {
-	done  chan struct{} // closed at its end
-	stale bool          // Refresh was called, so the limiter has to be made again; guarded by Keyed.mu
+	done   chan struct{} // closed at its end
+	placed bool          // it has a place; written by the request that creates, under Keyed.mu
+	stale  bool          // Refresh was called, so the limiter has to be made again; guarded by Keyed.mu
 
 	// Written before done is closed. If both are nil, New has panicked.
 	entry *entry[R, K]
@@ -46,30 +47,30 @@ func (s *entries[R, K]) find(key K) *entry[R, K] {
 }
 
 // enter is entry for a key that had no live partition.
-func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
+func (k *Keyed[R, K]) enter(ctx context.Context, key K) (e *entry[R, K], full bool, err error) {
 	if unequal(key, key) {
-		return nil, errUnequal
+		return nil, false, errUnequal
 	}
 	k.sweepSome(looksPerNewKey)
-	e, err := k.findOrCreate(ctx, &k.partitions, key)
-	if err != errNoRoom || k.o.Group == nil { //nolint:errorlint // this very value
-		return e, err
+	e, err = k.findOrCreate(ctx, &k.partitions, key)
+	full = err == errNoRoom //nolint:errorlint // this very value
+	if !full || k.o.Group == nil {
+		return e, full, err
 	}
 	group := k.o.Group(key)
 	if unequal(group, group) {
-		return nil, errUnequal
+		return nil, true, errUnequal
 	}
-	return k.findOrCreate(ctx, &k.groups, group)
+	e, err = k.findOrCreate(ctx, &k.groups, group)
+	return e, true, err
 }
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
 func (k *Keyed[R, K]) findOrCreate(ctx context.Context, s *entries[R, K], key K) (*entry[R, K], error) {
-	for tries := 0; ; {
+	for {
 		e, c, mine, err := k.findOrReserve(s, key)
 		switch {
-		case err == errNoRoom && s == &k.partitions && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
-			tries++
 		case e != nil || err != nil:
 			return e, err
 		case mine:
@@ -88,7 +89,7 @@ func (k *Keyed[R, K]) findOrCreate(ctx context.Context, s *entries[R, K], key K)
 }
 
 // findOrReserve returns the key's entry if it is live. Otherwise it returns its creation, and whether that is the
-// caller's, who then has a place for it.
+// caller's. A group has a place then, and a partition needs room if all places are taken.
 func (k *Keyed[R, K]) findOrReserve(s *entries[R, K], key K) (e *entry[R, K], c *creation[R, K], mine bool, err error) {
 	if e := s.find(key); e != nil {
 		return e, nil, false, nil
@@ -104,26 +105,33 @@ func (k *Keyed[R, K]) findOrReserve(s *entries[R, K], key K) (e *entry[R, K], c 
 	if c := s.creating[key]; c != nil {
 		return nil, c, false, nil
 	}
-	if s.places >= s.max {
+	placed := s.places < s.max
+	if !placed && s == &k.groups {
 		return nil, nil, false, errNoRoom
 	}
-	s.places++
-	c = &creation[R, K]{done: make(chan struct{})}
+	if placed {
+		s.places++
+	}
+	c = &creation[R, K]{done: make(chan struct{}), placed: placed}
 	s.creating[key] = c
 	return nil, c, true, nil
 }
 
-// create creates the entry of the key, for which the caller has a place.
+// create creates the entry of the key, if there is room.
 func (k *Keyed[R, K]) create(s *entries[R, K], key K, c *creation[R, K]) (*entry[R, K], error) {
 	ended := false
 	defer func() {
-		if !ended { // New panicked or ended the goroutine
+		if !ended { // New or OnEvict panicked or ended the goroutine
 			_, _ = k.finish(s, key, c, nil, nil)
 		}
 	}()
 	for {
-		l, err := k.limiter(key, nil)
+		var l core.Limiter
 		var e *entry[R, K]
+		err := errNoRoom
+		if c.placed || k.makeRoom(c) {
+			l, err = k.limiter(key, nil)
+		}
 		if err == nil {
 			e = k.newEntry(key, l, s == &k.groups)
 		}
@@ -174,7 +182,9 @@ func (k *Keyed[R, K]) finish(s *entries[R, K], key K, c *creation[R, K], e *entr
 	close(c.done)
 	delete(s.creating, key)
 	if e == nil {
-		s.places--
+		if c.placed {
+			s.places--
+		}
 		return true, err
 	}
 	s.live.Store(key, e)

@@ -45,4 +45,6 @@ package partition
 // table of all entries: the sync.Map is a trie, and the ring grows page by page.
 //
 // No lock is held while a limiter of a user is asked whether it is idle, or while OnEvict runs. One call at a time does
-// either. Another call gives it a moment, and goes on without if it does not end: it might be waiting for that call.
+// either: it has the turn. A call that needs room waits for the turn, but not for long, because the call that has it might be
+// waiting for this one. A partition that is being created without a place gets the one of the partition that is dropped for
+// it in the same step, so nobody else takes that.

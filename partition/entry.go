@@ -102,26 +102,17 @@ func ours(l core.Limiter) bool {
 	return true
 }
 
-// try calls the limiter. The answer is ErrClosed once the partition is dropped.
-func (e *entry[R, K]) try(permits int, try tryFunc) core.Lease {
-	if e.retires {
-		return try(e.limiter, permits)
-	}
-	if !e.pin() {
-		return core.Fail(core.ErrClosed)
-	}
-	defer e.unpin()
-	return try(e.limiter, permits)
-}
-
-// acquire is try that may wait, until the limiter is closed or e.over ends: whatever QueueLimit is, if waits is set. It also
-// reports whether the request has waited.
-func (e *entry[R, K]) acquire(ctx context.Context, permits int, waits bool) (l core.Lease, waited bool, err error) {
+// ask calls the limiter. A wait ends when the limiter is closed or e.over ends; the answer is ErrClosed once the partition is
+// dropped. It also reports whether the request has waited. The error of a try is in the lease alone.
+func (e *entry[R, K]) ask(ctx context.Context, permits int, w way) (l core.Lease, waited bool, err error) {
 	if !e.retires {
 		if !e.pin() {
 			return core.Fail(core.ErrClosed), false, core.ErrClosed
 		}
 		defer e.unpin()
+	}
+	if w.try != nil {
+		return w.try(e.limiter, permits), false, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return core.Fail(err), false, err
@@ -129,10 +120,10 @@ func (e *entry[R, K]) acquire(ctx context.Context, permits int, waits bool) (l c
 	if l, ok := core.TryQuietly(e.limiter, permits); ok {
 		return l, false, nil
 	}
-	return e.wait(ctx, permits, waits)
+	return e.wait(ctx, permits, w.waits)
 }
 
-// wait is acquire after a try.
+// wait is ask after a try.
 func (e *entry[R, K]) wait(ctx context.Context, permits int, waits bool) (l core.Lease, waited bool, err error) {
 	s := e.source()
 	l, waited, err = ways.AcquireUnder(ctx, e.limiter, permits, s, waits)

@@ -27,7 +27,7 @@ func For[R any](l Limiter[R], r R) core.Limiter {
 		}
 	}
 	if backdoor.IsNil(l) {
-		return refuse(errForNil)
+		return refuse(errors.New("partition: For of a nil limiter"))
 	}
 	return &boundForeign[R]{l, r}
 }
@@ -38,13 +38,6 @@ func For[R any](l Limiter[R], r R) core.Limiter {
 type binder[R any] interface {
 	bind(l Limiter[R], r R) core.Limiter
 }
-
-var (
-	errForNil        = errors.New("partition: For of a nil limiter")
-	errSharedNil     = errors.New("partition: Shared of a nil limiter")
-	errTranslateNil  = errors.New("partition: Translate of a nil limiter")
-	errTranslateFunc = errors.New("partition: Translate with a nil function")
-)
 
 // boundForeign is a user's Limiter for one request.
 type boundForeign[R any] struct {
@@ -98,16 +91,17 @@ type keyLimiter[R any, K comparable] struct {
 }
 
 func (b *keyLimiter[R, K]) TryAcquire(permits int) core.Lease {
-	return b.try(permits, core.Limiter.TryAcquire)
+	return b.try(permits, way{try: core.Limiter.TryAcquire})
 }
 
-func (b *keyLimiter[R, K]) Reserve(permits int) core.Lease { return b.try(permits, reserve) }
+func (b *keyLimiter[R, K]) Reserve(permits int) core.Lease { return b.try(permits, way{try: reserve}) }
 
-func (b *keyLimiter[R, K]) try(permits int, try tryFunc) core.Lease {
+func (b *keyLimiter[R, K]) try(permits int, w way) core.Lease {
 	if err := b.k.check(background, permits); err != nil {
 		return core.Fail(err)
 	}
-	return b.k.tryAcquire(b.key, permits, try)
+	l, _ := b.k.decide(background, b.key, permits, w)
+	return l
 }
 
 func (b *keyLimiter[R, K]) TryQuietly(permits int) (core.Lease, bool) {
@@ -118,19 +112,19 @@ func (b *keyLimiter[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (b *keyLimiter[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	return b.acquire(ctx, permits, false)
+	return b.acquire(ctx, permits, way{})
 }
 
 // AcquireWaiting makes it a [backdoor.Waiter].
 func (b *keyLimiter[R, K]) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return b.acquire(ctx, permits, true)
+	return b.acquire(ctx, permits, way{waits: true})
 }
 
-func (b *keyLimiter[R, K]) acquire(ctx context.Context, permits int, waits bool) (core.Lease, error) {
+func (b *keyLimiter[R, K]) acquire(ctx context.Context, permits int, w way) (core.Lease, error) {
 	if err := b.k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return b.k.acquire(ctx, b.key, permits, waits)
+	return b.k.decide(ctx, b.key, permits, w)
 }
 
 func (b *keyLimiter[R, K]) Available() int { return b.current().Available() }
@@ -163,7 +157,7 @@ func (b *keyLimiter[R, K]) current() core.Limiter {
 	if err := b.k.check(background, 0); err != nil {
 		return refuse(err)
 	}
-	live, err := b.k.entry(background, b.key)
+	live, _, err := b.k.entry(background, b.key)
 	if err != nil {
 		return refuse(err)
 	}

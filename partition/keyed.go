@@ -42,8 +42,8 @@ type Keyed[R any, K comparable] struct {
 
 	groups     entries[R, K] // for the keys for which there is no room
 	overflowed atomic.Uint64
-	looking    turn         // turn of the sweep that calls the limiters of users whether they are idle
-	telling    turn         // turn of the call that closes limiters and calls OnEvict
+	turn       wait.Turn    // turn of the call that runs code of users: their IdleFor and Close, and OnEvict
+	stuck      atomic.Bool  // a call has waited for that turn in vain, and none has got it since
 	untoldNow  atomic.Int64 // the length of untold
 	refreshing wait.Turn    // turn of Refresh; not a mutex, because Update may sleep in a synctest bubble
 
@@ -61,7 +61,7 @@ type Counts struct {
 	Groups     int    // groups that exist now; see Options.Group
 	Created    uint64 // partitions and groups created since New; failed attempts do not count
 	Dropped    uint64 // partitions and groups dropped because they were idle; Close drops none
-	Overflowed uint64 // requests whose key had no room: those that were rejected and those that a group decided
+	Overflowed uint64 // requests that found no room for their key, whoever decided them then: a group, or nobody
 }
 
 // New returns a Keyed without partitions, or an error that lists all invalid options.
@@ -186,7 +186,7 @@ func (k *Keyed[R, K]) title() string {
 // Later requests fail with core.ErrClosed. Leases can still be released. OnEvict is not called.
 // A second Close does nothing and returns nil.
 func (k *Keyed[R, K]) Close() error {
-	defer func() { k.tell(int(k.untoldNow.Load())) }() // calls OnEvict for what was dropped before
+	defer k.tellRest()
 	var errs []error
 	for _, closed := range k.detach() {
 		for e := range closed.all {

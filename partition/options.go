@@ -1,11 +1,10 @@
 package partition
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/invalid"
 )
 
 // Options are the options of a [Keyed].
@@ -59,11 +58,13 @@ type Options[R any, K comparable] struct {
 
 	// OnEvict is called for each partition or group that was dropped, after its limiter is closed, by the call that
 	// dropped it or by a later one. One call of OnEvict runs at a time, with no lock held. New may already have
-	// created another limiter for the same key, so compare the limiters, not the keys. OnEvict may use the Keyed. It
-	// should return soon: while it runs, no partition is dropped for having been idle for IdleTimeout. If OnEvict
-	// makes a request for a new key, that request may still drop a partition to make room, and a later call reports
-	// that partition to OnEvict. If OnEvict panics, the request or Sweep that called it panics, before it has taken
-	// permits. It may be nil.
+	// created another limiter for the same key, so compare the limiters, not the keys. OnEvict may use the Keyed.
+	//
+	// OnEvict should return soon. While it runs, no partition is dropped for having been idle for IdleTimeout, and
+	// requests for new keys may have to wait for it to get room. After a second they are rejected as if there were no
+	// room. If OnEvict makes a request for a new key, that request may drop a partition to make room, and a later call
+	// reports that partition to OnEvict. If OnEvict panics, the request or Sweep that called it panics, before it has
+	// taken permits. It may be nil.
 	OnEvict func(K, core.Limiter)
 }
 
@@ -74,21 +75,18 @@ const (
 )
 
 func (o *Options[R, K]) validate() error {
-	var errs []error
-	fault := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("partition: Options.%s = %v, want %s", field, value, want))
-	}
+	f := invalid.Fields{Prefix: "partition: Options."}
 	if o.Key == nil {
-		fault("Key", "nil", "a function")
+		f.Add("Key", "nil", "a function")
 	}
 	if o.New == nil && o.Update == nil {
-		fault("New", "nil", "a function")
+		f.Add("New", "nil", "a function")
 	}
 	if o.IdleTimeout < 0 {
-		fault("IdleTimeout", o.IdleTimeout, "at least 0")
+		f.Add("IdleTimeout", o.IdleTimeout, "at least 0")
 	}
 	if o.MaxPartitions < 0 {
-		fault("MaxPartitions", o.MaxPartitions, "at least 0")
+		f.Add("MaxPartitions", o.MaxPartitions, "at least 0")
 	}
-	return errors.Join(errs...)
+	return f.Err()
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Refresh applies the current limits to the limiters of these keys. It calls Options.Update for each key, or
-// Options.New if there is no Update. Without keys, it does so for all partitions and groups.
+// Options.New if there is no Update. Without keys, it does so for all partitions and groups. A key never stands for a group:
+// if the limits of groups have changed, call Refresh without keys.
 //
 // When Refresh has returned, no later request is decided by limits from before the call. This holds even if New or
 // Update was creating a limiter during the call: that limiter is discarded, and the function is called again. Requests

@@ -2,8 +2,10 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,6 +70,89 @@ func TestRoomIsFoundAmongSixteen(t *testing.T) {
 	}
 }
 
+// TestAFloodFindsRoom: requests for new keys wait for a slow OnEvict instead of being rejected, however many come, and OnEvict
+// is called for all that were dropped.
+func TestAFloodFindsRoom(t *testing.T) {
+	for name, limiter := range map[string]func() core.Limiter{
+		"ours":   func() core.Limiter { return semaphore("", 1) },
+		"theirs": func() core.Limiter { return newFake(0) },
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			const workers, keys = 8, 300
+			told := 0
+			k := newKeyed(t, options{
+				MaxPartitions: 2 * workers,
+				New:           func(string) (core.Limiter, error) { return limiter(), nil },
+				OnEvict: func(string, core.Limiter) {
+					time.Sleep(time.Millisecond)
+					told++
+				},
+			})
+			var wg sync.WaitGroup
+			for w := range workers {
+				wg.Go(func() {
+					for i := range keys {
+						l := k.TryAcquire(strconv.Itoa(w*keys+i), 1)
+						if !l.Acquired() {
+							t.Error(l.Err())
+						}
+						l.Release()
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, k.Close())
+			c := k.Counts()
+			require.Zero(t, c.Overflowed)
+			require.Equal(t, c.Dropped, uint64(told))
+		})
+	}
+}
+
+// The place of a partition that is dropped to make room belongs to the request that dropped it, even if another one comes
+// while OnEvict runs.
+func TestRoomIsNotStolen(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		hold := make(chan struct{})
+		k := newKeyed(t, options{MaxPartitions: 1, OnEvict: func(string, core.Limiter) { <-hold }})
+		takes(t, k, "a", 1).Release()
+		var got core.Lease
+		go func() { got = k.TryAcquire("b", 1) }()
+		synctest.Wait()
+		refused(t, k, "c", 1, partition.ErrFull)
+		close(hold)
+		synctest.Wait()
+		require.True(t, got.Acquired())
+		require.Equal(t, map[string]bool{"b": true}, live(k))
+	})
+}
+
+// TestARequestLooksAtFewLimiters counts them, among many that are not idle, by what a request may have to do.
+func TestARequestLooksAtFewLimiters(t *testing.T) {
+	const live = 20_000
+	looks := 0
+	k := newKeyed(t, options{MaxPartitions: live, New: func(string) (core.Limiter, error) {
+		return askingIdler{newFake(busy), func() { looks++ }}, nil
+	}})
+	for i := range live {
+		takes(t, k, strconv.Itoa(i), 1)
+	}
+	most, sum := 0, 0
+	for i := range 2 * live {
+		looks = 0
+		key, limit := strconv.Itoa(i), 16 // sweeps: 16 at most
+		if i >= live {
+			limit += 2 + 16 // and for a new key 2 more, and room among 16
+		}
+		k.TryAcquire(key, 1)
+		require.LessOrEqual(t, looks, limit, i)
+		most = max(most, looks)
+		sum += looks
+	}
+	require.GreaterOrEqual(t, most, 18)
+	require.LessOrEqual(t, sum, live+live*20, "a live key asks for half a look on average, a new one for 18 and a half")
+}
+
 // Keys for which there is no room share the limiter of their group.
 func TestGroup(t *testing.T) {
 	k := newKeyed(t, options{
@@ -98,6 +183,49 @@ func TestGroup(t *testing.T) {
 	require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, live(k), "All has groups")
 	require.Equal(t, 1, k.Len())
 	require.Equal(t, "partitions: 1 live, 2 groups, 3 created, 0 dropped, 8 overflowed", k.String())
+}
+
+// Overflowed counts a request once, when it finds no room, whoever decides it then: a group, or nobody. Reading statistics is
+// no request.
+func TestOverflowedCountsRequestsOnce(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		broken := errors.New("broken")
+		k := newKeyed(t, options{
+			MaxPartitions: 1,
+			New: func(key string) (core.Limiter, error) {
+				if key == "broken" {
+					return nil, broken
+				}
+				return semaphore("", 1), nil
+			},
+			Group: func(key string) string { return key },
+		})
+		overflowed := func(want uint64) {
+			t.Helper()
+			require.Equal(t, want, k.Counts().Overflowed)
+		}
+		held := takes(t, k, "a", 1)
+		refused(t, k, "broken", 1, broken) // its group has no limiter
+		overflowed(1)
+		partition.For[string](k, "b").Available()
+		overflowed(1)
+		group := takes(t, k, "b", 1)
+		overflowed(2)
+
+		go func() {
+			l, err := k.Acquire(t.Context(), "b", 1)
+			if err != nil {
+				t.Error(err)
+			}
+			l.Release()
+		}()
+		synctest.Wait()
+		overflowed(3)
+		group.Release()
+		held.Release()
+		synctest.Wait()
+		overflowed(3)
+	})
 }
 
 // Groups that are idle are dropped like partitions, but not to make room.

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -11,24 +12,16 @@ import (
 // a limit for all keys together. It passes every call on. If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
 	if backdoor.IsNil(l) {
-		l = refuse(errSharedNil)
+		l = refuse(errors.New("partition: Shared of a nil limiter"))
 	}
 	return &shared[R]{l}
 }
 
 type shared[R any] struct{ l core.Limiter }
 
-func (s *shared[R]) TryAcquire(_ R, permits int) core.Lease {
-	if err := check(background, permits); err != nil {
-		return core.Fail(err)
-	}
-	return s.l.TryAcquire(permits)
-}
+func (s *shared[R]) TryAcquire(_ R, permits int) core.Lease { return s.l.TryAcquire(permits) }
 
 func (s *shared[R]) Acquire(ctx context.Context, _ R, permits int) (core.Lease, error) {
-	if err := check(ctx, permits); err != nil {
-		return core.Fail(err), err
-	}
 	return s.l.Acquire(ctx, permits)
 }
 
@@ -79,9 +72,9 @@ func (c *completed) String() string              { return backdoor.Describe(c.Li
 func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 	switch {
 	case backdoor.IsNil(l):
-		return &shared[R]{refuse(errTranslateNil)}
+		return &shared[R]{refuse(errors.New("partition: Translate of a nil limiter"))}
 	case f == nil:
-		return &shared[R]{refuse(errTranslateFunc)}
+		return &shared[R]{refuse(errors.New("partition: Translate with a nil function"))}
 	}
 	return &translated[R, Inner]{l, f}
 }

@@ -1,12 +1,11 @@
 package partition
 
 import (
+	"context"
 	"iter"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,9 +18,12 @@ const (
 	looksPerSweep  = 16
 	looksPerNewKey = 2
 	looksForRoom   = 16
-	triesForRoom   = 2 // others may take a place that came free
+	triesForRoom   = 3
 	leastUntold    = 1024
 )
+
+// patience is how long a call waits for another one that runs code of a user.
+const patience = time.Second
 
 // sweepSometimes looks at some partitions in one call of callsPerSweep.
 func (k *Keyed[R, K]) sweepSometimes() {
@@ -31,67 +33,79 @@ func (k *Keyed[R, K]) sweepSometimes() {
 }
 
 // sweepSome looks at the next n partitions and groups, and drops the ones that have been idle for
-// IdleTimeout. It does nothing while another call looks or tells. The caller has taken no permits yet, so a panic of
+// IdleTimeout. It does nothing while another call has the turn. The caller has taken no permits yet, so a panic of
 // OnEvict loses none.
 func (k *Keyed[R, K]) sweepSome(n int) {
-	if !k.telling.isFree() || !k.looking.take() {
+	if !k.turn.TryTake() {
 		return
 	}
+	defer k.leave()
 	var buffer [2 * looksPerSweep]*entry[R, K]
 	now := k.now()
 	due := slices.DeleteFunc(k.next(buffer[:0], n, n), func(e *entry[R, K]) bool { return !e.due(now, k.o.IdleTimeout) })
-	if len(due) == 0 {
-		k.looking.leave()
-		k.tell(1)
-		return
-	}
-	k.sweep(slices.Values(due), k.o.IdleTimeout, len(due), true)
+	k.sweep(slices.Values(due), nil, true)
 }
 
 // now returns the nanoseconds since base.
 func (k *Keyed[R, K]) now() int64 { return int64(time.Since(k.base)) }
 
-// makeRoom drops a partition that is idle now, and reports whether it found one among those
-// it looked at.
-func (k *Keyed[R, K]) makeRoom() bool {
-	if k.untoldNow.Load() >= k.maxUntold() && k.telling.takeSoon() {
-		k.tellOf(looksForRoom)
+// makeRoom drops a partition that is idle now and gives its place to c. It reports whether it found one among those
+// it looked at. If others have dropped some of them meanwhile, it looks at the next ones.
+func (k *Keyed[R, K]) makeRoom(c *creation[R, K]) bool {
+	for range triesForRoom {
+		var buffer [looksForRoom]*entry[R, K]
+		entries := k.next(buffer[:0], looksForRoom, 0)
+		k.sweepForRoom(entries, c)
+		if c.placed || !slices.ContainsFunc(entries, (*entry[R, K]).dropped) {
+			break
+		}
 	}
-	var buffer [looksForRoom]*entry[R, K]
-	return k.sweep(slices.Values(k.next(buffer[:0], looksForRoom, 0)), 0, 1, k.looking.takeSoon()) > 0
+	return c.placed
 }
 
-// maxUntold returns the number of dropped partitions that are not told of yet, with which no other one is dropped to make
-// room: the memory is bounded while OnEvict blocks.
-func (k *Keyed[R, K]) maxUntold() int64 { return int64(max(leastUntold, k.partitions.max)) }
+func (k *Keyed[R, K]) sweepForRoom(entries []*entry[R, K], c *creation[R, K]) {
+	turn := k.turn.TryTake()
+	if !turn && (k.isBehind() || slices.ContainsFunc(entries, func(e *entry[R, K]) bool { return !e.ours })) {
+		turn = k.takeSoon()
+	}
+	if turn {
+		defer k.leave()
+	}
+	k.sweep(slices.Values(entries), c, turn)
+}
+
+// isBehind reports whether so many dropped partitions have not been told of that only the call that tells drops another
+// one to make room: the memory is bounded while OnEvict blocks.
+func (k *Keyed[R, K]) isBehind() bool {
+	return k.untoldNow.Load() >= int64(max(leastUntold, k.partitions.max))
+}
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a limiter
-// panics, Sweep finishes the others first and then panics. It does nothing after Close, or while another call is in
-// OnEvict, for example when OnEvict calls it. A [core.ConcurrencyLimiter] measures its idle time from the first sweep
+// panics, Sweep finishes the others first and then panics. It does nothing after Close. It waits for a call that
+// is in OnEvict, but does nothing if that takes longer than a second, for example when OnEvict calls Sweep. A [core.ConcurrencyLimiter] measures its idle time from the first sweep
 // that finds it idle, so only a later sweep drops it.
 func (k *Keyed[R, K]) Sweep() int {
-	if !k.telling.takeSoon() {
+	if !k.takeSoon() {
 		return 0
 	}
-	k.telling.leave()
-	defer func() { k.tell(int(k.untoldNow.Load())) }()
-	return k.sweep(k.all, k.o.IdleTimeout, math.MaxInt, k.looking.takeSoon())
+	defer k.leave()
+	defer k.tell(math.MaxInt)
+	return k.sweep(k.all, nil, true)
 }
 
-// sweep looks at partitions and groups, and drops the ones that have been idle for so long, until it has dropped most
-// of them. Then it tells of as many, and at least of one. looks says that the caller has taken k.looking: otherwise
-// sweep does not look at the limiters of users.
-func (k *Keyed[R, K]) sweep(entries iter.Seq[*entry[R, K]], idle time.Duration, most int, looks bool) (dropped int) {
-	defer func() { k.tell(max(dropped, 1)) }()
-	if looks {
-		defer k.looking.leave()
+// sweep looks at partitions and groups, and drops the ones that have been idle for IdleTimeout. If c is not nil, it drops
+// one that is idle, whose place c gets. Then it tells of as many, and of one more, so that those that others have dropped
+// do not pile up. Without the turn it tells of none, and drops only limiters that run no code of a user.
+func (k *Keyed[R, K]) sweep(entries iter.Seq[*entry[R, K]], c *creation[R, K], turn bool) (dropped int) {
+	if turn {
+		defer func() { k.tell(dropped + 1) }()
 	}
 	now := k.now()
 	each(entries, func(e *entry[R, K]) bool {
-		if (e.ours || looks) && k.expire(e, now, idle) {
+		if (turn || e.ours && !k.isBehind()) && k.expire(e, now, c) {
 			dropped++
 		}
-		return dropped < most
+		return c == nil || !c.placed
 	})
 	return dropped
 }
@@ -126,12 +140,20 @@ func (k *Keyed[R, K]) next(buffer []*entry[R, K], partitions, groups int) []*ent
 	return k.groups.table.next(k.partitions.table.next(buffer, partitions), groups)
 }
 
-// expire drops the partition if its limiter has been idle for so long, and reports whether it did. Otherwise it notes when a
-// sweep has to ask again.
-func (k *Keyed[R, K]) expire(e *entry[R, K], now int64, timeout time.Duration) bool {
+// expire drops the partition if its limiter has been idle for IdleTimeout, or is idle and c needs its place, and reports
+// whether it did. Otherwise it notes when a sweep has to ask again.
+func (k *Keyed[R, K]) expire(e *entry[R, K], now int64, c *creation[R, K]) bool {
+	timeout := k.o.IdleTimeout
+	if c != nil {
+		timeout = 0
+	}
 	d, word, idle := e.idle()
 	if idle && d >= timeout {
-		return k.drop(e, word, timeout)
+		dropped := k.drop(e, word, timeout, c)
+		if dropped && k.isQuiet(e) {
+			_ = e.close() // no caller to return its error to
+		}
+		return dropped
 	}
 	if !idle {
 		d = 0
@@ -140,60 +162,49 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64, timeout time.Duration) b
 	return false
 }
 
-// drop drops the partition if nothing has happened in it since its word was read and, if the limiter retires, it
-// has still been idle for that time. A call of tell follows.
-func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool {
-	quietly := e.ours && k.o.OnEvict == nil // no code of a user runs
-	if !k.unlink(e, word, idle, !quietly) {
-		return false
-	}
-	if quietly {
-		_ = e.close() // no caller to return its error to
-	}
-	return true
-}
+// isQuiet reports whether no code of a user runs when the partition is dropped.
+func (k *Keyed[R, K]) isQuiet(e *entry[R, K]) bool { return e.ours && k.o.OnEvict == nil }
 
-// unlink takes the partition out of the map and the table. tells says that it is to be told of.
-func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration, tells bool) bool {
+// drop takes the partition out of the map and the table if nothing has happened in it since its word was read and, if the
+// limiter retires, it has still been idle for that time. Its place goes to c, if that is not nil. A call of tell follows, unless the partition is quiet.
+func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration, c *creation[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.open.Load() || idle == 0 && k.untoldNow.Load() >= k.maxUntold() || !e.dropLocked(word, idle) {
+	if !k.open.Load() || !e.dropLocked(word, idle) {
 		return false
 	}
 	s := k.entriesOf(e)
 	s.live.Delete(e.of.key)
-	s.places--
 	s.table.remove(e)
+	if c != nil {
+		c.placed = true
+	} else {
+		s.places--
+	}
 	k.counts.Dropped++
-	if tells {
+	if !k.isQuiet(e) {
 		k.untold = append(k.untold, e)
 		k.untoldNow.Store(int64(len(k.untold)))
 	}
 	return true
 }
 
-// tell closes the limiters of dropped partitions and calls OnEvict, for n of them.
+// tell closes the limiters of dropped partitions and calls OnEvict, for n of them. The caller has the turn.
 //
-// One call at a time does so. A request of OnEvict may drop a partition to make room, and a later call tells of that: if
-// each told of its own, their calls would be as deep in each other as there are idle partitions.
+// A request of OnEvict may drop a partition to make room, and a later call tells of that: if each told of its own, their
+// calls would be as deep in each other as there are idle partitions.
 func (k *Keyed[R, K]) tell(n int) {
-	for n > 0 && k.untoldNow.Load() > 0 && k.telling.take() {
-		n -= k.tellOf(n)
+	if k.untoldNow.Load() == 0 {
+		return
 	}
-}
-
-// tellOf is tell for a call that has k.telling, which it leaves. It returns of how many it has told.
-func (k *Keyed[R, K]) tellOf(n int) (told int) {
-	defer k.telling.leave()
 	each(k.takeUntold, func(e *entry[R, K]) bool {
-		told++
+		n--
 		_ = e.close() // no caller to return its error to
 		if k.o.OnEvict != nil {
 			k.o.OnEvict(e.of.key, e.limiter)
 		}
-		return told < n || !k.open.Load() // no later call comes after Close
+		return n > 0 || !k.open.Load() // no later call comes after Close
 	})
-	return told
 }
 
 // takeUntold yields the partitions that are to be told of, the one first that was dropped first.
@@ -213,37 +224,36 @@ func (k *Keyed[R, K]) takeUntold(yield func(*entry[R, K]) bool) {
 	}
 }
 
-// turn is taken by one call at a time, while code of a user runs. That may call the Keyed, so no call waits for its turn
-// for long.
-type turn struct {
-	taken atomic.Bool
-	stuck atomic.Bool // a call has waited, and the one that has the turn has not left meanwhile
-}
-
-func (t *turn) isFree() bool { return !t.taken.Load() }
-
-func (t *turn) take() bool {
-	ok := t.taken.CompareAndSwap(false, true)
-	if ok {
-		t.stuck.Store(false)
-	}
-	return ok
-}
-
-// takeSoon is take, but lets a call that needs only a moment leave. One that does not leave may be waiting for
-// the caller, so only one call tries for so long.
-func (t *turn) takeSoon() bool {
-	for range 1000 {
-		if t.take() {
-			return true
-		}
-		if t.stuck.Load() {
+// takeSoon takes the turn, and waits for it if necessary. The call that has it may be waiting for this one, which may be a
+// request of OnEvict. Therefore the wait ends after patience, and then no other call waits until somebody gets the turn.
+func (k *Keyed[R, K]) takeSoon() bool {
+	if !k.turn.TryTake() {
+		if k.stuck.Load() {
 			return false
 		}
-		runtime.Gosched()
+		ctx, cancel := context.WithTimeout(background, patience)
+		defer cancel()
+		if err := k.turn.Take(ctx); err != nil {
+			k.stuck.Store(true)
+			return false
+		}
 	}
-	t.stuck.Store(true)
-	return false
+	k.stuck.Store(false)
+	return true
 }
 
-func (t *turn) leave() { t.taken.Store(false) }
+// leave leaves the turn.
+func (k *Keyed[R, K]) leave() {
+	k.turn.Leave()
+	if !k.open.Load() {
+		k.tellRest()
+	}
+}
+
+// tellRest tells of what was dropped before Close. If another call has the turn, that call does.
+func (k *Keyed[R, K]) tellRest() {
+	if k.untoldNow.Load() > 0 && k.turn.TryTake() {
+		defer k.turn.Leave()
+		k.tell(math.MaxInt)
+	}
+}
