@@ -29,6 +29,8 @@ import (
 // has no goroutine and no timer: it learns on the goroutines that release leases. Create it with [New];
 // requests to the zero value fail with [core.ErrClosed].
 type Concurrency struct {
+	waits
+
 	inner   *core.ConcurrencyLimiter
 	watched backdoor.Watched[core.Lease]
 	o       Options
@@ -54,7 +56,8 @@ func New(o Options) (*Concurrency, error) {
 	if a, ok := o.Algorithm.(interface{ timeout() time.Duration }); ok {
 		l.late = a.timeout()
 	}
-	l.watched, _ = backdoor.Core[core.Lease]().Watch(inner, (*hook)(l))
+	l.waits = backdoor.WaitsBy(l, l.acquireWaiting)
+	l.watched, _ = backdoor.Core[core.Limiter, core.Lease]().Watch(inner, (*hook)(l))
 	l.watched.Resize(o.Initial)
 	return l, nil
 }
@@ -70,11 +73,17 @@ func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, err
 	return l.limiter().Acquire(ctx, permits)
 }
 
-var _ = backdoor.WaitBy((*Concurrency).acquireWaiting)
-
 // acquireWaiting is like Acquire, but for a primitive of this module, which waits whatever QueueLimit is.
 func (l *Concurrency) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return backdoor.Core[core.Lease]().AcquireWaiting(ctx, l.limiter(), permits)
+	return waiting(ctx, l.limiter(), permits)
+}
+
+// waits makes a limiter wait beyond QueueLimit for this module's primitives, by its acquireWaiting.
+type waits = backdoor.Waits[core.Lease]
+
+func waiting(ctx context.Context, l core.Limiter, permits int) (core.Lease, error) {
+	lease, _, err := backdoor.Core[core.Limiter, core.Lease]().Acquire(ctx, l, permits, nil, backdoor.Beyond)
+	return lease, err
 }
 
 // TryQuietly is like TryAcquire, but a rejection is not counted and has no reason: see

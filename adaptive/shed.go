@@ -32,6 +32,8 @@ import (
 // [core.QuietTrier], a [core.Reporter] and an [io.Closer], and safe for concurrent use. Create it with
 // [NewShed]; requests to the zero value fail with [core.ErrClosed].
 type Shed struct {
+	waits
+
 	o    ShedOptions
 	base time.Time       // times are relative to it
 	name []core.Metadata // name of the leases; empty without a name
@@ -74,7 +76,8 @@ func NewShed(o ShedOptions) (*Shed, error) {
 		s.name = []core.Metadata{core.LimiterName.With(o.Name)}
 	}
 	s.one = core.Grant(1, nil, s.name...)
-	s.limit, _ = backdoor.Core[core.Lease]().Watch(queue, noHook{})
+	s.waits = backdoor.WaitsBy(s, s.acquireWaiting)
+	s.limit, _ = backdoor.Core[core.Limiter, core.Lease]().Watch(queue, noHook{})
 	return s, nil
 }
 
@@ -112,12 +115,10 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) { return s.queue.Acquire(ctx, permits) })
 }
 
-var _ = backdoor.WaitBy((*Shed).acquireWaiting)
-
 // acquireWaiting is like Acquire, but for a primitive of this module, which waits whatever QueueLimit is.
 func (s *Shed) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) {
-		return backdoor.Core[core.Lease]().AcquireWaiting(ctx, s.queue, permits)
+		return waiting(ctx, s.queue, permits)
 	})
 }
 

@@ -114,12 +114,15 @@ func TestAllocations(t *testing.T) {
 // A wait in an idle limiter makes its queue, the channel and the timer anew.
 func TestAllocationsOfAWait(t *testing.T) {
 	for name, over := range map[string]func(core.Limiter) core.Limiter{
-		"itself":           func(l core.Limiter) core.Limiter { return l },
-		"view":             func(l core.Limiter) core.Limiter { return core.WithReason(l, "full") },
-		"chain":            func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), l) },
-		"chain of a view":  func(l core.Limiter) core.Limiter { return chain(t, core.WithReason(l, "full")) },
-		"switch":           func(l core.Limiter) core.Limiter { return core.NewSwitch(l) },
-		"switch of a view": func(l core.Limiter) core.Limiter { return core.NewSwitch(core.WithReason(l, "full")) },
+		"itself":            func(l core.Limiter) core.Limiter { return l },
+		"view":              func(l core.Limiter) core.Limiter { return core.WithReason(l, "full") },
+		"chain":             func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), l) },
+		"chain of a view":   func(l core.Limiter) core.Limiter { return chain(t, core.WithReason(l, "full")) },
+		"switch":            func(l core.Limiter) core.Limiter { return core.NewSwitch(l) },
+		"chain in a chain":  func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), chain(t, chain(t, l))) },
+		"chain in a switch": func(l core.Limiter) core.Limiter { return core.NewSwitch(chain(t, l)) },
+		"switch in a chain": func(l core.Limiter) core.Limiter { return chain(t, core.NewSwitch(core.NewSwitch(l))) },
+		"switch of a view":  func(l core.Limiter) core.Limiter { return core.NewSwitch(core.WithReason(l, "full")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachOfFour(t, 1, 1, func(t *testing.T, bare everything) {
@@ -128,10 +131,10 @@ func TestAllocationsOfAWait(t *testing.T) {
 				defer cancel()
 				lease := takes(t, l, 1)
 				free := func() { lease.Release() }
-				timer := time.AfterFunc(time.Second, free)
+				timer := time.AfterFunc(time.Second/2, free) // before the permits of a rate limiter come
 				allocates(t, 4, func() {
 					lease, _ = l.Acquire(ctx, 1)
-					timer.Reset(time.Second)
+					timer.Reset(time.Second / 2)
 				})
 				synctest.Wait()
 				require.True(t, lease.Acquired())

@@ -10,18 +10,15 @@ import (
 )
 
 // The functions of core that are for packages of this module only; see package backdoor.
-var _ = backdoor.Install(&backdoor.Ways[Lease]{
-	Permits: func(limiter any) (backdoor.Permits, bool) {
+var _ = backdoor.Install(&backdoor.Ways[Limiter, Lease]{
+	Permits: func(limiter Limiter) (backdoor.Permits[Lease], bool) {
 		if u, ok := limiter.(*unlimited); ok {
 			return (*unmetered)(u), true
 		}
 		l, ok := exactly(limiter)
 		return (*plain)(l), ok
 	},
-	Lease: func(p backdoor.Permits, n int) Lease {
-		return p.(interface{ lease(n int) Lease }).lease(n)
-	},
-	Watch: func(limiter any, hook backdoor.Hook) (backdoor.Watched[Lease], bool) {
+	Watch: func(limiter Limiter, hook backdoor.Hook) (backdoor.Watched[Lease], bool) {
 		l, ok := exactly(limiter)
 		if ok {
 			s := l.settings.Load().copy()
@@ -32,30 +29,19 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		}
 		return (*watcher)(l), ok
 	},
-	Retire: func(limiter any, idle time.Duration) bool {
+	Retire: func(limiter Limiter, idle time.Duration) bool {
 		e := engineOf(limiter)
 		return e != nil && e.retire(idle)
 	},
-	Closed: func(limiter any) bool { return isClosed(limiter.(Limiter)) },
-	AcquireWaiting: func(ctx context.Context, limiter any, permits int) (Lease, error) {
-		return acquireWaiting(ctx, limiter.(Limiter), permits)
-	},
-	AcquireUnder: func(ctx context.Context, limiter any, permits int, s *wait.Source, waits bool) (Lease, bool, error) {
-		q := bounded
-		if waits {
-			q = beyond
-		}
-		return acquireUnder(ctx, limiter.(Limiter), permits, s, q)
-	},
-	Undo:            Lease.undo,
+	Closed:          isClosed,
+	Acquire:         acquireUnder,
 	Checked:         checkedAnswer,
-	Reserve:         func(limiter any, permits int) Lease { return reserve(limiter.(Limiter), permits) },
-	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter), false) },
-	BindingRoots:    func(limiter any) []any { return allRoots(limiter.(Limiter), true) },
-	Order:           func(limiter any) uint8 { return uint8(orderOf(limiter.(Limiter))) },
-	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
+	Reserve:         reserve,
+	Roots:           allRoots,
+	Order:           func(limiter Limiter) uint8 { return uint8(orderOf(limiter)) },
+	ReturnsWithTime: returnsWithTime,
 
-	Terms: func(limiter any) (*machine.Terms, machine.Account) {
+	Terms: func(limiter Limiter) (*machine.Terms, machine.Account) {
 		e := engineOf(limiter)
 		if e == nil || e.settings.Load() == nil {
 			return nil, nil
@@ -68,8 +54,8 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	Granters: func(l Lease) []any { return l.granters(nil) },
 	Describe: func(l Lease, by any) { l.extra().by = by.(describer) },
 	Grants:   grants,
-	ChainOf: func(limiters any) any {
-		c := &ChainedLimiter{limiters: limiters.([]Limiter)}
+	ChainOf: func(limiters []Limiter) Limiter {
+		c := &ChainedLimiter{limiters: limiters}
 		c.leases = &joiner{size: len(c.limiters)}
 		return c
 	},
@@ -80,7 +66,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 
 // exactly returns the limiter if it is a *ConcurrencyLimiter, not merely one that embeds
 // it, and was made by its constructor.
-func exactly(limiter any) (*ConcurrencyLimiter, bool) {
+func exactly(limiter Limiter) (*ConcurrencyLimiter, bool) {
 	l, ok := limiter.(*ConcurrencyLimiter)
 	return l, ok && l != nil && l.settings.Load() != nil
 }
@@ -161,8 +147,8 @@ func (p *plain) Pass(n int) bool {
 	return ok
 }
 
-// lease returns a lease of n permits that were taken.
-func (p *plain) lease(n int) Lease {
+// Lease returns a lease of n permits that were taken.
+func (p *plain) Lease(n int) Lease {
 	p.mu.Lock()
 	l := p.account.holdLocked(p.settings.Load(), n, p.m.Available(), &p.clock)
 	p.mu.Unlock()
@@ -194,7 +180,7 @@ func (f *unmetered) Give(int) {}
 
 func (f *unmetered) Pass(n int) bool { return f.Try(n) == nil }
 
-func (f *unmetered) lease(n int) Lease { return newLease(&free, granted, n, unknown, unknown, 0) }
+func (f *unmetered) Lease(n int) Lease { return newLease(&free, granted, n, unknown, unknown, 0) }
 
 // watcher is a concurrency limiter that calls a hook when its leases end.
 type watcher ConcurrencyLimiter

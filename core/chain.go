@@ -134,15 +134,17 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 // If ctx is done before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits. If
 // a limiter rejects, the error is that limiter's. After Close it is [ErrClosed].
 func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
-	return c.acquireAll(ctx, permits, bounded)
+	l, _, err := c.acquireUnder(ctx, permits, nil, bounded)
+	return l, err
 }
 
-func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing) (Lease, error) {
+func (c *ChainedLimiter) acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (l Lease, waited bool, err error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Fail(err), err
+		return Fail(err), false, err
 	}
 	if l, ok := c.check(permits); !ok {
-		return l.asError()
+		l, err = l.asError()
+		return l, false, err
 	}
 	j, whole := c.leases.begin(), false
 	defer func() {
@@ -156,31 +158,17 @@ func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing
 			j.Add(k)
 			continue
 		}
-		k, err := c.acquire(ctx, l, permits, q)
+		k, w, err := acquireUnderBoth(ctx, l, permits, &c.source, s, q)
+		waited = waited || w
 		if err == nil {
 			j.Add(k) // before ctx is asked again, whose Err may panic
 		}
 		if k, err = c.ended(ctx, k, err); err != nil {
-			return k, err
+			return k, waited, err
 		}
 	}
 	whole = true
-	return c.join(j, permits), nil
-}
-
-// acquire calls one limiter and waits where necessary, until ctx is done or the chain is closed.
-func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q queueing) (Lease, error) {
-	if e := endableOf(l); e != nil {
-		k, _, err := e.acquireUnder(ctx, permits, &c.source, q)
-		return k, err
-	}
-	call := c.source.Begin(ctx)
-	defer call.End()
-	if q == beyond {
-		return acquireWaiting(call, l, permits)
-	}
-	k, err := l.Acquire(call, permits)
-	return checkedAnswer(k, err)
+	return c.join(j, permits), waited, nil
 }
 
 // ended returns the answer of one limiter, or why the request has ended: the context's own error,
@@ -358,10 +346,6 @@ func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
 			}
 		}
 	}
-}
-
-func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	return c.acquireAll(ctx, permits, beyond)
 }
 
 // Reserve reserves the permits in all limiters, or in none: see [TokenBucket.Reserve]. The Delay is the largest of the

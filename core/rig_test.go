@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 // everything is what all limiters of core are.
 type everything interface {
@@ -163,7 +163,7 @@ func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration, beyond bool)
 	r.waiting = append(r.waiting, p)
 	go func() {
 		if beyond {
-			p.lease, p.err = ways.AcquireWaiting(ctx, r.real, n)
+			p.lease, p.err = waiting(ctx, r.real, n)
 		} else {
 			p.lease, p.err = r.real.Acquire(ctx, n)
 		}
@@ -517,4 +517,10 @@ func (r *rig) end() {
 		l.Release()
 	}
 	require.NoError(r.t, r.real.Close())
+}
+
+// waiting is Acquire of a request that waits beyond QueueLimit.
+func waiting(ctx context.Context, l core.Limiter, n int) (core.Lease, error) {
+	lease, _, err := ways.Acquire(ctx, l, n, nil, backdoor.Beyond)
+	return lease, err
 }

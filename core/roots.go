@@ -7,7 +7,7 @@ import (
 )
 
 // engineOf returns the engine of one of the four limiters, or nil.
-func engineOf(limiter any) *engine {
+func engineOf(limiter Limiter) *engine {
 	l, ok := limiter.(interface {
 		itself() Limiter
 		base() *engine
@@ -40,8 +40,8 @@ func rootsOf(l Limiter) []root {
 // allRoots is rootsOf, but also through custom limiters that name the limiters they ask: by a method Unwrap()
 // Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this package's may take
 // from that one too.
-func allRoots(l Limiter, binding bool) []any {
-	var all []any
+func allRoots(l Limiter, binding bool) []Limiter {
+	var all []Limiter
 	for _, r := range rootsOf(l) {
 		if binding && r.shadowed {
 			continue

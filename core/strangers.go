@@ -11,7 +11,7 @@ import (
 )
 
 // Functions for any limiter, whether it is of this package or not. The methods that a limiter has are
-// its methods, promoted or not: only TryQuietly and acquireWaiting look whether they are those of an
+// its methods, promoted or not: only TryQuietly and acquireUnder look whether they are those of an
 // embedded limiter. What a limiter asks is in roots.go. The other packages of this module get these functions from package backdoor.
 
 // embeds reports whether l is of a type that embeds a limiter of this package. Such a type has all
@@ -49,55 +49,48 @@ func reserve(l Limiter, permits int) Lease {
 }
 
 // queueing says how a request may wait.
-type queueing bool
+type queueing = backdoor.Queueing
 
 const (
-	bounded queueing = false // as far as QueueLimit permits
-	beyond  queueing = true  // whatever QueueLimit is: see waiting.go
+	bounded = backdoor.Bounded
+	beyond  = backdoor.Beyond
 )
 
-// waitingLimiter is a limiter of this package that can be asked to wait whatever QueueLimit is.
+// waitingLimiter is a limiter of this package in which a request may wait. See [backdoor.Ways.Acquire] for what
+// acquireUnder does.
 type waitingLimiter interface {
 	Limiter
-	acquireWaiting(ctx context.Context, permits int) (Lease, error)
-}
-
-// acquireWaiting is l.Acquire, but the request waits in the queues of this package's limiters whatever their
-// QueueLimit is: those of l, or those that l asks as a chain or a view. Any other limiter is called by its
-// Acquire. The answer is in valid form: see checkedAnswer.
-func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) {
-	var k Lease
-	var err error
-	switch w := l.(type) {
-	case waitingLimiter:
-		if !embeds(l) {
-			return w.acquireWaiting(ctx, permits)
-		}
-		k, err = l.Acquire(ctx, permits)
-	case backdoor.Waiter[Lease]:
-		k, err = w.AcquireWaiting(ctx, permits)
-	default:
-		if acquire := backdoor.WaiterOf[Lease](l); acquire != nil {
-			return acquire(ctx, l, permits)
-		}
-		k, err = l.Acquire(ctx, permits)
-	}
-	return checkedAnswer(k, err)
-}
-
-// endable is a limiter of this package in which a source can end the wait without a context for it.
-type endable interface {
-	// acquireUnder is Acquire, whose wait ends with a source too, which may be nil: its error then is that of ctx, or
-	// context.Canceled. It also reports whether the request has waited.
 	acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (l Lease, waited bool, err error)
 }
 
-// endableOf returns the limiter if it is endable, or nil.
-func endableOf(l Limiter) endable {
-	if k, ok := l.(interface{ endable() endable }); ok && !embeds(l) {
-		return k.endable()
+// acquireUnder is acquireUnder of a waitingLimiter, and as much of it as another limiter can do. The answer is in valid
+// form: see checkedAnswer.
+func acquireUnder(ctx context.Context, l Limiter, permits int, s *wait.Source, q queueing) (k Lease, waited bool, err error) {
+	if w, ok := l.(waitingLimiter); ok && !embeds(l) {
+		return w.acquireUnder(ctx, permits, s, q)
 	}
-	return nil
+	var mark *wait.Mark
+	if s != nil {
+		call := s.Begin(ctx)
+		defer call.End()
+		mark = wait.NewMark(call)
+		defer mark.End()
+		ctx = mark
+	}
+	if w := backdoor.WaiterOf[Lease](l); w != nil && q == beyond {
+		k, err = w.AcquireWaiting(ctx, permits)
+	} else {
+		k, err = l.Acquire(ctx, permits)
+	}
+	k, err = checkedAnswer(k, err)
+	return k, mark.Waited(), err
+}
+
+// acquireUnderBoth is acquireUnder of a wait that ends with own and with s, which may be nil.
+func acquireUnderBoth(ctx context.Context, l Limiter, permits int, own, s *wait.Source, q queueing) (k Lease, waited bool, err error) {
+	both, pair := wait.Both(own, s)
+	defer pair.Leave()
+	return acquireUnder(ctx, l, permits, both, q)
 }
 
 // checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and

@@ -198,57 +198,36 @@ func (s *Switch) TryQuietly(permits int) (Lease, bool) {
 // the limiter, the request moves to the new one. A done context, the race of a grant and a cancellation, and
 // the errors are as described at [Limiter].
 func (s *Switch) Acquire(ctx context.Context, permits int) (Lease, error) {
-	return s.acquire(ctx, permits, bounded)
+	l, _, err := s.acquireUnder(ctx, permits, nil, bounded)
+	return l, err
 }
 
-func (s *Switch) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	return s.acquire(ctx, permits, beyond)
-}
-
-func (s *Switch) acquire(ctx context.Context, permits int, q queueing) (Lease, error) {
+func (s *Switch) acquireUnder(ctx context.Context, permits int, by *wait.Source, q queueing) (l Lease, waited bool, err error) {
 	if permits < 0 {
-		return Lease{bits: uint64(negative)}, ErrNegativePermits
+		return Lease{bits: uint64(negative)}, false, ErrNegativePermits
 	}
 	for {
-		if err := ctx.Err(); err != nil {
-			return Fail(err), err
+		if err := whyEnded(ctx, by); err != nil {
+			return Fail(err), waited, err
 		}
 		k, ok := s.TryQuietly(permits)
 		if ok {
-			return k, nil
+			return k, waited, nil
 		}
 		st := s.now.Load()
 		if st == nil || st.closed {
-			return notAsked(permits), ErrClosed
+			return notAsked(permits), waited, ErrClosed
 		}
-		k, waited, err := acquireUnder(ctx, st.Limiter, permits, &st.over, q)
+		k, w, err := acquireUnderBoth(ctx, st.Limiter, permits, &st.over, by, q)
+		waited = waited || w
 		if s.keeps(st, k) {
 			s.count(k)
-			return k, err
+			return k, waited, err
 		}
 		if waited {
 			q = beyond // it keeps its right to wait
 		}
 	}
-}
-
-// acquireUnder asks l, until s ends: the error then is that of ctx, or context.Canceled. It also reports whether the
-// request has waited in a queue.
-func acquireUnder(ctx context.Context, l Limiter, permits int, s *wait.Source, q queueing) (k Lease, waited bool, err error) {
-	if e := endableOf(l); e != nil {
-		return e.acquireUnder(ctx, permits, s, q)
-	}
-	call := s.Begin(ctx)
-	defer call.End()
-	under := wait.NewMark(call)
-	defer under.End()
-	if q == beyond {
-		k, err = acquireWaiting(under, l, permits)
-	} else {
-		k, err = l.Acquire(under, permits)
-		k, err = checkedAnswer(k, err)
-	}
-	return k, under.Waited(), err
 }
 
 // Available returns the Available of the current limiter.

@@ -235,7 +235,7 @@ func TestSwitchPassesTheMark(t *testing.T) {
 		s := core.NewSwitch(l)
 		held := s.TryAcquire(1)
 		time.AfterFunc(time.Second, held.Release)
-		_, err := ways.AcquireWaiting(t.Context(), s, 1)
+		_, err := waiting(t.Context(), s, 1)
 		require.NoError(t, err)
 		require.Zero(t, s.Statistics().Rejected)
 	})
@@ -262,7 +262,7 @@ func TestSwitchStress(t *testing.T) {
 				}
 				acquire := s.Acquire
 				if random.IntN(2) == 0 {
-					acquire = func(ctx context.Context, n int) (core.Lease, error) { return ways.AcquireWaiting(ctx, s, n) }
+					acquire = func(ctx context.Context, n int) (core.Lease, error) { return waiting(ctx, s, n) }
 				}
 				l, err := acquire(ctx, 1+random.IntN(limit))
 				switch {
@@ -521,7 +521,7 @@ func TestSwitchOfABlockedRejects(t *testing.T) {
 			s.Set(l)
 			moved.rejected(t, reason, 0)
 			acquires(t, s, 1).rejected(t, reason, 0)
-			_, err := ways.AcquireWaiting(t.Context(), s, 1)
+			_, err := waiting(t.Context(), s, 1)
 			rejection(t, err, reason, 0)
 			require.Equal(t, uint64(3), s.Statistics().Rejected)
 		}
@@ -625,7 +625,7 @@ func TestSwitchStressOfChains(t *testing.T) {
 				case 1:
 					lease, _ = core.TryQuietly(s, n)
 				case 2:
-					lease, _ = ways.AcquireWaiting(ctx, s, n)
+					lease, _ = waiting(ctx, s, n)
 				default:
 					lease, _ = s.Acquire(ctx, n)
 				}

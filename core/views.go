@@ -90,9 +90,8 @@ type reasoned struct {
 func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.Limiter.TryAcquire(permits)) }
 
 func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
-	l, err := r.Limiter.Acquire(ctx, permits)
-	l, err = checkedAnswer(l, err)
-	return r.explained(ctx, l, err)
+	l, _, err := r.acquireUnder(ctx, permits, nil, bounded)
+	return l, err
 }
 
 // explained returns the answer of the limiter's Acquire, with the reason if it is a rejection.
@@ -201,20 +200,8 @@ func (s *shadow) roots() []root {
 	return all
 }
 
-func (r *reasoned) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	l, err := acquireWaiting(ctx, r.Limiter, permits)
-	return r.explained(ctx, l, err)
-}
-
-func (r *reasoned) endable() endable {
-	if endableOf(r.Limiter) == nil {
-		return nil
-	}
-	return r
-}
-
 func (r *reasoned) acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (Lease, bool, error) {
-	l, waited, err := endableOf(r.Limiter).acquireUnder(ctx, permits, s, q)
+	l, waited, err := acquireUnder(ctx, r.Limiter, permits, s, q)
 	l, err = r.explained(ctx, l, err)
 	return l, waited, err
 }

@@ -18,25 +18,14 @@ import (
 // during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits. [Limiter] describes the other cases and
 // errors.
 func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
-	return e.acquire(ctx, permits, bounded)
-}
-
-// acquireWaiting is like Acquire, but waits whatever QueueLimit is.
-func (e *engine) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	return e.acquire(ctx, permits, beyond)
-}
-
-func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) {
 	if ctx.Err() == nil {
-		if k, _ := e.try(n, true); k.Acquired() {
+		if k, _ := e.try(permits, true); k.Acquired() {
 			return k, nil
 		}
 	}
-	k, _, err := e.acquireUnder(ctx, n, nil, q)
+	k, _, err := e.acquireUnder(ctx, permits, nil, bounded)
 	return k, err
 }
-
-func (e *engine) endable() endable { return e }
 
 func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (l Lease, waited bool, err error) {
 	if n < 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
@@ -70,6 +71,12 @@ type way struct {
 
 // reserve is Reserve, if the limiter is a [core.Reserver].
 func reserve(l core.Limiter, permits int) core.Lease { return ways.Reserve(l, permits) }
+
+// waiting is Acquire of a request that waits beyond QueueLimit.
+func waiting(ctx context.Context, l core.Limiter, permits int) (core.Lease, error) {
+	lease, _, err := ways.Acquire(ctx, l, permits, nil, backdoor.Beyond)
+	return lease, err
+}
 
 // quietly is [core.TryQuietly].
 func quietly(l core.Limiter, permits int) core.Lease {

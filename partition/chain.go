@@ -160,7 +160,7 @@ type chained interface {
 }
 
 func (b *boundChain) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return ways.AcquireWaiting(ctx, b.chained, permits)
+	return waiting(ctx, b.chained, permits)
 }
 
 // Asks makes it a [backdoor.Asker].

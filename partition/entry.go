@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 // entry is a live partition or group: what the map and the table hold. It has 72 bytes if the key is a string, as
 // there may be millions.
@@ -126,7 +126,7 @@ func (e *entry[R, K]) ask(ctx context.Context, permits int, w way) (l core.Lease
 // wait is ask after a try.
 func (e *entry[R, K]) wait(ctx context.Context, permits int, waits bool) (l core.Lease, waited bool, err error) {
 	s := e.source()
-	l, waited, err = ways.AcquireUnder(ctx, e.limiter, permits, s, waits)
+	l, waited, err = ways.Acquire(ctx, e.limiter, permits, s, backdoor.Queueing(waits))
 	if err != nil {
 		if why := s.Explain(ctx, err); why != err { //nolint:errorlint // this very value
 			return core.Fail(why), waited, why

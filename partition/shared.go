@@ -33,7 +33,12 @@ func (s *shared[R]) String() string { return "shared " + backdoor.Describe(s.l) 
 // Always returns the limiter that decides all requests. Package policy looks at it for options without effect.
 func (s *shared[R]) Always() core.Limiter { return s.l }
 
-func (s *shared[R]) asks() []any { return ways.Roots(s.l) }
+func (s *shared[R]) asks() (all []any) {
+	for _, root := range ways.Roots(s.l, false) {
+		all = append(all, root)
+	}
+	return all
+}
 
 // bind returns the limiter itself if its figures and its rejections need no help.
 func (s *shared[R]) bind(Limiter[R], R) core.Limiter {
@@ -56,7 +61,7 @@ func (c *completed) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (c *completed) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return ways.AcquireWaiting(ctx, c.Limiter, permits)
+	return waiting(ctx, c.Limiter, permits)
 }
 
 // Unwrap returns the limiter that this is a view of.

@@ -68,7 +68,7 @@ func (r *rejection) Metadata() []core.Metadata {
 
 // describe returns a lease whose metadata is that of d.
 func describe(l core.Lease, d interface{ Metadata() []core.Metadata }) core.Lease {
-	backdoor.Core[core.Lease]().Describe(l, d)
+	backdoor.Core[core.Limiter, core.Lease]().Describe(l, d)
 	return l
 }
 

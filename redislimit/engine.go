@@ -29,6 +29,8 @@ import (
 // or the client calls the store. An Acquire that the store refuses waits in the queue, which is core's. The keeper renews and releases
 // concurrency leases.
 type Limiter struct {
+	waits
+
 	options Options // with its defaults; its Store is nil in a zero value
 	end     context.CancelFunc
 	kind    kind
@@ -166,10 +168,13 @@ func (e *Limiter) Acquire(ctx context.Context, permits int) (core.Lease, error) 
 	return e.acquireIn(ctx, permits, false)
 }
 
-// The primitives of core wait whatever the queue limit is.
-var _ = backdoor.WaitBy(func(e *Limiter, ctx context.Context, permits int) (core.Lease, error) {
+// waits makes a limiter wait beyond QueueLimit for this module's primitives, by its acquireWaiting.
+type waits = backdoor.Waits[core.Lease]
+
+// acquireWaiting is Acquire for this module's primitives, which wait whatever the queue limit is.
+func (e *Limiter) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
 	return e.acquireIn(ctx, permits, true)
-})
+}
 
 func (e *Limiter) acquireIn(ctx context.Context, permits int, beyond bool) (core.Lease, error) {
 	d := demand{waits: true, beyond: beyond}

@@ -147,7 +147,7 @@ func Context(ctx context.Context, l core.Lease) context.Context {
 		return ctx
 	}
 	var all []*lease
-	for _, by := range backdoor.Core[core.Lease]().Granters(l) {
+	for _, by := range backdoor.Core[core.Limiter, core.Lease]().Granters(l) {
 		if h, ok := by.(*holding); ok {
 			all = h.append(all)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // New returns a limiter that shares a limit with all limiters of the same Key, or an error that lists all invalid options. limit is
@@ -29,6 +30,7 @@ func New(limit core.Options, o Options) (*Limiter, error) {
 		return nil, err
 	}
 	e := new(Limiter)
+	e.waits = backdoor.WaitsBy(e, e.acquireWaiting)
 	e.start(o, limits)
 	return e, nil
 }

@@ -155,7 +155,7 @@ func closed(limiter core.Limiter) error {
 	return nil
 }
 
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 // The following set the limit's fields in options and leave the rest.
 

@@ -66,7 +66,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	}, nil
 }
 
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 // instrumented is a limiter with instruments.
 //
@@ -143,16 +143,15 @@ func (i *instrumented) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	return i.acquire(ctx, permits, false)
+	return i.acquire(ctx, permits, backdoor.Bounded)
 }
 
 // AcquireWaiting makes the view a [backdoor.Waiter].
 func (i *instrumented) AcquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return i.acquire(ctx, permits, true)
+	return i.acquire(ctx, permits, backdoor.Beyond)
 }
 
-// acquire is Acquire, or AcquireWaiting if waits is set.
-func (i *instrumented) acquire(ctx context.Context, permits int, waits bool) (lease core.Lease, err error) {
+func (i *instrumented) acquire(ctx context.Context, permits int, q backdoor.Queueing) (lease core.Lease, err error) {
 	mayWait := ctx.Err() == nil
 	if mayWait {
 		if lease, ok := i.TryQuietly(permits); ok {
@@ -160,13 +159,8 @@ func (i *instrumented) acquire(ctx context.Context, permits int, waits bool) (le
 		}
 	}
 	start := i.now()
-	if waits {
-		lease, err = ways.AcquireWaiting(ctx, i.l, permits)
-	} else {
-		lease, err = i.l.Acquire(ctx, permits)
-	}
+	lease, _, err = ways.Acquire(ctx, i.l, permits, nil, q)
 	end := i.now()
-	lease, err = backdoor.Checked(lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits
 	if took := end - start; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
 		i.queue.Record(ctx, took.Seconds(), i.waited(ctx, err == nil)...)

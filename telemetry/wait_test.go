@@ -104,8 +104,11 @@ func TestPrimitivesWaitThroughTheView(t *testing.T) {
 		if _, foreign := i.(interface{ Unwrap() core.Limiter }).Unwrap().(core.QuietTrier); !foreign {
 			t.Skip("a third-party limiter waits as it likes")
 		}
-		ways := backdoor.Core[core.Lease]()
-		lease, err := ways.AcquireWaiting(t.Context(), i, 1)
+		waiting := func() (core.Lease, error) {
+			l, _, err := backdoor.Core[core.Limiter, core.Lease]().Acquire(t.Context(), i, 1, nil, backdoor.Beyond)
+			return l, err
+		}
+		lease, err := waiting()
 		require.NoError(t, err)
 		_, err = i.Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, core.ErrRejected)
@@ -113,7 +116,7 @@ func TestPrimitivesWaitThroughTheView(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			lease.Release()
 		}()
-		next, err := ways.AcquireWaiting(t.Context(), i, 1)
+		next, err := waiting()
 		require.NoError(t, err)
 		next.Release()
 		require.Equal(t, point{3, 1}, times(t, s)[queueGranted])

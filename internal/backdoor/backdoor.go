@@ -1,10 +1,10 @@
 // Package backdoor gives the packages of this module access to what they need of core's limiters
 // and users of core do not.
 //
-// Package core installs the functions. The other packages get them with their lease type, which
+// Package core installs the functions. The other packages get them with the types of core, which
 // this package cannot name because core imports it:
 //
-//	ways := backdoor.Core[core.Lease]()
+//	ways := backdoor.Core[core.Limiter, core.Lease]()
 //
 // # Plain permits
 //
@@ -16,16 +16,16 @@
 //	permits, ok := ways.Permits(limiter) // once, when the limiter is given
 //	if ok && permits.TryTake(1) {        // per item
 //		...
-//		permits.Give(1)                  // or: lease := ways.Lease(permits, 1)
+//		permits.Give(1)                  // or: lease := permits.Lease(1)
 //	}
 //
 // # Waiting whatever the queue limit is
 //
 // QueueLimit bounds the callers of a limiter's Acquire: a server sheds load with it. The primitives of this
 // module (channels, pipes, readers, pools) wait like their counterparts in Go, whatever QueueLimit is.
-// [Ways.AcquireWaiting] is how they ask:
+// [Ways.Acquire] is how they ask:
 //
-//	lease, err := ways.AcquireWaiting(ctx, limiter, n)
+//	lease, _, err := ways.Acquire(ctx, limiter, n, nil, backdoor.Beyond)
 //
 // It is Acquire, with the same errors and counts, but if the permits are not available the request enters
 // the queue of core's limiters beyond QueueLimit. It is served in its order there. It is not evicted by newer
@@ -33,8 +33,8 @@
 // never rejected, nor counted in Rejected, because the queue is full. It ends with its permits, ctx, a deadline that is
 // too soon, Close, or because it wants more permits than the limit. A grant that does not wait allocates nothing.
 //
-// The request passes through chains, through the views of core, and through each [Waiter] and each type of
-// [WaitBy]. Any other limiter is called by one plain Acquire, and its answer is the answer, also a rejection.
+// The request passes through chains, through the views of core, and through each [Waiter] and each limiter that
+// has [Waits]. Any other limiter is called by one plain Acquire, and its answer is the answer, also a rejection.
 // The mark is in no context, so neither such a limiter nor the context of a task inherits it. The answer is
 // always in valid form: the lease is acquired if and only if the error is nil.
 //
@@ -79,15 +79,14 @@ package backdoor
 
 import (
 	"context"
-	"reflect"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Permits are the plain permits of one concurrency limiter. It is safe for concurrent use.
-type Permits interface {
+// Permits are the plain permits of one concurrency limiter. L is core.Lease. It is safe for concurrent use.
+type Permits[L any] interface {
 	// TryTake takes n permits, at least 1, if they are available and no request has to wait
 	// for them. It counts as a grant; if it fails it leaves no trace. It calls no user's code.
 	TryTake(n int) bool
@@ -95,7 +94,7 @@ type Permits interface {
 	// Try is TryTake that counts a rejection, and returns the error of TryAcquire. It calls no user's code.
 	Try(n int) error
 
-	// Take waits for n permits as [Ways.AcquireWaiting] does, whatever the limiter's QueueLimit is. It returns
+	// Take waits for n permits [Beyond] the limiter's QueueLimit, as [Ways.Acquire] does. It returns
 	// the same errors and counts in the same way, but does not try quietly first. The wait ends with s too,
 	// which may be nil; the error is then the source's cause.
 	Take(ctx context.Context, s *wait.Source, n int) error
@@ -106,37 +105,64 @@ type Permits interface {
 
 	// Pass is Give of n permits and TryTake of as many, at once. If it returns false, the caller has the permits still.
 	Pass(n int) bool
+
+	// Lease makes a lease of n permits that were taken here. From then on the lease gives them back, and the
+	// caller must not. No new grant is counted.
+	Lease(n int) L
 }
 
-// Waiter is a limiter outside core that asks other limiters and passes the request of
-// [Ways.AcquireWaiting] on to them; L is core.Lease.
+// Queueing says how a request may wait.
+type Queueing bool
+
+const (
+	Bounded Queueing = false // as far as QueueLimit permits
+	Beyond  Queueing = true  // whatever QueueLimit is
+)
+
+// Waiter is a limiter outside core that passes a request of [Ways.Acquire] that waits [Beyond] QueueLimit on to the
+// limiters that it asks; L is core.Lease. Its type is not exported: a user could embed it, and override its Acquire,
+// which must then be called. Exported types have [Waits].
 type Waiter[L any] interface {
-	// AcquireWaiting is Acquire whose request is passed on by [Ways.AcquireWaiting]. A type that users can
-	// embed must not have this method, because the embedding type may have an Acquire of its own, which must
-	// be called: see [WaitBy].
+	// AcquireWaiting is Acquire of a request that waits beyond QueueLimit.
 	AcquireWaiting(ctx context.Context, permits int) (L, error)
+}
+
+// Waits makes a limiter of an exported type a [Waiter] without a method that users could call. The type embeds it under
+// an unexported name, and its constructor sets it to [WaitsBy]. A type of a user that embeds the limiter has its Waits
+// too, but is not the limiter that WaitsBy was told: its own Acquire is called. L is core.Lease.
+type Waits[L any] struct {
+	limiter any
+	waiter  waiterFunc[L]
+}
+
+// WaitsBy makes acquire the AcquireWaiting of limiter, the pointer to what embeds the Waits.
+func WaitsBy[L any](limiter any, acquire func(ctx context.Context, permits int) (L, error)) Waits[L] {
+	return Waits[L]{limiter, acquire}
+}
+
+func (w *Waits[L]) waits() *Waits[L] { return w }
+
+type waiterFunc[L any] func(ctx context.Context, permits int) (L, error)
+
+func (f waiterFunc[L]) AcquireWaiting(ctx context.Context, permits int) (L, error) {
+	return f(ctx, permits)
+}
+
+// WaiterOf returns limiter as a Waiter, or nil.
+func WaiterOf[L any](limiter any) Waiter[L] {
+	switch k := limiter.(type) {
+	case Waiter[L]:
+		return k
+	case interface{ waits() *Waits[L] }:
+		if w := k.waits(); w.limiter == limiter {
+			return w.waiter
+		}
+	}
+	return nil
 }
 
 // Asker is a limiter that says which limiters it asks now, for [Ways.Roots]; Limiter is core.Limiter.
 type Asker[Limiter any] interface{ Asks() []Limiter }
-
-// WaitBy makes [Ways.AcquireWaiting] call limiters of exactly the type T by acquire. It is for exported types,
-// which do not show users how to wait. Call it only while a package is initialized.
-func WaitBy[T, L any](acquire func(limiter T, ctx context.Context, permits int) (L, error)) struct{} {
-	waiters[reflect.TypeFor[T]()] = func(ctx context.Context, limiter any, permits int) (L, error) {
-		return acquire(limiter.(T), ctx, permits)
-	}
-	return struct{}{}
-}
-
-// waiters are the functions of WaitBy by the types of their limiters.
-var waiters = map[reflect.Type]any{}
-
-// WaiterOf returns the function by which limiter waits, or nil if WaitBy has not been called for its type.
-func WaiterOf[L any](limiter any) func(ctx context.Context, limiter any, permits int) (L, error) {
-	acquire, _ := waiters[reflect.TypeOf(limiter)].(func(context.Context, any, int) (L, error))
-	return acquire
-}
 
 // Watched is a limiter whose leases call the hook of [Ways.Watch] when they end; L is core.Lease. The
 // leases are those of the limiter's own methods. The time of a lease starts at its grant; for a caller
@@ -211,20 +237,16 @@ type Parts[L any] interface {
 	Drop()
 }
 
-// Ways are the functions of core that this package passes on; L is core.Lease.
-type Ways[L any] struct {
+// Ways are the functions of core that this package passes on; Limiter is core.Limiter, and L is core.Lease.
+type Ways[Limiter, L any] struct {
 	// Permits returns the plain permits of a limiter; false unless the limiter is exactly a
 	// *core.ConcurrencyLimiter or a core.Unlimited, made by its constructor.
-	Permits func(limiter any) (Permits, bool)
-
-	// Lease makes a lease of n permits that were taken from p with TryTake or Take. From then
-	// on the lease gives them back, and the caller must not. No new grant is counted.
-	Lease func(p Permits, n int) L
+	Permits func(limiter Limiter) (Permits[L], bool)
 
 	// Watch returns a Watched for limiter, and calls hook at the end of each lease of the limiter,
 	// however it was made; false unless limiter is exactly a *core.ConcurrencyLimiter made by its
 	// constructor. Call it at most once for a limiter, before the limiter is used.
-	Watch func(limiter any, hook Hook) (Watched[L], bool)
+	Watch func(limiter Limiter, hook Hook) (Watched[L], bool)
 
 	// Retire closes a limiter that has been idle for at least idle, as its IdleFor measures it,
 	// and reports whether it did: all permits are available, no request waits, and the limiter
@@ -232,54 +254,46 @@ type Ways[L any] struct {
 	// and a request after it gets core.ErrClosed. It also returns true for an idle limiter that
 	// was closed before. It accepts core's own four limiters, made by their constructors, and
 	// not types that embed them; for anything else it returns false.
-	Retire func(limiter any, idle time.Duration) bool
+	Retire func(limiter Limiter, idle time.Duration) bool
 
 	// Closed reports whether a limiter is closed, without a request that it would count. Of a limiter that is none of
 	// core's own it returns false.
-	Closed func(limiter any) bool
+	Closed func(limiter Limiter) bool
 
-	// AcquireWaiting is the Acquire of limiter, a core.Limiter, that waits whatever QueueLimit is: see the
-	// package comment.
-	AcquireWaiting func(ctx context.Context, limiter any, permits int) (L, error)
+	// Acquire is the Acquire of limiter. Beyond makes it wait whatever QueueLimit is: see the package comment. If s is
+	// not nil, the wait ends with s too: the error then is that of ctx, or context.Canceled, and waited reports whether
+	// the request has waited in a queue. A wait in one of core's limiters makes no context.
+	Acquire func(ctx context.Context, limiter Limiter, permits int, s *wait.Source, q Queueing) (lease L, waited bool, err error)
 
-	// AcquireUnder is the Acquire of limiter, or AcquireWaiting if waits is set, which ends with s too: the error then is
-	// that of ctx, or context.Canceled. It also reports whether the request has waited in a queue. A wait in one of
-	// core's four limiters makes no context.
-	AcquireUnder func(ctx context.Context, limiter any, permits int, s *wait.Source, waits bool) (lease L, waited bool, err error)
-
-	// Undo refunds a grant that no caller will see. If the limiter cannot take it back, Undo releases it.
-	Undo func(lease L)
-
-	// Checked is what the function of that name of this package calls.
+	// Checked is the function of that name of this package.
 	Checked func(lease L, err error) (L, error)
 
 	// Reserve is the limiter's Reserve; of a limiter that is no core.Reserver, a lease whose error says so.
-	Reserve func(limiter any, permits int) L
+	Reserve func(limiter Limiter, permits int) L
 
 	// Roots returns the limiters that limiter uses in the end, through chains and views of any package that
 	// name the limiters they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an
 	// [Asker]. For any other limiter it is the limiter itself. Whoever holds permits of one limiter and waits
 	// for those of another with a common root may wait for itself: compare roots with [Same].
-	Roots func(limiter any) []any
-
-	// BindingRoots is like Roots, but without the limiters whose rejections have no effect, because limiter
-	// asks them through core.Shadow: no request waits for those.
-	BindingRoots func(limiter any) []any
+	//
+	// If binding is set, Roots leaves out the limiters whose rejections have no effect, because limiter asks them
+	// through core.Shadow: no request waits for those.
+	Roots func(limiter Limiter, binding bool) []Limiter
 
 	// Order returns the core.QueueOrder in which the queue of limiter is served now. An Update can change it, and so can
 	// whatever exchanges the limiter that it uses. A chain has the order of the limiter that it uses whose order differs
 	// most from core.OldestFirst, which is the order of a limiter that has no queue. A limiter reports its order by a
 	// method QueueOrder: core's own have it, and a user's may. Of core's limiters it allocates nothing.
-	Order func(limiter any) uint8
+	Order func(limiter Limiter) uint8
 
 	// ReturnsWithTime reports whether all permits of limiter are returned with time alone: it is one of core's rate limiters,
 	// core.Unlimited, or a chain or view of core's of nothing else. Of a Switch, and of an [Asker], it is about the limiters that
 	// it uses now. Of any other limiter the leases may hold permits until they are released.
-	ReturnsWithTime func(limiter any) bool
+	ReturnsWithTime func(limiter Limiter) bool
 
 	// Terms returns the current terms of one of core's four limiters, and a copy of its account. Both are nil for
 	// anything else.
-	Terms func(limiter any) (*machine.Terms, machine.Account)
+	Terms func(limiter Limiter) (*machine.Terms, machine.Account)
 
 	// Granters returns the core.Granters that granted lease: the one of core.GrantFrom, or those of the parts of a joined lease.
 	// A joined lease that has ended, or that another call is settling, has none.
@@ -295,8 +309,8 @@ type Ways[L any] struct {
 	// of them allocates.
 	Grants func(release func()) (next func() L)
 
-	// ChainOf returns a *core.ChainedLimiter of limiters, a []core.Limiter, which are not compared.
-	ChainOf func(limiters any) any
+	// ChainOf returns a *core.ChainedLimiter of limiters, which are not compared.
+	ChainOf func(limiters []Limiter) Limiter
 
 	// NewJoiner returns a Joiner of leases with this number of parts. Settle of a joined lease calls settle with the
 	// parts, which it may replace, and with the permits to settle to. Settle returns the permits that the lease has
@@ -305,14 +319,14 @@ type Ways[L any] struct {
 	NewJoiner func(parts int, settle func(parts []L, permits int) int) Joiner[L]
 }
 
-// installed is a *Ways[core.Lease], set once while package core is initialized.
+// installed is a *Ways[core.Limiter, core.Lease], set once while package core is initialized.
 var installed any
 
 // Install is called by core.
-func Install[L any](w *Ways[L]) *Ways[L] {
+func Install[Limiter, L any](w *Ways[Limiter, L]) *Ways[Limiter, L] {
 	installed = w
 	return w
 }
 
-// Core returns what core installed; L is core.Lease.
-func Core[L any]() *Ways[L] { return installed.(*Ways[L]) }
+// Core returns what core installed; Limiter is core.Limiter, and L is core.Lease.
+func Core[Limiter, L any]() *Ways[Limiter, L] { return installed.(*Ways[Limiter, L]) }

@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 func limiter(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	tb.Helper()
@@ -38,7 +39,7 @@ func TestOnlyTheVeryType(t *testing.T) {
 	require.NoError(t, err)
 	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 1})
 	require.NoError(t, err)
-	for name, other := range map[string]any{
+	for name, other := range map[string]core.Limiter{
 		"embedding": embedding{l}, "pointer to embedding": &embedding{l}, "view": core.WithReason(l, "full"),
 		"chain": chain, "bucket": bucket, "blocked": core.Blocked(), "zero": new(core.ConcurrencyLimiter),
 		"nil pointer": (*core.ConcurrencyLimiter)(nil), "nil": nil,
@@ -49,7 +50,7 @@ func TestOnlyTheVeryType(t *testing.T) {
 		require.False(t, ok, name)
 		_, ok = ways.Watch(other, deaf)
 		require.False(t, ok, name)
-		require.Equal(t, other == any(bucket), ways.Retire(other, 0), name)
+		require.Equal(t, other == core.Limiter(bucket), ways.Retire(other, 0), name)
 	}
 	require.True(t, l.TryAcquire(1).Acquired())
 }
@@ -476,19 +477,51 @@ func TestWaitingPassesThroughOurs(t *testing.T) {
 		testkit.Bubble(t, name, func(t *testing.T) {
 			l := limiter(t, 1, 0)
 			v := over(l)
-			held, err := ways.AcquireWaiting(t.Context(), v, 1)
+			held, err := waiting(t.Context(), v, 1)
 			require.NoError(t, err)
 			_, err = v.Acquire(t.Context(), 1)
 			require.ErrorIs(t, err, core.ErrRejected)
 			time.AfterFunc(time.Second, held.Release)
 			start := time.Now()
-			lease, err := ways.AcquireWaiting(t.Context(), v, 1)
+			lease, err := waiting(t.Context(), v, 1)
 			require.NoError(t, err)
 			require.Equal(t, time.Second, time.Since(start))
 			lease.Release()
 			require.Equal(t, 1, l.Available())
 		})
 	}
+}
+
+// limits are limiters of exported types of this module that pass a request on. A user may embed one and override Acquire.
+type (
+	limits     = adaptive.Concurrency
+	overridden struct {
+		*limits
+
+		asked int
+	}
+)
+
+func (o *overridden) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	o.asked++
+	return o.limits.Acquire(ctx, n)
+}
+
+func TestWaitingAsksWhatOverridesAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(adaptive.New(adaptive.Options{Initial: 1, Min: 1, Max: 1}))
+		o := &overridden{limits: l}
+		held := l.TryAcquire(1)
+		for range 2 {
+			_, err := waiting(t.Context(), o, 1)
+			require.ErrorIs(t, err, core.ErrRejected, "the embedded one's QueueLimit is 0")
+		}
+		require.Equal(t, 2, o.asked)
+		time.AfterFunc(time.Second, held.Release)
+		lease, err := waiting(t.Context(), l, 1)
+		require.NoError(t, err)
+		lease.Release()
+	})
 }
 
 // A limiter of another package is asked once, and its answer is the answer.
@@ -500,13 +533,13 @@ func TestWaitingAsksOthersOnce(t *testing.T) {
 		c, err := core.Chain(f)
 		require.NoError(t, err)
 		for _, other := range []core.Limiter{f, o, c} {
-			_, err := ways.AcquireWaiting(t.Context(), other, 1)
+			_, err := waiting(t.Context(), other, 1)
 			require.ErrorIs(t, err, core.ErrRejected)
 		}
 		require.Equal(t, 2, f.asked)
 		require.Equal(t, 1, o.asked)
 		held.Release()
-		_, err = ways.AcquireWaiting(t.Context(), o, 1)
+		_, err = waiting(t.Context(), o, 1)
 		require.NoError(t, err)
 		require.Equal(t, 2, o.asked)
 	})
@@ -534,4 +567,10 @@ func TestRetire(t *testing.T) {
 			require.True(t, ways.Retire(l, time.Second), "it is as idle as before")
 		})
 	}
+}
+
+// waiting is Acquire of a request that waits beyond QueueLimit.
+func waiting(ctx context.Context, l core.Limiter, n int) (core.Lease, error) {
+	lease, _, err := ways.Acquire(ctx, l, n, nil, backdoor.Beyond)
+	return lease, err
 }

@@ -10,14 +10,14 @@ import (
 
 func ExampleWays_permits() {
 	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	ways := backdoor.Core[core.Lease]()
+	ways := backdoor.Core[core.Limiter, core.Lease]()
 
 	permits, ok := ways.Permits(limiter)
 	fmt.Println(ok)
 	fmt.Println(permits.TryTake(1), permits.TryTake(1), permits.TryTake(1))
 	permits.Give(1)
 
-	lease := ways.Lease(permits, 1) // of the other permit
+	lease := permits.Lease(1) // of the other permit
 	lease.Release()
 	lease.Release()
 	fmt.Println(limiter.Statistics())
@@ -36,7 +36,7 @@ func (t teller) Ended(c backdoor.Cause, e backdoor.End) {
 
 func ExampleWays_watch() {
 	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	watched, _ := backdoor.Core[core.Lease]().Watch(limiter, teller{backdoor.Released: "released", backdoor.Dropped: "dropped"})
+	watched, _ := backdoor.Core[core.Limiter, core.Lease]().Watch(limiter, teller{backdoor.Released: "released", backdoor.Dropped: "dropped"})
 
 	first, second := limiter.TryAcquire(1), limiter.TryAcquire(1)
 	first.Release()
@@ -48,7 +48,7 @@ func ExampleWays_watch() {
 }
 
 func ExampleWays_retire() {
-	ways := backdoor.Core[core.Lease]()
+	ways := backdoor.Core[core.Limiter, core.Lease]()
 	bucket, _ := core.NewTokenBucket(core.Every(time.Hour, 1))
 	fmt.Println(ways.Retire(bucket, 0), bucket.TryAcquire(1).Err())
 	// Output: true core: limiter is closed

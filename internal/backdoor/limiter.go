@@ -7,13 +7,16 @@ import (
 
 // What one does with any limiter, whether it is one of package core or a user's. L is core.Lease.
 
-// Undo refunds a grant that no caller will see. If the limiter cannot take it back, Undo releases it.
-func Undo[L any](lease L) { Core[L]().Undo(lease) }
-
 // Checked returns the answer of a limiter's Acquire in valid form: an acquired lease and nil, or a lease that
 // is not acquired and its error. An acquired lease that comes with an error is refunded. If both are rejections,
 // the lease keeps its metadata. Call it where a limiter may be a user's.
-func Checked[L any](lease L, err error) (L, error) { return Core[L]().Checked(lease, err) }
+func Checked[L any](lease L, err error) (L, error) {
+	return installed.(interface {
+		checked(lease L, err error) (L, error)
+	}).checked(lease, err)
+}
+
+func (w *Ways[Limiter, L]) checked(lease L, err error) (L, error) { return w.Checked(lease, err) }
 
 // IsNil reports whether v is nil, or an interface around a nil pointer, map, function, channel or slice:
 // a value whose methods would fail at their first use, far from the mistake.

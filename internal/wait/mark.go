@@ -35,8 +35,8 @@ func (m *Mark) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// Waited reports whether the call has waited.
-func (m *Mark) Waited() bool { return m.waited.Load() }
+// Waited reports whether the call has waited. That of a nil Mark is not known: it returns false.
+func (m *Mark) Waited() bool { return m != nil && m.waited.Load() }
 
 // Waits notes that a call with the context ctx waits in a queue. Call it without a lock, because ctx may be of a
 // user's type.

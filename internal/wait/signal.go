@@ -17,13 +17,9 @@ func (g *Signal) Join(s *Source) {
 		return
 	}
 	g.source, g.node.Value = s, g
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cause != nil {
-		g.end(s.cause)
-		return
+	if cause := s.join(&g.node); cause != nil {
+		g.end(cause)
 	}
-	s.calls.Push(&g.node)
 }
 
 // Leave undoes Join. It returns false if the source has ended: then it has sent to Ready or will, and the Signal
@@ -34,10 +30,7 @@ func (g *Signal) Leave() bool {
 		return true
 	}
 	g.source = nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.node.Remove()
-	return s.cause == nil
+	return s.leave(&g.node)
 }
 
 func (g *Signal) end(error) { g.Ready <- false }

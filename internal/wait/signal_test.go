@@ -32,6 +32,38 @@ func TestASignal(t *testing.T) {
 	require.False(t, g.Leave())
 }
 
+// A call that waits below two sources ends with either. A source that has ended nothing serves the next call as well.
+func TestBoth(t *testing.T) {
+	over := errors.New("over")
+	var a, b wait.Source
+	one, none := wait.Both(&a, nil)
+	require.Same(t, &a, one)
+	none.Leave()
+	first, pair := wait.Both(&a, &b)
+	require.NoError(t, first.Cause())
+	pair.Leave()
+	again, pair := wait.Both(&a, new(wait.Source))
+	require.Same(t, first, again)
+	b.End(over)
+	require.NoError(t, again.Cause(), "it has left b")
+	beside, other := wait.Both(&a, new(wait.Source))
+	require.NotSame(t, again, beside, "that one is in use")
+	other.Leave()
+	ended, late := wait.Both(&a, &b)
+	require.Equal(t, over, ended.Cause())
+	late.Leave()
+	g := wait.Signal{Ready: make(chan bool, 2)}
+	g.Join(again)
+	a.End(over)
+	require.False(t, <-g.Ready)
+	require.False(t, g.Leave())
+	pair.Leave()
+	last, pair := wait.Both(&a, new(wait.Source))
+	require.NotSame(t, again, last)
+	require.Equal(t, over, last.Cause())
+	pair.Leave()
+}
+
 // A Signal that has left before the end of its source receives nothing from it.
 func TestASignalLeavesWhileItsSourceEnds(t *testing.T) {
 	for range 2000 {

@@ -22,6 +22,26 @@ type Source struct {
 	mu    sync.Mutex  // guards the fields below; no other lock is taken under it
 	cause error
 	calls list.List[ender]
+
+	pair atomic.Pointer[Pair] // for the next call of Both; nil: it makes one
+}
+
+// join makes s end the call of a node. If s has ended already, it returns the cause.
+func (s *Source) join(n *list.Node[ender]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil && !n.Linked() {
+		s.calls.Push(n)
+	}
+	return s.cause
+}
+
+// leave undoes join. It returns false if s has ended: then it has ended the call of n, or will.
+func (s *Source) leave(n *list.Node[ender]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.Remove()
+	return s.cause == nil
 }
 
 // Call is a context for one call. It ends with the caller's context and with a [Source].
@@ -60,24 +80,16 @@ func (s *Source) New(parent context.Context) *Call {
 // Join makes the source end the call, which it keeps alive until [Call.Leave] or [Call.End]. If the source has ended
 // already, Join returns its cause and leaves the context as it is. A call that has joined may join again.
 func (c *Call) Join() error {
-	s := c.source
-	if s == nil {
+	if c.source == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cause == nil && !c.node.Linked() {
-		s.calls.Push(&c.node)
-	}
-	return s.cause
+	return c.source.join(&c.node)
 }
 
 // Leave undoes Join.
 func (c *Call) Leave() {
-	if s := c.source; s != nil {
-		s.mu.Lock()
-		c.node.Remove()
-		s.mu.Unlock()
+	if c.source != nil {
+		c.source.leave(&c.node)
 	}
 }
 

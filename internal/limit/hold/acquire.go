@@ -17,7 +17,7 @@ func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.L
 	return acquire(ctx, s, l, n, false)
 }
 
-// AcquireWaiting is Acquire that waits whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting].
+// AcquireWaiting is Acquire that waits whatever QueueLimit is: see [backdoor.Beyond].
 func AcquireWaiting(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
 	return acquire(ctx, s, l, n, true)
 }
@@ -35,18 +35,7 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond 
 // Wait is Acquire, or AcquireWaiting if beyond is set, for a caller that has tried already: it does not try
 // quietly first.
 func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (lease core.Lease, err error) {
-	asked := ctx
-	if s != nil {
-		call := s.Begin(ctx)
-		defer call.End()
-		asked = call
-	}
-	if beyond {
-		lease, err = ways.AcquireWaiting(asked, l, n)
-	} else {
-		lease, err = l.Acquire(asked, n)
-	}
-	if lease, err = backdoor.Checked(lease, err); err != nil {
+	if lease, _, err = ways.Acquire(ctx, l, n, s, backdoor.Queueing(beyond)); err != nil {
 		if err = s.Explain(ctx, err); !backdoor.Same(lease.Err(), err) {
 			lease = core.Fail(err)
 		}

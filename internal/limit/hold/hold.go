@@ -31,12 +31,12 @@ type Hold struct {
 type Limiter struct {
 	core.Limiter // nil only in the zero Limiter, whose methods must not be called
 
-	plain   backdoor.Permits                          // nil means that the limiter has no plain permits
+	plain   backdoor.Permits[core.Lease]              // nil means that the limiter has no plain permits
 	ordered interface{ QueueOrder() core.QueueOrder } // the limiter, if it has that method: it saves a type assertion
 }
 
 // ways has the way to a concurrency limiter's plain permits.
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 // Of returns l for asking; l is not nil.
 func Of(l core.Limiter) Limiter {
@@ -102,7 +102,7 @@ func (l *Limiter) Try(n int) (Hold, error) {
 	return Hold{Permits: n}, nil
 }
 
-// Take takes n permits, and waits for them whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting]. The wait
+// Take takes n permits, and waits for them whatever QueueLimit is: see [backdoor.Beyond]. The wait
 // ends with ctx and with s, as in [Acquire]. It does not try for plain permits first: the caller has called
 // [Limiter.TryPlain].
 func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error) {
@@ -140,7 +140,7 @@ func (l *Limiter) Refund(h Hold) {
 // Lease returns a lease that has what h holds. The lease gives it back, and the caller must not.
 func (l *Limiter) Lease(h Hold) core.Lease {
 	if h.Permits > 0 {
-		return ways.Lease(l.plain, h.Permits)
+		return l.plain.Lease(h.Permits)
 	}
 	return h.Lease
 }

@@ -15,20 +15,20 @@ import (
 func ReturnsWithTime(l core.Limiter) bool { return ways.ReturnsWithTime(l) }
 
 // Roots returns the limiters that l uses in the end, through chains, views and keys.
-func Roots(l core.Limiter) []any { return ways.Roots(l) }
+func Roots(l core.Limiter) []core.Limiter { return ways.Roots(l, false) }
 
 // BindingRoots returns the limiters for which a request of l may have to wait.
-func BindingRoots(l core.Limiter) []any { return ways.BindingRoots(l) }
+func BindingRoots(l core.Limiter) []core.Limiter { return ways.Roots(l, true) }
 
 // Without returns the part of l that is left for a caller that would hold its permits while it waits for those of
 // below: if it requested permits of a limiter that is among those too, it could wait for itself forever. The rest
 // is l without these limiters: l itself if it has none of them, and nil if it has no others. Limiters whose
 // permits return with time stay. Without returns an error if l cannot be separated from one of below.
-func Without(l core.Limiter, below []any) (core.Limiter, error) {
+func Without(l core.Limiter, below []core.Limiter) (core.Limiter, error) {
 	var rest []core.Limiter
 	roots := Roots(l)
-	for _, r := range roots {
-		if root := r.(core.Limiter); ReturnsWithTime(root) || !isAmong(root, below) {
+	for _, root := range roots {
+		if ReturnsWithTime(root) || !isAmong(root, below) {
 			rest = append(rest, root)
 		}
 	}
@@ -48,9 +48,9 @@ func Without(l core.Limiter, below []any) (core.Limiter, error) {
 }
 
 // separated returns rest if it asks none of below. A limiter that embeds another one may ask that one too.
-func separated(rest, l core.Limiter, below []any) (core.Limiter, error) {
-	for _, r := range Roots(rest) {
-		if root := r.(core.Limiter); !ReturnsWithTime(root) && isAmong(root, below) {
+func separated(rest, l core.Limiter, below []core.Limiter) (core.Limiter, error) {
+	for _, root := range Roots(rest) {
+		if !ReturnsWithTime(root) && isAmong(root, below) {
 			return nil, fmt.Errorf("a stream with %s over a stream with %s would wait for itself, because both take permits of the latter",
 				backdoor.Describe(l), backdoor.Describe(root))
 		}
@@ -58,14 +58,14 @@ func separated(rest, l core.Limiter, below []any) (core.Limiter, error) {
 	return rest, nil
 }
 
-func isAmong(l core.Limiter, below []any) bool {
-	return slices.ContainsFunc(below, func(b any) bool { return backdoor.Same(l, b) })
+func isAmong(l core.Limiter, below []core.Limiter) bool {
+	return slices.ContainsFunc(below, func(b core.Limiter) bool { return backdoor.Same(l, b) })
 }
 
 // SameRoots reports whether two lists have the same limiters in the same order. Limiters that cannot be compared
 // count as the same if they are of one type.
-func SameRoots(a, b []any) bool {
-	return slices.EqualFunc(a, b, func(a, b any) bool {
+func SameRoots(a, b []core.Limiter) bool {
+	return slices.EqualFunc(a, b, func(a, b core.Limiter) bool {
 		return backdoor.Same(a, b) || reflect.TypeOf(a) == reflect.TypeOf(b) && !reflect.ValueOf(a).Comparable()
 	})
 }

@@ -68,7 +68,7 @@ func TestWithout(t *testing.T) {
 	}
 	rest, err := hold.Without(chain(slots, other, rate), below)
 	require.NoError(t, err)
-	require.Equal(t, []any{other, rate}, hold.Roots(rest))
+	require.Equal(t, []core.Limiter{other, rate}, hold.Roots(rest))
 	_, err = hold.Without(&embedding{slots}, below)
 	require.ErrorContains(t, err, "would wait for itself")
 }

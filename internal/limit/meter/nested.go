@@ -29,12 +29,12 @@ type streamer interface{ stream() *Stream }
 // Asked returns the limiters for whose permits a Write to s may wait, or whose permits the bytes hold that s reads:
 // those of s and of the streams underneath. It looks through connections with a method NetConn, such as a *tls.Conn.
 // ok is false if there is no such stream. The limiters are roots: see [hold.Roots].
-func Asked(s any, read bool) (roots []any, ok bool) { return askedWithin(s, read, mostNested) }
+func Asked(s any, read bool) (roots []core.Limiter, ok bool) { return askedWithin(s, read, mostNested) }
 
 // mostNested is how many streams Asked looks through: a NetConn may return its own connection.
 const mostNested = 32
 
-func askedWithin(s any, read bool, depth int) (roots []any, ok bool) {
+func askedWithin(s any, read bool, depth int) (roots []core.Limiter, ok bool) {
 	if depth == 0 || backdoor.IsNil(s) { // also a connection over none yet, whose NetConn returns a nil *tls.Conn
 		return nil, false
 	}
@@ -59,8 +59,8 @@ func askedWithin(s any, read bool, depth int) (roots []any, ok bool) {
 // zero Nested has no limiter. It is for one call at a time.
 type Nested struct {
 	limiter core.Limiter
-	below   func() []any // the roots of the other limiters; nil if there are none
-	seen    []any        // the roots of the limiter, and what below returned last
+	below   func() []core.Limiter // the roots of the other limiters; nil if there are none
+	seen    []core.Limiter        // the roots of the limiter, and what below returned last
 	reduced bool
 }
 
@@ -70,7 +70,7 @@ func (n *Nested) Over(l core.Limiter, w, r any) {
 	_, reads := Asked(r, true)
 	if (writes || reads) && l != nil {
 		n.limiter = l
-		n.below = func() []any {
+		n.below = func() []core.Limiter {
 			below, _ := Asked(w, false)
 			held, _ := Asked(r, true)
 			return append(below, held...)
@@ -85,7 +85,7 @@ func (n *Nested) Beside(l, other core.Limiter) error {
 		return nil
 	}
 	n.limiter = l
-	n.below = func() []any { return hold.Roots(other) } // also of a shadow
+	n.below = func() []core.Limiter { return hold.Roots(other) } // also of a shadow
 	_, err := hold.Without(l, n.below())
 	return err
 }

@@ -94,7 +94,7 @@ func hasNoQueue[R any](l partition.Limiter[R]) bool {
 	if _, ok := core.As[*core.Switch](all); ok {
 		return false
 	}
-	for _, asked := range backdoor.Core[core.Lease]().Roots(all) {
+	for _, asked := range backdoor.Core[core.Limiter, core.Lease]().Roots(all, false) {
 		if queue, known := queueLimit(asked); !known || queue > 0 {
 			return false
 		}
@@ -102,7 +102,7 @@ func hasNoQueue[R any](l partition.Limiter[R]) bool {
 	return true
 }
 
-func queueLimit(l any) (limit int, known bool) {
+func queueLimit(l core.Limiter) (limit int, known bool) {
 	switch l := l.(type) {
 	case *core.ConcurrencyLimiter:
 		return l.Options().QueueLimit, true

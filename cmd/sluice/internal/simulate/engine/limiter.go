@@ -19,7 +19,7 @@ type limiter struct {
 	alarm int64 // the time of the earliest event that will look at the queue
 }
 
-var ways = backdoor.Core[core.Lease]()
+var ways = backdoor.Core[core.Limiter, core.Lease]()
 
 // kind is what the limiters of a rule begin with.
 type kind struct {
