@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 
@@ -13,8 +12,6 @@ import (
 
 // watch runs the jobs and reacts to signals.
 func (r *runner) watch(rs rows) error {
-	// A start blocks a P until the program runs. With more Ps than CPUs, the other jobs continue during a start.
-	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	signals := make(chan os.Signal, 8)
 	// SIGPIPE is caught so that a write to a pipe without a reader returns an error, and the jobs are ended.
 	cli.Notify(signals, append([]os.Signal{
