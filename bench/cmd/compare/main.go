@@ -86,7 +86,7 @@ func compare(ctx context.Context, built string, quick bool, only string) (err er
 	}
 	b := bench{ctx: ctx, rounds: 7, seconds: 5, gib: 2, jobs: 2000, requestRounds: 10, requestsEach: 15_000}
 	if quick {
-		b = bench{ctx: ctx, rounds: 1, seconds: 2, gib: 0.5, jobs: 200, requestRounds: 3, requestsEach: 5_000}
+		b = bench{ctx: ctx, rounds: 1, seconds: 2, gib: 0.5, jobs: 1000, requestRounds: 3, requestsEach: 5_000}
 	}
 	for _, part := range chosen {
 		for _, name := range part.programs {
