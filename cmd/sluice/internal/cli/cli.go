@@ -137,7 +137,8 @@ func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 }
 
 // CheckStdout returns an error if stdout cannot be written. hint says what to do. On Unix, Go's runtime opens /dev/null in place of a
-// stdout that is closed, as a program does that discards our output, so a closed stdout is found only where no /dev/null took its place.
+// stdout that is closed, for reading and writing, as Python and Node do to discard the output of a program. A closed stdout is found
+// only where no /dev/null took its place.
 func CheckStdout(hint string) error {
 	_, err := os.Stdout.Write(nil)
 	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EPIPE) {

@@ -214,6 +214,7 @@ func (o *options) run(ctx context.Context) error {
 	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	if cli.Unlimited(o.limits) {
+		_, _ = fmt.Fprintf(os.Stderr, "sluice wait: warning: --limit %q limits nothing; other processes with the key %s are not waited for\n", o.typed, o.key)
 		return o.under(ctx, path, signals)
 	}
 	w := newWatch(o.key, o.verbose)
