@@ -126,8 +126,8 @@ func TestServe(t *testing.T) {
 		`sluice_rls_hits_total{domain="shop",result="rejected",rule="user"} 2`,
 		`sluice_rls_hits_total{domain="shop",result="granted",rule="path_/admin/x"} 1`,
 		`sluice_rls_limiters{domain="shop",rule="user"} 2`,
-		`sluice_rls_responses_total{answer="ok"} 5`,
-		`sluice_rls_responses_total{answer="over_limit"} 2`,
+		`sluice_rls_responses_total{result="ok"} 5`,
+		`sluice_rls_responses_total{result="over_limit"} 2`,
 		`sluice_rls_response_seconds_count 7`,
 		`sluice_rls_undecided_total{domain="shop",rule="user"} 0`,
 		`sluice_rls_reloads_total{result="ok"} 0`,
@@ -317,8 +317,8 @@ func TestServeRedis(t *testing.T) {
 		defer cancel()
 		_, _ = servers[0].client.ShouldRateLimit(ctx, call("shop", "user", "bob"))
 		_, body := servers[0].get("GET", "/metrics")
-		require.Contains(t, body, `sluice_rls_responses_total{answer="error"} 0`+"\n")
-		return !strings.Contains(body, `sluice_rls_responses_total{answer="canceled"} 0`+"\n")
+		require.Contains(t, body, `sluice_rls_responses_total{result="error"} 0`+"\n")
+		return !strings.Contains(body, `sluice_rls_responses_total{result="canceled"} 0`+"\n")
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, redis.Signal(syscall.SIGCONT))
 	require.Eventually(t, func() bool { return servers[0].ask("user", "ann") == over }, time.Minute, 20*time.Millisecond)

@@ -84,7 +84,8 @@ func (c Config) Domains() []string {
 	return names
 }
 
-// Warnings returns a [*yamlconf.Fault] for each key that has no effect where it stands. envoyproxy/ratelimit ignores such keys silently.
+// Warnings returns a [*yamlconf.Fault] for each key that has no effect where it stands, and for each rate_limit without
+// requests_per_unit. envoyproxy/ratelimit accepts both silently.
 func (c Config) Warnings() []error { return slices.Clone(c.warnings) }
 
 // Load reads files, and those files of directories whose names end in .yaml, .yml or .json and do not start with a dot, in the
@@ -159,8 +160,11 @@ func Parse(file string, text []byte) (Config, error) {
 
 // add reads one more file.
 func (c *Config) add(file string, text []byte, merge bool) error {
-	r := &reader{file: file}
+	r, before := &reader{file: file}, len(c.domains)
 	err := yamlconf.Read(file, text, func(root yamlconf.Node) { c.readFile(r, root, merge) })
+	if err != nil {
+		c.domains = c.domains[:before] // so that no error is reported for another file that has the domain
+	}
 	c.warnings = append(c.warnings, r.warnings...)
 	return err
 }

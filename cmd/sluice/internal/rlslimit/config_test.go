@@ -1,6 +1,7 @@
 package rlslimit_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,10 +106,21 @@ func TestParseLargeFile(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	c, err := rlslimit.Parse("f", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, shadow_mode: true}}"))
-	require.NoError(t, err)
-	require.Len(t, c.Warnings(), 1)
-	require.EqualError(t, c.Warnings()[0], `f:3:36: rate_limit has no "shadow_mode": it is ignored`)
+	for limit, want := range map[string]string{
+		"unit: day, requests_per_unit: 1, shadow_mode: true": `f:3:58: rate_limit has no "shadow_mode": it is ignored`,
+		"unit: day":                       "f:3:24: rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0",
+		"unit: day, requests_per_unit:":   "f:3:24: rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0",
+		"unit: day, requests_per_unit: 0": "",
+		"unlimited: true":                 "",
+	} {
+		c, err := rlslimit.Parse("f", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {"+limit+"}}"))
+		require.NoError(t, err)
+		text := ""
+		if err := errors.Join(c.Warnings()...); err != nil {
+			text = err.Error()
+		}
+		assert.Equal(t, want, text, limit)
+	}
 }
 
 func write(t *testing.T, dir, name, text string) string {
@@ -142,6 +154,9 @@ func TestLoad(t *testing.T) {
 	other := write(t, t.TempDir(), "c.yaml", "domain: a\ndescriptors:\n- {key: l, limit: 1/s}\n")
 	_, err = rlslimit.Load(dir, other)
 	require.ErrorContains(t, err, "c.yaml:1:9: duplicate domain 'a' in config file, first in "+a+":1")
+	bad := write(t, t.TempDir(), "bad.yaml", "domain: a\ndescriptors: 5\n")
+	_, err = rlslimit.Load(bad, dir)
+	require.EqualError(t, err, bad+":2:14: descriptors is 5, want a list", "the file that it shares the domain with is good")
 	c, err = rlslimit.LoadMerged(dir, other)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, c.Domains())

@@ -10,10 +10,14 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 )
 
-// reader reads the mappings of a file, and collects the keys that have no effect.
+// reader reads the mappings of a file, and collects warnings.
 type reader struct {
 	file     string
 	warnings []error
+}
+
+func (r *reader) warn(at yamlconf.Node, format string, args ...any) {
+	r.warnings = append(r.warnings, yamlconf.NewFault(r.file, at.Place(), format, args...))
 }
 
 // upstreamKeys are those that envoyproxy/ratelimit accepts anywhere.
@@ -33,7 +37,7 @@ func (r *reader) fields(n yamlconf.Node, what string, known ...string) map[strin
 		case slices.Contains(known, p.Key):
 			f[p.Key] = p.Value
 		case slices.Contains(upstreamKeys, p.Key):
-			r.warnings = append(r.warnings, yamlconf.NewFault(r.file, p.At.Place(), "%s has no %q: it is ignored", what, p.Key))
+			r.warn(p.At, "%s has no %q: it is ignored", what, p.Key)
 		default:
 			slices.Sort(known)
 			p.At.Fault("config error, unknown key '%s', want one of %s", p.Key, strings.Join(known, ", "))

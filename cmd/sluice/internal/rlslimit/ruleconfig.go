@@ -104,6 +104,9 @@ func (rc *ruleConfig) readRateLimit(r *reader, n yamlconf.Node) {
 	case !known:
 		unitAt.Fault("invalid rate limit unit '%s', want second, minute, hour, day, week, month or year", unit)
 	default:
+		if f["requests_per_unit"].IsNull() {
+			r.warn(n, "rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0")
+		}
 		var err error
 		if rc.limit, err = u.allowance(); err != nil {
 			f["unit_multiplier"].Fault("%v", err)

@@ -27,8 +27,8 @@ type metrics struct {
 
 func newMetrics(s *rlslimit.Service) *metrics {
 	responses := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_rls_responses_total", Help: "Calls by response: ok, over_limit, canceled if the client gave up, or error for an invalid call.",
-	}, []string{"answer"})
+		Name: "sluice_rls_responses_total", Help: "Calls by result: ok, over_limit, canceled if the client gave up, or error for an invalid call.",
+	}, []string{"result"})
 	m := &metrics{
 		registry: service.Metrics(),
 		service:  s,
