@@ -34,7 +34,7 @@ func (p *Policy) States() (all []State) {
 // States returns the states of the limits of s.
 func (s *Subject) States() (all []State) {
 	if s.key == "" {
-		all = s.states(s.alone())
+		all = s.statesOf(nil)
 	} else {
 		c := s.limiters.Counts()
 		all = []State{{Of: s.what, Partitions: &c.Live, Overflowed: &c.Overflowed}}
@@ -43,13 +43,6 @@ func (s *Subject) States() (all []State) {
 		all[0].Rejected = new(s.rejected.Load())
 	}
 	return all
-}
-
-// alone returns the limiter of a Subject without a key. If no request has asked it yet, it is made.
-func (s *Subject) alone() core.Limiter {
-	_ = s.limiters.TryAcquire(slot{}, 0)
-	l, _ := s.limiters.Get(slot{})
-	return l
 }
 
 func (s *Subject) states(l core.Limiter) (all []State) {
@@ -88,15 +81,19 @@ func (s *Set) StatesOf(policy string, key []string) (all []State, err error) {
 }
 
 func (s *Subject) statesOf(values []string) []State {
-	l := s.of(values)
-	if l == nil {
-		var err error
-		if l, err = s.fresh(values); err != nil {
-			return nil
-		}
-		defer closeParts(l)
-	}
+	l, done := s.look(values)
+	defer done()
 	return s.states(l)
+}
+
+// look returns the limiter of a key or, if it has none, one in the initial state. done closes that one. A request of 0 permits would
+// create it, too, but would be counted.
+func (s *Subject) look(values []string) (l core.Limiter, done func()) {
+	if l = s.of(values); l != nil {
+		return l, func() {}
+	}
+	l, _ = s.fresh(values) // no error: a limiter for each of the limits was made already
+	return l, func() { closeParts(l) }
 }
 
 // Collect sends the state of the limits to Prometheus. There is a series for each limit, and never one for a key.
@@ -108,8 +105,10 @@ func (s *Set) Collect(to chan<- prometheus.Metric) {
 			byKey[subject.label()] = subject.limiters
 			continue
 		}
+		l, done := subject.look(nil)
+		defer done()
 		limits, nth := subject.terms.Load().of(slot{}), make(map[spec.Kind]int)
-		for i, p := range limited(subject.alone()) {
+		for i, p := range limited(l) {
 			label := subject.label()
 			if i < len(limits) && len(limits) > 1 {
 				nth[limits[i].Kind]++
