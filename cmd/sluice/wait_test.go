@@ -126,16 +126,19 @@ func TestWaitRateAndTry(t *testing.T) {
 	t.Parallel()
 	url, _ := redisServer(t)
 	dir := programs(t)
-	waits := func(args ...string) int {
-		s := start(t, dir, "sluice", append([]string{"wait", "--redis", url}, args...)...)
-		status, _, errs := s.ends()
-		t.Log(errs)
+	var said string
+	waits := func(args ...string) (status int) {
+		status, _, said = start(t, dir, "sluice", append([]string{"wait", "--redis", url}, args...)...).ends()
+		t.Log(said)
 		return status
 	}
 	assert.Equal(t, 0, waits("--key", "mail", "--limit", "2/h burst 2"))
 	assert.Equal(t, 0, waits("--key", "mail", "--try", "--limit", "2/h burst 2"))
 	assert.Equal(t, 75, waits("--key", "mail", "--try", "--limit", "2/h burst 2"))
+	assert.Contains(t, said, "sluice wait: no permit of mail is free now; the next one is in ")
 	assert.Equal(t, 75, waits("--key", "mail", "--max-wait", "10s", "--limit", "2/h burst 2"), "the next permit comes later")
+	assert.Equal(t, 0, waits("--key", "several", "--try", "--limit", "2/h burst 2, fixed 1/1000d"))
+	assert.Equal(t, 75, waits("--key", "several", "--try", "--limit", "2/h burst 2, fixed 1/1000d"))
 	assert.Equal(t, 75, waits("--key", "none", "--try", "--limit", "blocked"))
 	assert.Equal(t, 75, waits("--key", "none", "--limit", "blocked"))
 	assert.Equal(t, 0, waits("--key", "fair", "--limit", "10/s fair-share"))

@@ -1,9 +1,11 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
 )
 
 func TestOpen(t *testing.T) {
@@ -43,6 +46,46 @@ func TestLogger(t *testing.T) {
 	}
 }
 
+// TestReport: an error without a text is a status alone.
+func TestReport(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		status int
+		said   string
+	}{
+		{nil, 0, ""},
+		{errors.New("broken"), 1, "sluice run: broken\n"},
+		{cli.Usage("no %s", "rate"), 2, "sluice run: no rate; see sluice help run\n"},
+		{cli.Exit(3, nil), 3, ""},
+		{fmt.Errorf("late: %w", cli.Exit(75, errors.New("rejected"))), 75, "sluice run: rejected\n"},
+	} {
+		var said strings.Builder
+		assert.Equal(t, test.status, cli.Report(&said, "run", test.err))
+		assert.Equal(t, test.said, said.String())
+	}
+}
+
+// TestPatient: a command that waits keeps an even pace, unless the limit has a burst, and a limit that grants nothing does not wait.
+func TestPatient(t *testing.T) {
+	for text, want := range map[string]string{
+		"2/h":                   "2/h burst 1",
+		"1000/s":                "1000/s burst 10",
+		"1000/s burst 3":        "1000/s burst 3",
+		"fixed 5/1m, unlimited": "fixed 5/min, unlimited",
+		"blocked":               "blocked",
+	} {
+		limits, err := spec.ParseLimits(text)
+		require.NoError(t, err)
+		patient := cli.Patient(limits)
+		for i := range patient {
+			limited := patient[i].Kind != spec.Unlimited && patient[i].Kind != spec.Blocked
+			assert.Equal(t, limited, patient[i].Queue == math.MaxInt, text)
+			patient[i].Queue = 0
+		}
+		assert.Equal(t, want, patient.String())
+	}
+}
+
 // TestShort: long values are replaced by a hash of a fixed length, each by its own.
 func TestShort(t *testing.T) {
 	long := strings.Repeat("x", 64)
@@ -64,6 +107,7 @@ func TestDidYouMean(t *testing.T) {
 		"rate":   "",
 		"limitt": "; did you mean --limit or --limit-per-key?",
 		"imit":   "; did you mean --limit?",
+		"ilmxx":  "",
 		"xyz":    "",
 		"":       "",
 	} {

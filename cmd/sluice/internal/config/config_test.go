@@ -246,6 +246,7 @@ func TestBackends(t *testing.T) {
 		{"127.0.0.1:8080", "http://localhost:8080", itself},
 		{":8080", "http://127.0.0.1:8080/base", itself},
 		{":8080", "http://[::1]:8080", itself},
+		{"0.0.0.0:8080", "http://localhost:8080", itself},
 		{":80", "http://localhost", itself},
 		{":443", "h2://localhost", itself},
 		{"127.0.0.1:8080", "http://127.0.0.1:9000", ""},

@@ -414,6 +414,19 @@ func TestUpdateIsChecked(t *testing.T) {
 	assert.Contains(t, ask(t, s, entries("a=x")), "OK: OK 3/6 left")
 }
 
+// Permits that were prefetched for a rule return when the rule goes.
+func TestRuleGoes(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	const descriptors = "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 10000}}"
+	one, other := redis.shared(t, descriptors), redis.shared(t, descriptors)
+	for range 5 { // from the second request on it prefetches
+		ask(t, one, entries("a=x"))
+	}
+	require.NoError(t, one.Update(parse(t, "domain: d\n")))
+	require.Eventually(t, func() bool { return decided(ask(t, other, hits(0, "a=x"))) == "OK: OK 9995/10000 left" }, time.Minute, time.Millisecond)
+}
+
 // A reset that the store has not confirmed is an error, and a key that no process has asked about is not counted.
 func TestResetOnAStore(t *testing.T) {
 	t.Parallel()

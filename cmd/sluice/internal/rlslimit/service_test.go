@@ -367,6 +367,15 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// Hits that are returned to a limit of none are neither over it nor counted.
+func TestGiveBackToABan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, "- {key: ban, rate_limit: {unit: minute}}")
+		assert.Equal(t, "OK: OK 0/0 left, 1m0s", ask(t, s, back(5, "ban=x")))
+		assert.Equal(t, rlslimit.Counts{Returned: 5}, s.Rules()[0].Counts)
+	})
+}
+
 func TestShadow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, two)

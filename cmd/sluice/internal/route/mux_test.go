@@ -158,6 +158,7 @@ func TestSpellings(t *testing.T) {
 		{"GET", "/api/x", "example.com.", "example.com/"},
 		{"GET", "/api/x", "Example.Com.:8080", "example.com/"},
 		{"GET", "/api/x", "example.com..", "400"},
+		{"GET", "/api/x", ".example.com", "400"},
 		{"GET", "/api/x", "ex%61mple.com", "400"},
 		{"GET", "/api/x", "example.com:a", "400"},
 		{"GET", "/api/x", strings.Repeat("a", 254), "400"},

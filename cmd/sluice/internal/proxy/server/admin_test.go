@@ -34,6 +34,7 @@ routes: {/: api, /two/: two, /parts/: parts}
 		{"PUT", "/limits/nosuch", `{"limit": "1/s"}`, 404, "nosuch"},
 		{"PUT", "/limits/api", `{"limit": "1/x"}`, 400, `unknown time "x"`},
 		{"PUT", "/limits/api", `{"limit": 5}`, 400, `want {"limit"`},
+		{"PUT", "/limits/api", `{"limit": "5MB/s"}`, 400, `"5MB/s" is an amount of bytes, but the limit counts requests`},
 		{"PUT", "/limits/api", `{}`, 400, "want"},
 		{"PUT", "/limits/api", `{"limit": "1/s", "limits": ["1/s"]}`, 400, "want"},
 		{"PUT", "/limits/api", `{"rate": "1/s"}`, 400, "rate"},

@@ -123,6 +123,8 @@ routes: {/: [a, b]}
 	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="b",sluice_http_result="shadowed"} 1`)
 	require.NoError(t, c.Close())
 	p.eventually(100 - 40 - 5)
+	require.Eventually(t, func() bool { return strings.Contains(p.scraped(), `code="101"} 1`) }, time.Minute, time.Millisecond)
+	assert.NotContains(t, p.scraped(), "sluice_proxy_response_seconds_count", "how long it was upgraded is no time of a response")
 }
 
 // TestAccessLog: each request has a line in the combined format, nothing that a client sends breaks it, and a renamed

@@ -134,7 +134,7 @@ func TestTrailersThatAreNone(t *testing.T) {
 	to, came := noting(t, "Transfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n2\r\nok\r\n0\r\nX-End: 1\r\nSet-Cookie: a=b\r\nLocation: /x\r\n\r\n")
 	p := serves(t, nil, "to: "+to+"\nglobal: {key: 'header:X-Api-Key', limit: fixed 5/1h}\n")
 	got := p.raw("POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Once: 1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nhi\r\n0\r\n"+
-		"X-Sum: 7\r\nX-Forwarded-For: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nHost: evil\r\nX-Api-Key: other\r\nX-Once: 2\r\nAuthorization: me\r\n\r\n", false)
+		"X-Sum: 7\r\nX-Forwarded-For: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nIf-Match: 1\r\nHost: evil\r\nX-Api-Key: other\r\nX-Once: 2\r\nAuthorization: me\r\n\r\n", false)
 	_, trailer, _ := strings.Cut(<-came, "\r\n0\r\n")
 	assert.Equal(t, "X-Sum: 7\r\n\r\n", trailer)
 	_, trailer, _ = strings.Cut(got, "\r\n0\r\n")

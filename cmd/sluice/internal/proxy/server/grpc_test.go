@@ -83,6 +83,8 @@ routes: {/: rate, /small: small, /free/: []}
 	assert.Equal(t, "rate", quota.GetViolations()[0].GetSubject())
 	after := retry.GetRetryDelay().AsDuration()
 	assert.Equal(t, a.Header.Get("Grpc-Retry-Pushback-Ms"), strconv.FormatInt(int64((after+time.Millisecond-1)/time.Millisecond), 10))
+	a, _ = p.gets("POST", "/", "Content-Type", "application/grpc")
+	assert.Equal(t, http.StatusTooManyRequests, a.StatusCode, "over HTTP/1.1 it is no call")
 	lease := p.limiter(1).TryAcquire(1)
 	status, _, a = p.calls(c, "/small")
 	assert.Equal(t, "14", status)

@@ -40,6 +40,7 @@ routes: {/key: key, /ip: ip, /all: all}
 	assert.Equal(t, 4, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.1"))
 	assert.Equal(t, 4, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.2"), "each client of a network has its own")
 	assert.Equal(t, 8, p.grants(8, "/ip", "X-Forwarded-For", "10.1.0.1"))
+	assert.Equal(t, 8, p.grants(8, "/ip", "X-Forwarded-For", "10.1.0.2"))
 	assert.Equal(t, 8, p.grants(8, "/all", "X-Forwarded-For", "192.0.2.1"), "only some keys have a limit on requests")
 	assert.Equal(t, 1, p.grants(8, "/all", "X-Forwarded-For", "10.0.0.1"))
 

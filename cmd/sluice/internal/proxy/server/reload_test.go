@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -165,8 +166,23 @@ func TestReloadOtherLimits(t *testing.T) {
 	assert.Equal(t, 429, status)
 }
 
+// TestReloadTrusted: a proxy is believed once the file says so.
+func TestReloadTrusted(t *testing.T) {
+	text := "to: " + backendOf(t, hello).URL + "\nglobal: {key: ip, limit: fixed 1/1h}\n"
+	p := serves(t, nil, text)
+	for _, client := range []string{"192.0.2.1", "192.0.2.2"} {
+		_, _ = p.asks("GET", "/", "X-Forwarded-For", client)
+	}
+	assert.Zero(t, p.grants(1, "/", "X-Forwarded-For", "192.0.2.3"), "clients cannot say who they are")
+	p.becomes(text + "trusted: 127.0.0.0/8\n")
+	assert.Equal(t, 1, p.grants(2, "/", "X-Forwarded-For", "192.0.2.3"))
+}
+
 func TestBadFileChangesNothing(t *testing.T) {
 	b := backendOf(t, hello)
+	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
+	defer secure.Close()
+	cert, key := certificate(t, secure)
 	good := "to: " + b.URL + "\nglobal: {limit: fixed 1000/1h}\n"
 	p := serves(t, nil, good)
 	state := p.state.Load()
@@ -179,7 +195,10 @@ func TestBadFileChangesNothing(t *testing.T) {
 		{good + "admin: 127.0.0.1:1\n", "limits.yaml:4:8: admin: changing it"},
 		{good + "tls: {cert: nosuch, key: nosuch}\n", "limits.yaml:4:13: tls: open nosuch"},
 		{good + "redis: redis://:secret@127.0.0.1:1/0\n", "limits.yaml:4:8: redis: changing it requires a restart"},
+		{good + "policies: {a: {key: host, limit: 1/s, overrides: {h: sliding 10/5ns}}}\nroutes: {/: a}\n", `"segments": 10 are more than the 5 nanoseconds`},
 		{good + "keys: 7\n", "keys: changing it requires a restart"},
+		{good + "redis-timeout: 7s\n", "redis-timeout: changing it requires a restart"},
+		{good + "tls: {cert: " + cert + ", key: " + key + "}\n", "tls: switching TLS on or off requires a restart"},
 	} {
 		p.becomes(test.text)
 		assert.Contains(t, p.said.String(), test.say)
