@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"github.com/sluice-go/sluice/internal/limit/hold"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -10,142 +10,94 @@ func (p *Pool) freeLocked() bool { return p.maxWorkers == 0 || p.slots < p.maxWo
 
 // firstLocked reports whether a slot is free and no other task is ahead of a new one.
 func (p *Pool) firstLocked() bool {
-	return p.leader == nil && p.queue.Len() == 0 && p.blocked.Empty() && p.freeLocked()
+	return p.queue.n == 0 && !p.asking && p.calls.n == 0 && p.freeLocked()
 }
 
-// roomLocked reports whether there is room in the queue. The leader's task counts as queued.
+// roomLocked makes room in the queue if there is none, and reports whether there is. A task whose lease is being requested
+// counts as queued.
 func (p *Pool) roomLocked() bool {
+	for !p.hasRoomLocked() {
+		j, ok := p.tryFirstLocked()
+		if !ok {
+			return false
+		}
+		p.ready.Push(j)
+		p.serveLocked()
+	}
+	return true
+}
+
+func (p *Pool) hasRoomLocked() bool {
 	_, queued := p.countLocked()
 	return queued < p.queueLimit
 }
 
-// advanceLocked gives slots and plain permits to the jobs at the head of the queue, and the lead to the first that
-// lacks permits. It is called after every change that adds a job or frees room, a slot, permits or the lead. After it
-// the queue is empty, or a job leads, or no slot is free. A leader that does not call the limiter yet gets plain
-// permits here too.
+// tryFirstLocked gives a slot and plain permits to the first job in the queue of a pool with a queue, and removes the job,
+// if it waits for nothing else.
+func (p *Pool) tryFirstLocked() (j job, ok bool) {
+	if !p.waitsLocked() || !p.limiter.TryPlain(p.queue.first().permits) {
+		return job{}, false
+	}
+	p.slots++
+	p.running++
+	return p.queue.popFirst(), true
+}
+
+// advanceLocked is called after every change that adds a job or frees room, a slot or permits, or ends a call of the
+// limiter. It serves the calls that wait, and starts a worker if there is work for one and none is starting. In a pool with
+// a queue, workers take permits for the first job in the queue: no more than they can use.
 func (p *Pool) advanceLocked() {
-	for {
-		if j := p.leader; j != nil && !j.asking && p.limiter.TryPlain(j.permits) {
-			p.leader = nil
-			p.startLocked(j)
-		}
-		p.fillLocked()
-		if p.leader != nil || !p.freeLocked() || p.queue.Len() == 0 {
-			return
-		}
-		j := p.popLocked()
-		var caller *wait.Waiter[*job]
-		if j.has {
-			caller, j.caller = j.caller, nil
-		}
-		if caller != nil && !caller.Decide(wait.Granted) {
-			continue // the call has ended, and withdraws the job
-		}
-		p.slots++
-		if p.limiter.TryPlain(j.permits) {
-			p.startLocked(j)
-			if caller != nil {
-				caller.Value = nil
-			}
-		} else {
-			p.leader, j.asking = j, caller != nil // a caller asks at once
-		}
-		caller.Wake()
+	p.serveLocked()
+	works := p.ready.Len() > 0 || !p.scouted && p.waitsLocked()
+	if works && !p.starting && (p.maxWorkers == 0 || p.workers < p.maxWorkers) {
+		p.starting = true
+		p.workers++
+		go p.newWorker()
 	}
 }
 
-// leadLocked makes the next job the leader, after permits were passed: that there are others is left to the leader to find
-// out.
-func (p *Pool) leadLocked() {
-	p.fillLocked()
-	if p.queue.Len() > 0 && p.freeLocked() {
-		p.leader = p.popLocked()
-		p.slots++
-	}
-}
-
-// fillLocked gives free room in the queue to the blocked calls. A call whose context is done gets nothing.
-func (p *Pool) fillLocked() {
-	for !p.blocked.Empty() && p.queueLimit > 0 && p.roomLocked() {
-		w := p.blocked.Decide(wait.Granted)
-		if w == nil {
-			return
+// serveLocked serves the calls that wait: it queues their tasks if there is room. In a pool without a queue it gives them
+// slots, and starts their tasks or lets them ask for the leases. A call whose context is done gets nothing.
+func (p *Pool) serveLocked() {
+	for p.calls.n > 0 && (p.hasRoomLocked() || p.queueLimit == 0 && !p.asking && p.freeLocked()) {
+		j := p.calls.pop()
+		t := j.turn
+		if j.turn = turnOf(t.rank); !t.caller.Decide(wait.Granted) {
+			continue
 		}
-		p.acceptLocked(w.Value, w.Value.rank)
-		w.Value = nil
-		w.Wake()
+		switch {
+		case p.queueLimit > 0:
+			p.queue.push(j, t.rank)
+		case p.limiter.TryPlain(j.permits):
+			p.slots++
+			p.startLocked(j, core.Lease{})
+		default:
+			p.slots++
+			p.asking, t.asks = true, true
+		}
+		t.caller.Wake()
 	}
 }
 
-// acceptLocked queues a job in a pool with a queue.
-func (p *Pool) acceptLocked(j *job, rank hold.Rank) {
-	p.queue.Push(&j.place, j, j.permits, rank)
-	if rank.Flow != nil {
-		j.extra().rank = rank
-	}
-	if j.owner != nil && j.owner.group != nil {
-		r := j.extra()
-		r.inGroup.Value = j
-		j.owner.group.queued.Push(&r.inGroup)
-	}
-}
-
-// popLocked takes the next job out of the queue, which is not empty.
-func (p *Pool) popLocked() *job {
-	j := p.queue.Pop()
-	if j.has {
-		j.inGroup.Remove()
-	}
-	return j
-}
-
-func (p *Pool) leaveQueueLocked(j *job) {
-	p.queue.Remove(&j.place)
-	j.inGroup.Remove()
-}
-
-// startLocked hands a job that has a slot and a lease to the workers.
-func (p *Pool) startLocked(j *job) {
+// startLocked hands a job that has a slot and plain permits or a lease to the workers.
+func (p *Pool) startLocked(j job, lease core.Lease) {
 	p.running++
 	p.ready.Push(j)
+	if !p.limiter.Plain(j.permits) {
+		p.leases.Push(lease)
+	}
 }
 
-// takeBack takes the task of a Do or Map out of the queue, and counts it as failed. It
-// reports whether the task was there; then the caller has to finish it.
-func (p *Pool) takeBack(c *call) bool {
+// takeBack takes the tasks of a Do, Map or Group out of the queue, counts them as failed, and returns their number. The
+// caller has to finish them.
+func (p *Pool) takeBack(o *owner) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !c.job.place.Queued() {
-		return false
-	}
-	p.dropLocked(&c.job)
-	p.droppedLocked()
-	return true
-}
-
-// takeBackAll is takeBack for all tasks of the group. It returns their number.
-func (p *Pool) takeBackAll(g *Group) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for ; g.queued.Len() > 0; n++ {
-		p.dropLocked(g.queued.First().Value)
-	}
-	if n > 0 {
-		p.droppedLocked()
+	if n = p.queue.takeBack(&o.queued); n > 0 {
+		p.counts.Done += uint64(n)
+		p.counts.Failed += uint64(n)
+		p.advanceLocked()
+		p.idleLocked()
 	}
 	return n
-}
-
-func (p *Pool) dropLocked(j *job) {
-	p.leaveQueueLocked(j)
-	p.recycleLocked(j)
-	p.done++
-	p.failed++
-}
-
-// droppedLocked gives the room of dropped tasks to others.
-func (p *Pool) droppedLocked() {
-	p.advanceLocked()
-	p.spawnLocked()
-	p.idleLocked()
 }

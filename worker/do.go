@@ -27,20 +27,19 @@ func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error))
 	}
 	own := p.life.Begin(ctx)
 	defer own.End() // f has returned, or its context is done
-	c := &call{owner: owner{ctx: own}, done: make(chan struct{})}
-	c.call = c
+	o := &owner{ctx: own, done: make(chan struct{})}
 	task := func(ctx context.Context) (err error) {
 		result, err = f(ctx)
 		return err
 	}
-	if err := p.submit(ctx, entry{task: task, permits: 1, owner: &c.owner}, true); err != nil {
+	if err := p.submit(ctx, job{task: task, permits: 1, owner: o}, true); err != nil {
 		return none, err
 	}
 	select {
-	case <-c.done:
-		return result, c.err
+	case <-o.done:
+		return result, o.err
 	case <-ctx.Done():
-		p.takeBack(c)
+		p.takeBack(o)
 		return none, ctx.Err()
 	}
 }

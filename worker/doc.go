@@ -54,10 +54,9 @@
 // released. Set Options.WithoutPanicRecovery if panics on goroutines of the pool should end the process.
 package worker
 
-// Inside: a job is a task that waits for its lease or has it. The jobs that wait are in one queue, in
-// the limiter's order. At most one of them is the leader: it waits in the limiter, by a worker or, in a
-// pool without a queue, by the call that submitted it. The others wait until they become the leader, so
-// no task overtakes another. Plain permits are taken and returned under the pool's mutex, and a leader
-// is needed only while there are none. A worker whose task ends looks for the next task under the same
-// lock, and exits if there is none. Its permits pass on to the leader, unless the leader already waits in the
-// limiter. The worker that looks after the leader therefore yields for a while before it asks.
+// Inside: a job is a task that waits for its lease or has it. Accepted jobs wait in one queue, in the limiter's order, and
+// calls that wait to submit are in another. Plain permits are taken and returned under the pool's mutex. A worker whose task
+// ends takes the next task under the same lock, with the permits that it has if nobody else waits for them, and exits if
+// there is no task. If the first job lacks permits, one worker looks after it: it yields for a while, because tasks that end
+// have permits for the job, and then waits in the limiter for the job's lease. In a pool without a queue, the call that
+// submitted the job waits there. While it does, the other jobs wait in the pool, so no task overtakes another.

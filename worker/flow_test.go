@@ -135,7 +135,7 @@ func TestTheOrderIsThatOfTheTasksTime(t *testing.T) {
 	}
 }
 
-// The leader waits in the limiter as its task's flow: pools that share a limiter share by flow.
+// A worker waits in the limiter as its task's flow: pools that share a limiter share by flow.
 func TestTheLeaderAsksAsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fairly(t, 1)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluice-go/sluice/internal/list"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -28,8 +27,7 @@ type Group struct {
 
 	pool *Pool
 
-	tasks  atomic.Int64    // tasks given to Go that have not ended; below 0: the group takes no more
-	queued list.List[*job] // the accepted ones in the pool's queue; Pool.mu guards it
+	tasks atomic.Int64 // tasks given to Go that have not ended; below 0: the group takes no more
 
 	mu    sync.Mutex          // guards the fields below
 	waits wait.List[struct{}] // Wait calls; woken when tasks becomes 0
@@ -84,7 +82,7 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 			g.finish(1, err)
 		}
 	}()
-	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, owner: &g.owner}, true)
+	err = g.pool.submit(g.ctx.Context, job{task: t, permits: permits, owner: &g.owner}, true)
 	if err != nil {
 		err = g.ctx.Explain(err)
 	}
@@ -108,7 +106,7 @@ func (g *Group) Wait() error {
 	if over, err := g.wait(g.ctx.Done()); over {
 		return err
 	}
-	g.finish(g.pool.takeBackAll(g), reasonToEnd(g.ctx))
+	g.finish(g.pool.takeBack(&g.owner), reasonToEnd(g.ctx))
 	_, err := g.wait(nil)
 	return err
 }

@@ -98,6 +98,7 @@ type mapping[In, Out any] struct {
 
 	mu      sync.Mutex              // guards the fields below
 	pending ring.Ring[*result[Out]] // the results to come, in order
+	busy    bool                    // the reader submits an input, whose result will be in pending
 	all     bool                    // pending has the last
 	room    wait.List[struct{}]     // the reader, while pending is full
 	more    wait.List[struct{}]     // the consumer, while pending is empty
@@ -118,11 +119,10 @@ type mapping[In, Out any] struct {
 
 // result is the place of one input.
 type result[Out any] struct {
-	call
+	owner
 
-	out    Out
-	last   bool // the pool or the limiter is closed, so this is the last; set before done is closed
-	broken bool // the reader's goroutine ended while it submitted the task; set before done is closed
+	out  Out
+	last bool // the pool or the limiter is closed, so this is the last; set before done is closed
 }
 
 // read submits the inputs.
@@ -153,46 +153,35 @@ func (m *mapping[In, Out]) read(in iter.Seq[In]) {
 	m.exited = false
 }
 
-// submit appends the input's result to pending and submits the input. It reports whether
-// another input can follow.
+// submit submits the input and appends its result to pending. It reports whether another input can follow.
 func (m *mapping[In, Out]) submit(v In) (more bool) {
-	r := &result[Out]{call: call{owner: owner{ctx: m.ctx}, done: make(chan struct{})}}
-	r.owner.call = &r.call
-	if !m.push(r) {
+	if !m.awaitRoom() {
 		return false
 	}
+	r := &result[Out]{owner: owner{ctx: m.ctx, done: make(chan struct{})}}
 	task := func(ctx context.Context) (err error) {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	e := entry{task: task, permits: 1, owner: &r.owner}
-	returned := false
-	defer func() { // deferred, because the limiter may panic, and yield and end wait for r
-		if !returned {
-			r.broken = true
-			r.finish(nil)
-		}
-	}()
-	err := m.p.submit(m.ctx.Context, e, true)
-	returned = true
-	if err != nil {
+	if err := m.p.submit(m.ctx.Context, job{task: task, permits: 1, owner: &r.owner}, true); err != nil {
 		err = m.ctx.Explain(err)
 		r.last = errors.Is(err, core.ErrClosed)
 		r.finish(err)
-		return !r.last && m.ctx.Err() == nil
 	}
-	return true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pending.Push(r)
+	m.busy = false
+	m.more.Signal()
+	return !r.last && m.ctx.Err() == nil
 }
 
-// push appends a result to pending. It waits until Map may read ahead that far, and reports false if the loop ends
-// first.
-func (m *mapping[In, Out]) push(r *result[Out]) bool {
+// awaitRoom waits until Map may read ahead one more input, and reports false if the loop ends first.
+func (m *mapping[In, Out]) awaitRoom() bool {
 	for {
 		ahead := m.p.ahead() // without the mutex, because the limiter may be a user's
 		m.mu.Lock()
-		if m.pending.Len() < ahead {
-			m.pending.Push(r)
-			m.more.Signal()
+		if m.busy = m.pending.Len() < ahead; m.busy {
 			m.mu.Unlock()
 			return true
 		}
@@ -205,18 +194,18 @@ func (m *mapping[In, Out]) push(r *result[Out]) bool {
 }
 
 // pop returns the next result, and waits for it; nil if there are no more. If the pool is closed while it waits, ended is
-// true: pending results, and the end of in, come before ErrClosed.
+// true: results, and the end of in, come before ErrClosed.
 func (m *mapping[In, Out]) pop() (r *result[Out], ended bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.pending.Len() == 0 && !m.all {
-		if ended {
-			return nil, true
+	closed := m.open.Done()
+	for m.pending.Len() == 0 && !m.all && (closed != nil || m.busy) {
+		if m.more.Await(&m.mu, closed) == wait.Canceled {
+			closed = nil
 		}
-		ended = m.more.Await(&m.mu, m.open.Done()) == wait.Canceled
 	}
 	if m.pending.Len() == 0 {
-		return nil, false
+		return nil, !m.all
 	}
 	m.room.Signal()
 	return m.pending.Pop(), false
@@ -244,10 +233,6 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 		}
 		r := m.current
 		m.current = nil
-		if r.broken {
-			<-m.quiet
-			break
-		}
 		if !yield(r.out, r.err) || r.last {
 			return
 		}
@@ -281,7 +266,7 @@ func (m *mapping[In, Out]) end() {
 
 // await waits for the end of a task. A task that is still queued is dropped instead.
 func (m *mapping[In, Out]) await(r *result[Out]) {
-	if !m.p.takeBack(&r.call) {
+	if m.p.takeBack(&r.owner) == 0 {
 		<-r.done
 	}
 }

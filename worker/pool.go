@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -42,39 +43,35 @@ type Pool struct {
 	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
 	// Plain permits (see package hold) are taken and returned under mu.
 	mu     wait.Mutex
-	closed bool   // no task is accepted
-	spare  []*job // for later tasks, so that a task given to Submit allocates nothing
+	closed bool // no task is accepted
 
-	// queue holds the jobs that wait for their leases: the accepted ones or, in a pool without a
-	// queue, those of the blocked calls. advanceLocked moves them to ready, from where workers
-	// take them.
-	queue hold.Queue[*job]
-	ready ring.Ring[*job]
+	queue  queue                 // accepted jobs that wait for their leases
+	ready  ring.Ring[job]        // jobs that wait for a worker alone
+	leases ring.Ring[core.Lease] // leases of the jobs in ready that have no plain permits
 
-	// leader is the job for whose lease the limiter is being called, or will be: by a worker or, in a pool without
-	// a queue, by the job's caller. No other job gets a lease meanwhile, so no task overtakes another.
-	// nil if no job lacks permits alone.
-	leader  *job
-	scouted bool // in a pool with a queue: a worker has the care of the leader, or calls the limiter for its lease
+	// asking means that the limiter is being called for the lease of a job that is no longer in the queue: by a worker
+	// or, in a pool without a queue, by the job's caller. No other job gets a lease meanwhile, so no task overtakes
+	// another.
+	asking  bool
+	scouted bool // a worker looks after the first job in the queue
 
 	// A slot is the right to use one of Options.Workers goroutines. slots counts those taken: by
-	// the leader's job, by each task that has a lease until its OnPanic has returned, and by each
-	// TrySubmit that is calling the limiter.
+	// each call of the limiter, and by each task that has a lease until its OnPanic has returned.
 	slots int
 
 	starting bool // a new worker has not looked for work yet; there is at most one
 	workers  int  // goroutines
 	running  int  // tasks that have a lease
 
-	// blocked holds the calls that wait for room in the queue. In a pool without a queue it is empty: the calls
-	// wait for the start of their tasks, each in the place of its job in queue. The value of a waiter is its job,
-	// or nil once the task is accepted.
-	blocked wait.List[*job]
+	// calls has the jobs of the calls that wait: in a pool with a queue for room, in order of arrival, and otherwise for
+	// the start of their tasks, in the limiter's order. waiters makes their waiters.
+	calls   queue
+	waiters wait.List[turn]
 
 	idle wait.List[idleCall] // the Wait and Close calls that wait until the pool is idle
 
-	done, failed, panicked uint64
-	failures               failures
+	counts   Statistics // without Running and Queued
+	failures failures
 }
 
 // New returns a pool, or an error that lists all invalid options.
@@ -98,11 +95,9 @@ func (p *Pool) zero() bool { return p.limiter.Limiter == nil }
 func (p *Pool) Statistics() Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	running, queued := p.countLocked()
-	return Statistics{
-		Running: running, Queued: queued,
-		Done: p.done, Failed: p.failed, Panicked: p.panicked,
-	}
+	s := p.counts
+	s.Running, s.Queued = p.countLocked()
+	return s
 }
 
 // String returns a human-readable line: the statistics.
@@ -149,11 +144,8 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	p.closed = true
-	for w := p.blocked.Decide(wait.Ended); w != nil; w = p.blocked.Decide(wait.Ended) {
-		w.Wake()
-	}
-	for p.queueLimit == 0 && p.queue.Len() > 0 {
-		if caller := p.popLocked().caller; caller.Decide(wait.Ended) {
+	for p.calls.n > 0 {
+		if caller := p.calls.pop().turn.caller; caller.Decide(wait.Ended) {
 			caller.Wake()
 		}
 	}
@@ -172,14 +164,11 @@ func (p *Pool) Close(ctx context.Context) error {
 func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
 	running, queued = p.countLocked()
-	if p.leader != nil {
-		p.leader.asking = true // it is one of the queued tasks: advanceLocked must not start it
-	}
 	var owners []*owner
-	for p.queue.Len() > 0 {
-		j := p.popLocked()
-		p.done++
-		p.failed++
+	for p.queue.n > 0 {
+		j := p.queue.pop()
+		p.counts.Done++
+		p.counts.Failed++
 		if j.owner == nil {
 			p.failures.add(ErrClosed)
 		}
@@ -196,13 +185,10 @@ func (p *Pool) cancel() (running, queued int) {
 
 // countLocked returns how many tasks are running and how many are queued.
 func (p *Pool) countLocked() (running, queued int) {
-	switch {
-	case p.queueLimit == 0: // the jobs in the queue are not accepted
-		return p.running, 0
-	case p.leader != nil:
-		return p.running, p.queue.Len() + 1
+	if p.asking && p.queueLimit > 0 { // otherwise the job is not accepted
+		return p.running, p.queue.n + 1
 	}
-	return p.running, p.queue.Len()
+	return p.running, p.queue.n
 }
 
 // idleCall is a Wait or Close call that waits until the pool is idle: it has no task and no worker.

@@ -32,7 +32,7 @@ func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx,
 // than the limiter's limit. A task of 0 permits takes none, but waits like the others until
 // at least one permit is available.
 func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
-	return p.submit(ctx, entry{task: t, permits: permits}, true)
+	return p.submit(ctx, job{task: t, permits: permits}, true)
 }
 
 // TrySubmit gives the pool a task if the task can start or be queued now. It does not wait for permits or for a
@@ -47,169 +47,136 @@ func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 // TrySubmitN is like TrySubmit, for a task whose lease has the given number of permits. It returns
 // the same errors as SubmitN for invalid numbers.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
-	return p.submit(p.background, entry{task: t, permits: permits}, false)
+	return p.submit(p.background, job{task: t, permits: permits}, false)
 }
 
 // submit gives the pool a task, and waits if it may. The context of a call that does not wait is not used.
-func (p *Pool) submit(ctx context.Context, e entry, waits bool) error {
+func (p *Pool) submit(ctx context.Context, j job, waits bool) error {
 	switch {
-	case e.task == nil:
+	case j.task == nil:
 		return errNilTask
-	case e.permits < 0:
+	case j.permits < 0:
 		return core.ErrNegativePermits
 	case waits && ctx.Err() != nil:
 		return ctx.Err()
 	case p.zero():
 		return ErrClosed
 	}
-	if err := p.limiter.Exceeds(e.permits); err != nil {
+	if err := p.limiter.Exceeds(j.permits); err != nil {
 		return cmp.Or(p.closing.Cause(), err)
 	}
 	rank := p.limiter.Rank(ctx) // without the mutex, because the limiter may be a user's
+	j.turn = turnOf(rank)
 	p.mu.Lock()
-	entered, err := p.enterLocked(&e, rank)
+	entered, err := p.enterLocked(j, rank)
 	p.mu.Unlock()
 	if entered || err != nil {
 		return err
 	}
+	return p.submitSlow(ctx, j, rank, waits)
+}
+
+// submitSlow is submit of a task that has to wait, or for whose lease the limiter has to be called.
+func (p *Pool) submitSlow(ctx context.Context, j job, rank hold.Rank, waits bool) error {
 	var done <-chan struct{}
 	if waits {
 		done = ctx.Done() // without the mutex, because ctx may be user code
 	}
+	var caller *wait.Waiter[turn]
 	p.mu.Lock()
-	asking, blocked, err := p.admitLocked(&e, rank, waits, done)
-	p.mu.Unlock()
-	if blocked != nil {
-		asking, err = p.await(ctx, blocked)
+	entered, err := p.enterLocked(j, rank)
+	asks := !entered && err == nil && p.queueLimit == 0 && p.firstLocked()
+	switch {
+	case entered || err != nil:
+	case asks:
+		p.slots++
+		p.asking = waits
+	case waits:
+		caller = p.waiters.New(done)
+		caller.Value = turn{rank: rank, caller: caller}
+		if p.queueLimit > 0 {
+			rank = hold.Rank{} // in order of arrival
+		}
+		p.calls.push(job{j.task, j.permits, j.owner, &caller.Value}, rank)
+	case p.queueLimit == 0:
+		err = &core.RejectedError{Permits: j.permits, Reason: ReasonBusy}
+	default:
+		err = &core.RejectedError{Permits: j.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
 	}
-	if asking != nil {
-		return p.start(ctx, asking, waits)
+	p.mu.Unlock()
+	if caller != nil {
+		asks, err = p.await(ctx, caller)
+	}
+	if asks {
+		return p.start(ctx, j, waits)
 	}
 	return err
 }
 
 // enterLocked starts or queues the task, if neither takes a wait or a call of the limiter.
-func (p *Pool) enterLocked(e *entry, rank hold.Rank) (entered bool, _ error) {
+func (p *Pool) enterLocked(j job, rank hold.Rank) (entered bool, _ error) {
 	switch {
 	case p.closed:
 		return false, ErrClosed
-	case e.owner != nil && e.owner.group != nil && e.owner.ctx.Context.Err() != nil: // not the Err of a user's context
-		return false, e.owner.ctx.Context.Err() // Group.Wait may already have taken the group's tasks back
-	case p.firstLocked() && p.limiter.TryPlain(e.permits):
+	case j.owner != nil && j.owner.group != nil && j.owner.ctx.Context.Err() != nil: // not the Err of a user's context
+		return false, j.owner.ctx.Context.Err() // Group.Wait may already have taken the group's tasks back
+	case p.firstLocked() && p.limiter.TryPlain(j.permits):
+		p.startLocked(j, core.Lease{})
 		p.slots++
-		p.startLocked(p.jobLocked(e))
 	case p.roomLocked():
-		p.acceptLocked(p.jobLocked(e), rank)
-		if p.leader != nil {
-			return true, nil // the leader will ask whether there are permits
+		if p.queue.push(j, rank); p.queue.n > 1 {
+			return true, nil // it is not alone: whoever looks after the first job takes it in its turn
 		}
-		p.advanceLocked()
 	default:
 		return false, nil
 	}
-	p.spawnLocked()
+	p.advanceLocked()
 	return true, nil
 }
 
-// admitLocked is enterLocked of a task that could not enter before. Otherwise it returns the task's job if the caller has
-// to call the limiter for its lease, or the waiter of a call that has to wait, or the reason of a rejection.
-func (p *Pool) admitLocked(
-	e *entry, rank hold.Rank, waits bool, done <-chan struct{},
-) (asking *job, blocked *wait.Waiter[*job], _ error) {
-	entered, err := p.enterLocked(e, rank)
-	switch {
-	case entered || err != nil:
-		return nil, nil, err
-	case p.queueLimit == 0 && p.firstLocked():
-		p.slots++
-		j := p.jobLocked(e)
-		if waits {
-			j.asking, p.leader = true, j
-		}
-		return j, nil, nil
-	case !waits && p.queueLimit == 0:
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: ReasonBusy}
-	case !waits:
-		return nil, nil, &core.RejectedError{Permits: e.permits, Reason: core.ReasonQueueLimit, Detail: "queue is full"}
+// await waits until the task of a blocked call has started or is queued. In a pool without a queue the call may have to
+// ask for the lease itself instead.
+func (p *Pool) await(ctx context.Context, caller *wait.Waiter[turn]) (asks bool, _ error) {
+	outcome := caller.Park(&p.mu)
+	if outcome == wait.Canceled {
+		p.mu.Lock()
+		p.calls.takeBack(&caller.Value.queued)
+		p.mu.Unlock()
+		return false, ctx.Err()
 	}
-	j, w := p.jobLocked(e), p.blocked.New(done)
-	w.Value = j
-	if p.queueLimit > 0 {
-		j.extra().rank = rank
-		p.blocked.Append(w)
-	} else {
-		j.extra().caller = w
-		p.queue.Push(&j.place, j, j.permits, rank)
+	asks = caller.Value.asks
+	caller.Free()
+	if outcome == wait.Ended {
+		return false, ErrClosed
 	}
-	return nil, w, nil
-}
-
-// await waits until the task of a blocked call has started or is queued. In a pool without a queue the call may
-// become the leader instead: then await returns the job, for whose lease the caller has to ask.
-func (p *Pool) await(ctx context.Context, blocked *wait.Waiter[*job]) (*job, error) {
-	j, outcome := blocked.Wait(&p.mu)
-	switch outcome {
-	case wait.Granted:
-		return j, nil
-	case wait.Ended:
-		p.withdraw(j)
-		return nil, ErrClosed
-	default:
-		p.withdraw(j)
-		return nil, ctx.Err()
-	}
-}
-
-// withdraw forgets the job of a call that has ended before its task was accepted.
-func (p *Pool) withdraw(j *job) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.leaveQueueLocked(j)
-	p.recycleLocked(j)
+	return asks, nil
 }
 
 // start asks the limiter for the lease of a job that has a slot, and starts the job.
-func (p *Pool) start(ctx context.Context, j *job, waits bool) (err error) {
-	started := false
+func (p *Pool) start(ctx context.Context, j job, waits bool) (err error) {
+	var h hold.Hold
+	granted := false
 	defer func() { // deferred, because the limiter may panic
-		if !started {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.endLeadLocked(j)
+		p.mu.Lock()
+		p.asking = p.asking && !waits
+		started := granted && !p.closed
+		if started {
+			p.startLocked(j, h.Lease)
+		} else {
 			p.slots--
-			p.recycleLocked(j)
-			p.advanceLocked()
-			p.spawnLocked()
+		}
+		p.advanceLocked()
+		p.mu.Unlock()
+		if granted && !started {
+			err = ErrClosed
+			p.limiter.Refund(h)
 		}
 	}()
-	var h hold.Hold
 	if waits {
 		h, err = p.limiter.Take(ctx, &p.closing, j.permits)
 	} else {
 		h, err = p.limiter.Try(j.permits)
 	}
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	if started = !p.closed; started {
-		p.endLeadLocked(j)
-		j.keep(h)
-		p.startLocked(j)
-		p.advanceLocked()
-		p.spawnLocked()
-	}
-	p.mu.Unlock()
-	if !started {
-		p.limiter.Refund(h)
-		return ErrClosed
-	}
-	return nil
-}
-
-// endLeadLocked lets another job lead, if j does.
-func (p *Pool) endLeadLocked(j *job) {
-	if p.leader == j {
-		p.leader = nil
-	}
+	granted = err == nil
+	return err
 }

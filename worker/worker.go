@@ -7,27 +7,27 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// worker is a goroutine of a pool. Only that goroutine uses its fields. It ends if it neither has a job nor scouts.
+// worker is a goroutine of a pool. Only that goroutine uses its fields. It ends if it neither has a task nor scouts.
 type worker struct {
-	*job // its task
+	job              // its task
+	lease core.Lease // the task's; zero if it has plain permits, or none yet
 
-	scouts   bool // it has the care of the leader
-	plain    int  // plain permits that it has; 0: the job has the lease
+	scouts   bool // it looks after the first job in the queue
 	leads    bool // the limiter has to be called for the task's lease
+	runs     bool // its task has not returned
 	ran      bool // the task was called
-	ended    bool // the end of the task is counted
+	ended    bool // the end of the task is counted, and its plain permits are returned
 	panicked *PanicError
 	err      error // the task's
 }
 
-func (w *worker) works() bool { return w.job != nil || w.scouts }
+func (w *worker) works() bool { return w.task != nil || w.scouts }
 
 // work is the goroutine of a new worker.
 func (p *Pool) work() {
 	var w worker
 	p.mu.Lock()
 	p.starting = false
-	p.advanceLocked()
 	p.nextLocked(&w)
 	p.mu.Unlock()
 	p.loop(&w)
@@ -54,60 +54,68 @@ func (p *Pool) loop(w *worker) {
 // share the limiter.
 const mostYields = 16
 
-// scout looks after the leader, until there is none or the worker has to ask for its lease. Tasks that end meanwhile pass
-// their permits on to the leader, and their workers go on with it. Once the leader waits in the limiter, each end of a task
+// scout looks after the first job in the queue, until there is none or the worker has to ask for its lease. Workers whose
+// tasks end meanwhile keep their permits and take the next jobs. Once a job waits in the limiter, each end of a task
 // wakes its worker and ends another, and a task of BenchmarkPoolYield of bench takes one and a half times as long. So scout
 // yields as long as tasks end. It also takes permits that others have returned.
 func (p *Pool) scout(w *worker) {
 	p.mu.Lock()
-	for i, done := 0, p.done-1; i < mostYields && p.done != done; i++ {
-		if p.leader == nil || p.leader.asking || !p.limiter.Plain(p.leader.permits) {
+	defer p.mu.Unlock()
+	p.scouted = false
+	for i, done := 0, p.counts.Done-1; ; i++ {
+		if p.nextLocked(w); !w.scouts {
+			return // it has a task, or there is none
+		}
+		if i == mostYields || p.counts.Done == done || !p.limiter.Plain(p.queue.first().permits) {
 			break
 		}
-		done = p.done
+		done = p.counts.Done
 		p.mu.Unlock()
 		runtime.Gosched()
 		p.mu.Lock()
-		p.advanceLocked()
+		p.scouted = false
 	}
 	w.scouts, p.scouted = false, false
-	if p.leader == nil || p.ready.Len() > 0 {
-		p.nextLocked(w)
-	} else {
-		p.scouted, p.leader.asking = true, true
-		w.job, w.leads = p.leader, true
-	}
-	p.mu.Unlock()
+	w.job, w.leads = p.queue.pop(), true
+	p.slots++
+	p.asking = true
 }
 
-// do runs the worker's task, and takes the next. The limiter, the task and OnPanic may panic or call
-// runtime.Goexit, so whatever follows is deferred.
+// do runs the worker's tasks. The limiter, the task and OnPanic may panic or call runtime.Goexit; then recovered ends the
+// task.
 func (p *Pool) do(w *worker) {
-	w.err = ErrGoexit // unless user code returns
-	defer p.end(w)
+	defer p.recovered(w)
+	for w.task != nil {
+		w.runs, w.err = true, ErrGoexit // unless user code returns
+		w.err = p.call(w)
+		w.runs = false
+		p.end(w)
+	}
+}
+
+// call gets the lease of the worker's task, if it has none, and calls the task.
+func (p *Pool) call(w *worker) error {
 	if w.leads {
 		if err := p.lead(w); err != nil {
-			w.err = err
-			return
+			return err
 		}
 	}
 	ctx := p.ctxOf(w.owner)
 	if w.owner != nil {
 		if err := reasonToEnd(ctx); err != nil {
-			w.err = err
-			return
+			return err
 		}
 	}
 	w.ran = true
-	w.err = w.task(ctx)
+	return w.task(ctx)
 }
 
-// lead waits for the lease of the leader's task.
+// lead waits for the lease of the worker's task.
 func (p *Pool) lead(w *worker) error {
 	own := p.ctxOf(w.owner)
 	ctx := context.Context(own)
-	if w.has && w.rank.Flow != nil {
-		ctx = core.WithFlow(ctx, *w.rank.Flow)
+	if w.turn != nil {
+		ctx = core.WithFlow(ctx, *w.turn.rank.Flow)
 	}
 	h, err := p.limiter.Take(ctx, nil, w.permits)
 	if err != nil {
@@ -115,26 +123,33 @@ func (p *Pool) lead(w *worker) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.leader, p.scouted = nil, false
-	w.plain = h.Permits
-	w.keep(h)
+	p.asking, w.leads = false, false
+	w.lease = h.Lease
 	p.running++
 	p.advanceLocked()
-	p.spawnLocked()
 	return nil
 }
 
-// end is deferred. It turns a panic into the task's error, returns the lease, calls OnPanic, and takes the next
-// task. endLocked returns plain permits, so that a task that holds them ends under one lock.
-func (p *Pool) end(w *worker) {
-	if v := recover(); v != nil { //nolint:revive // end itself is deferred
+// recovered is deferred. It turns a panic into the task's error, and ends the task.
+func (p *Pool) recovered(w *worker) {
+	if !w.runs {
+		return
+	}
+	if v := recover(); v != nil {
 		if p.crashes {
-			w.job = nil // loop must not continue
+			w.task = nil // loop must not continue
 			panic(v)
 		}
 		w.fail(v)
 	}
-	if w.err == nil && w.plain > 0 {
+	w.runs = false
+	p.end(w)
+}
+
+// end returns the lease, calls OnPanic, and takes the next task. next returns plain permits, so that a task that holds them
+// ends under one lock.
+func (p *Pool) end(w *worker) {
+	if w.err == nil && p.limiter.Plain(w.permits) {
 		p.next(w)
 	} else {
 		p.endSlow(w)
@@ -149,7 +164,7 @@ func (p *Pool) endSlow(w *worker) {
 	if w.err != nil && w.owner != nil && w.owner.group != nil {
 		w.owner.group.fail(w.err) // before the permits are free, so that no other task of the group starts
 	}
-	if w.plain == 0 && w.has {
+	if !w.leads && !p.limiter.Plain(w.permits) {
 		p.giveBack(w)
 	}
 	if w.panicked == nil || p.onPanic == nil {
@@ -158,7 +173,6 @@ func (p *Pool) endSlow(w *worker) {
 	p.mu.Lock()
 	p.endLocked(w)
 	p.advanceLocked()
-	p.spawnLocked()
 	p.mu.Unlock()
 	p.callOnPanic(w.panicked)
 }
@@ -202,36 +216,33 @@ func (p *Pool) callOnPanic(e *PanicError) {
 	p.onPanic(e.Value, e.Stack)
 }
 
-// next gives up the slot of the worker's task, takes the next task, and reports the end of the former.
+// next ends the worker's task, takes the next task, and reports the end of the former.
 func (p *Pool) next(w *worker) {
 	o, err := w.owner, w.err
 	p.mu.Lock()
-	passed := p.passLocked(w)
-	p.endLocked(w)
-	p.recycleLocked(w.job)
-	p.slots--
-	if passed {
-		p.leadLocked()
-	} else {
+	if p.passLocked(w) {
 		p.advanceLocked()
+	} else {
+		p.endLocked(w)
+		p.slots--
+		p.nextLocked(w)
 	}
-	p.nextLocked(w)
 	p.mu.Unlock()
-	if o != nil {
-		o.finish(err)
-	}
+	o.finish(err)
 }
 
-// passLocked passes the plain permits of the worker's task to the leader's, if that needs as many. It takes a third
-// of the limiter's time that it takes to return and to take them, and to look whether there are more.
+// passLocked ends the worker's task and takes the next, if the worker can pass its plain permits and its slot on to the
+// first job in the queue. That takes a third of the limiter's time that it takes to return and to take them.
 func (p *Pool) passLocked(w *worker) bool {
-	j, n := p.leader, w.plain
-	if w.ended || n == 0 || j == nil || j.asking || j.permits != n || !p.limiter.PassPlain(n) {
+	if w.ended || w.leads || p.queue.n == 0 || p.asking || p.ready.Len() > 0 {
 		return false
 	}
-	p.leader = nil
-	p.startLocked(j)
-	w.plain = 0
+	if n := w.permits; p.queue.first().permits != n || !p.limiter.Plain(n) || !p.limiter.PassPlain(n) {
+		return false
+	}
+	p.countEndLocked(w)
+	w.ran, w.panicked = false, nil
+	w.job = p.queue.popFirst()
 	return true
 }
 
@@ -241,57 +252,51 @@ func (p *Pool) endLocked(w *worker) {
 		return
 	}
 	w.ended = true
-	if p.leader == w.job {
-		p.leader, p.scouted = nil, false
+	if w.leads {
+		p.asking = false
 	} else {
 		p.running--
+		if p.limiter.Plain(w.permits) {
+			p.limiter.GivePlain(w.permits)
+		}
 	}
-	p.done++
-	if w.plain > 0 {
-		p.limiter.GivePlain(w.plain)
-	}
+	p.countEndLocked(w)
+}
+
+// countEndLocked counts the end of the worker's task.
+func (p *Pool) countEndLocked(w *worker) {
+	p.counts.Done++
 	switch {
 	case w.err == nil:
 		return
 	case w.panicked != nil:
-		p.panicked++
+		p.counts.Panicked++
 	default:
-		p.failed++
+		p.counts.Failed++
 	}
 	if w.owner == nil && (w.panicked == nil || p.onPanic == nil) {
 		p.failures.add(w.err)
 	}
 }
 
-// workLocked reports whether there is work for one more worker.
-func (p *Pool) workLocked() bool {
-	return p.ready.Len() > 0 || p.queueLimit > 0 && p.leader != nil && !p.scouted
+// waitsLocked reports whether the first job in the queue waits for permits alone, and a worker has to look after it.
+func (p *Pool) waitsLocked() bool {
+	return p.queue.n > 0 && !p.asking && p.freeLocked()
 }
 
-// spawnLocked starts a worker if there is work for one and none is starting. It is called
-// after every change that may add work.
-func (p *Pool) spawnLocked() {
-	if !p.starting && p.workLocked() && (p.maxWorkers == 0 || p.workers < p.maxWorkers) {
-		p.starting = true
-		p.workers++
-		go p.newWorker()
-	}
-}
-
-// nextLocked gives a worker its next task or the care of the leader, and starts another worker if there is work left.
+// nextLocked gives a worker its next task or the care of the first job in the queue. The worker ends if there is neither.
 func (p *Pool) nextLocked(w *worker) {
 	*w = worker{}
-	switch {
-	case p.ready.Len() > 0:
-		if w.job = p.ready.Pop(); p.limiter.Plain(w.permits) {
-			w.plain = w.permits
+	if p.ready.Len() > 0 {
+		if w.job = p.ready.Pop(); !p.limiter.Plain(w.permits) {
+			w.lease = p.leases.Pop()
 		}
-	case p.workLocked():
+	} else if w.job, _ = p.tryFirstLocked(); w.task == nil && !p.scouted && p.waitsLocked() {
 		w.scouts, p.scouted = true, true
-	default:
-		p.workers--
-		p.idleLocked()
-		return
 	}
-	p.spawnLocked()
+	if !w.works() {
+		p.workers--
+	}
+	p.advanceLocked()
+	p.idleLocked()
 }

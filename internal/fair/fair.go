@@ -229,6 +229,23 @@ func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 	}
 }
 
+// Discard removes the requests whose values satisfy discards. No flow is charged.
+func (q *Queue[V]) Discard(discards func(V) bool) {
+	var items []*Item[V]
+	for _, l := range q.levels {
+		for _, fl := range l.flows {
+			for it := fl.first; it != nil; it = it.next {
+				if discards(it.Value) {
+					items = append(items, it)
+				}
+			}
+		}
+	}
+	for _, it := range items {
+		q.Remove(it)
+	}
+}
+
 // Waiting returns the permits that the waiters of a flow wait for, at most math.MaxInt.
 func (q *Queue[V]) Waiting(f Flow) int {
 	if fl := q.lookup(f.InRange()); fl != nil {

@@ -140,6 +140,15 @@ func (p *pair) remove(r *request) {
 	p.q.Remove(r.item)
 }
 
+func (p *pair) discard(discards func(*request) bool) {
+	for _, r := range slices.Clone(p.waiting) {
+		if discards(r) {
+			p.model.remove(r)
+		}
+	}
+	p.q.Discard(discards)
+}
+
 func (p *pair) evict(f fair.Flow, n, excess int) {
 	want := p.model.evictions(f, n, excess)
 	items, ok := p.q.Evictions(f, n, excess)
@@ -194,6 +203,8 @@ func TestTheQueueFollowsItsRules(t *testing.T) {
 				p.push(flow(), 1+random.IntN(most), random.IntN(stays) == 0)
 			case op < 8:
 				p.take()
+			case random.IntN(50) == 0:
+				p.discard(func(r *request) bool { return r.id%3 == 0 })
 			case op < 9 && len(p.waiting) > 0:
 				p.remove(p.waiting[random.IntN(len(p.waiting))])
 			default:

@@ -15,8 +15,7 @@ type Queue[V any] struct {
 	n        int
 }
 
-// Place is the place of a value in a Queue. It is in one queue at most; the zero Place is in none. It has five words,
-// which a pool with a long queue notices (BenchmarkPool of bench).
+// Place is the place of a value in a Queue. It is in one queue at most; the zero Place is in none.
 type Place[V any] struct {
 	byAge  list.Node[V]
 	byFlow *flowPlace[V] // instead, if the order is FairShare
