@@ -105,12 +105,17 @@ func ours(l core.Limiter) bool {
 // ask calls the limiter. A wait ends when the limiter is closed or e.over ends; the answer is ErrClosed once the partition is
 // dropped. It also reports whether the request has waited. The error of a try is in the lease alone.
 func (e *entry[R, K]) ask(ctx context.Context, permits int, w way) (l core.Lease, waited bool, err error) {
-	if !e.retires {
-		if !e.pin() {
-			return core.Fail(core.ErrClosed), false, core.ErrClosed
-		}
-		defer e.unpin()
+	if e.retires {
+		return e.askPinned(ctx, permits, w)
 	}
+	if !e.pin() {
+		return core.Fail(core.ErrClosed), false, core.ErrClosed
+	}
+	defer e.unpin()
+	return e.askPinned(ctx, permits, w)
+}
+
+func (e *entry[R, K]) askPinned(ctx context.Context, permits int, w way) (l core.Lease, waited bool, err error) {
 	if w.try != nil {
 		return w.try(e.limiter, permits), false, nil
 	}

@@ -43,7 +43,9 @@ func (k *Keyed[R, K]) sweepSome(n int) {
 	var buffer [2 * looksPerSweep]*entry[R, K]
 	now := k.now()
 	due := slices.DeleteFunc(k.next(buffer[:0], n, n), func(e *entry[R, K]) bool { return !e.due(now, k.o.IdleTimeout) })
-	k.sweep(slices.Values(due), nil, true)
+	if len(due) > 0 || k.untoldNow.Load() > 0 {
+		k.sweep(slices.Values(due), nil, true)
+	}
 }
 
 // now returns the nanoseconds since base.
