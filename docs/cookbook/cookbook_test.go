@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
@@ -29,6 +30,8 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/spec"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A call waits for the tokens that it may cost, and pays for those that it has cost. No minute has more than the provider allows.
 func TestLLM(t *testing.T) {

@@ -10,13 +10,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/spec"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
@@ -112,5 +116,37 @@ func TestDidYouMean(t *testing.T) {
 		"":       "",
 	} {
 		assert.Equal(t, want, cli.DidYouMean(unknown, known), unknown)
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		want  time.Duration
+		wrong string
+	}{
+		{"1h30m", 90 * time.Minute, ""},
+		{"1.5", 1500 * time.Millisecond, ""},
+		{"0", 0, ""},
+		{"-1ns", 0, `"-1ns" is negative`},
+		{"-2", 0, `"-2" is negative`},
+		{"soon", 0, `"soon" is not a duration such as 250ms, 1h30m, or a number of seconds`},
+	} {
+		d, err := cli.ParseDuration(test.text)
+		assert.Equal(t, test.want, d, test.text)
+		if test.wrong == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.EqualError(t, err, test.wrong)
+		}
+	}
+}
+
+func TestIsLocalHost(t *testing.T) {
+	for _, host := range []string{"localhost", "localhost:80", "LOCALHOST.", "127.0.0.1", "127.0.0.1:80", "192.0.2.1", "[::1]", "[::1]:80"} {
+		assert.True(t, cli.IsLocalHost(host), host)
+	}
+	for _, host := range []string{"", "example.com", "localhost.example.com", "127.0.0.1.example.com", "::1", "a b", "localhost:x", "[::1"} {
+		assert.False(t, cli.IsLocalHost(host), host)
 	}
 }

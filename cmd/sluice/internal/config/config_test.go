@@ -12,11 +12,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const whole = `
 listen: ":8080"

@@ -6,11 +6,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/keyed"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/partition"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestLive: the limiter of a key decides, or that of its group if there is no room. To look creates neither.
 func TestLive(t *testing.T) {

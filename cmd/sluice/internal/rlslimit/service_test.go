@@ -1,10 +1,12 @@
 package rlslimit_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,12 +19,15 @@ import (
 	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/rlslimit"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // service returns a service with the descriptors of a domain d.
 func service(t *testing.T, descriptors string, options ...func(*rlslimit.Options)) *rlslimit.Service {
@@ -805,5 +810,28 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		assert.Equal(t, 3000, overridden, "there is room for 65,536 limits, too")
+	})
+}
+
+// A request that a rule in shadow mode lets through is logged, once a second.
+func TestLogger(t *testing.T) {
+	var log bytes.Buffer
+	s := service(t, `
+- {key: a, shadow_mode: true, rate_limit: {unit: second, requests_per_unit: 0}}
+- {key: b, quota_mode: true, rate_limit: {unit: second, requests_per_unit: 0}}
+`, func(o *rlslimit.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	lines := func(descriptor string) int {
+		before := log.Len()
+		ask(t, s, entries(descriptor))
+		return strings.Count(log.String()[before:], "over the limit, and let through")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		assert.Equal(t, 1, lines("a=x"))
+		assert.Zero(t, lines("a=y"))
+		assert.Equal(t, 1, lines("b=x"), "another rule")
+		time.Sleep(time.Second - 1)
+		assert.Zero(t, lines("a=x"))
+		time.Sleep(1)
+		assert.Equal(t, 1, lines("a=x"))
 	})
 }

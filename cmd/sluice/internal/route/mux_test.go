@@ -13,9 +13,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func muxOf(tb testing.TB, patterns ...string) *route.Mux {
 	tb.Helper()

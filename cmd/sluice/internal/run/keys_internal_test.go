@@ -7,7 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestTheTimeForThePoolDoesNotCount: a job that held its permit while it waited for the pool starts like one that has just got it:
 // the next job of its key starts as much later as the limit says, and not immediately.
@@ -46,4 +49,14 @@ func TestTheTimeForThePoolDoesNotCount(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestBarText(t *testing.T) {
+	b := &bar{all: 40}
+	assert.Equal(t, "0/40 jobs [>------------] 0% 0.0/s", b.text(34, 0))
+	b.ended.Store(10)
+	assert.Equal(t, "10/40 jobs [==>--------] 25% 5.0/s 6s left", b.text(42, 2*time.Second))
+	assert.Equal(t, "10/40 jobs  25% 5.0/s 6s left", b.text(10, 2*time.Second))
+	b.ended.Store(40)
+	assert.Equal(t, "40/40 jobs [=========>] 100% 4.0/s 0s left", b.text(42, 10*time.Second))
 }

@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestGuard rejects requests that a page in a browser may have sent.
 func TestGuard(t *testing.T) {

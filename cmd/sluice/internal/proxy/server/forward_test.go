@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -139,4 +140,83 @@ func TestTrailersThatAreNone(t *testing.T) {
 	assert.Equal(t, "X-Sum: 7\r\n\r\n", trailer)
 	_, trailer, _ = strings.Cut(got, "\r\n0\r\n")
 	assert.Equal(t, "X-End: 1\r\n\r\n", trailer)
+}
+
+// TestBackendHangs: it is 504, and the lease goes back, whether the backend does not respond, does not take the body, or
+// stops in the middle.
+func TestBackendHangs(t *testing.T) {
+	hung := make(chan struct{})
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/half" {
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-hung
+	})
+	t.Cleanup(func() { close(hung) }) // before the backend is closed
+	p := serves(t, nil, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\nbackend-timeout: 50ms\n")
+	status, _ := p.asks("GET", "/")
+	assert.Equal(t, http.StatusGatewayTimeout, status)
+	a, err := http.Post("http://"+p.address, "text/plain", io.LimitReader(zeros{}, 64<<20))
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	assert.Equal(t, http.StatusGatewayTimeout, a.StatusCode)
+	a, err = http.Get("http://" + p.address + "/half")
+	require.NoError(t, err)
+	body, err := io.ReadAll(a.Body)
+	_ = a.Body.Close()
+	assert.Equal(t, "half", string(body))
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	p.eventually(1)
+}
+
+// zeros is a text without an end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestBackendComesBack: while no backend responds it is 502, and the leases go back.
+func TestBackendComesBack(t *testing.T) {
+	first := backendOf(t, hello)
+	second := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "second:%s", b)
+	})
+	p := serves(t, nil, "to: ["+first.URL+", "+second.URL+"]\nglobal: {limit: concurrency 1}\n")
+	answers := make(map[string]int)
+	for range 10 {
+		_, body := p.asks("GET", "/")
+		answers[body]++
+	}
+	assert.Equal(t, map[string]int{"hello": 5, "second:": 5}, answers, "round-robin")
+	address := first.Listener.Addr().String()
+	first.Close()
+	_, _ = p.asks("GET", "/") // a POST on a connection that has just been closed is not sent again
+	_, _ = p.asks("GET", "/")
+	posts := func(p *running, n int) {
+		t.Helper()
+		for range n {
+			a, err := http.Post("http://"+p.address, "text/plain", strings.NewReader("body"))
+			require.NoError(t, err)
+			assert.Equal(t, "second:body", bodyOf(t, a))
+		}
+	}
+	posts(p, 6)
+	posts(serves(t, nil, "to: [http://127.0.0.1:1, "+second.URL+"]\n"), 2) // the first one refuses at least one of them
+	assert.Contains(t, p.said.String(), "backend "+first.URL+" is unreachable")
+	second.Close()
+	for range 3 {
+		status, _ := p.asks("GET", "/")
+		assert.Equal(t, http.StatusBadGateway, status)
+	}
+	l, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	back := httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(hello)}}
+	back.Start()
+	t.Cleanup(back.Close)
+	status, body := p.asks("GET", "/")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "hello", body)
+	assert.Contains(t, p.said.String(), "backend "+first.URL+" is reachable again")
+	assert.Equal(t, 1, p.left(0))
 }

@@ -16,9 +16,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/core"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // running is a proxy that serves.
 type running struct {
