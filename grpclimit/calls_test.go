@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/httplimit"
 )
 
 // The leases are held while the handler runs, and released however it ends, wherever an interceptor recovers.
@@ -28,14 +29,18 @@ func TestLeasesAreHeldUntilTheHandlerEnds(t *testing.T) {
 		for _, outside := range []bool{true, false} {
 			bubble(t, fmt.Sprintf("%s, recovery outside: %v", name, outside), func(t *testing.T) {
 				calls, messages := concurrency(t, 1, 0), concurrency(t, 1, 0)
-				l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(calls), Receive: grpclimit.Shared(messages)}))
+				outcome := codes.OK
+				l := limits(t, one(grpclimit.Policy{
+					Limiter: grpclimit.Shared(calls), Receive: grpclimit.Shared(messages),
+					Refund: func(_ *grpclimit.Call, err error) bool { outcome = status.Code(err); return false },
+				}))
 				o := append(recovering(), l.ServerOptions()...)
 				if !outside {
 					o = append(l.ServerOptions(), recovering()...)
 				}
 				held := -1
 				c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-					held = 1 - calls.Available()
+					held = 2 - calls.Available() - messages.Available() // that of messages is for streams
 					end()
 					return &pb.SimpleResponse{}, nil
 				}, duplex: func(s pb.TestService_FullDuplexCallServer) error {
@@ -48,6 +53,8 @@ func TestLeasesAreHeldUntilTheHandlerEnds(t *testing.T) {
 					t.Helper()
 					synctest.Wait()
 					require.Equal(t, want, held)
+					require.Equal(t, map[bool]codes.Code{true: codes.OK, false: codes.Internal}[name == "return"], outcome)
+					outcome = codes.OK
 					require.Equal(t, 1, calls.Available())
 					require.Equal(t, 1, messages.Available())
 				}
@@ -147,6 +154,19 @@ func TestFailuresAndRejectionsOfAPolicy(t *testing.T) {
 			}
 			require.Contains(t, log.String(), `msg="grpclimit: a limiter failed" policy=calls error=`+c.logged)
 		})
+	}
+}
+
+// A policy for all methods is a global one for the Observer.
+func TestResultsOfDecisions(t *testing.T) {
+	for want, methods := range map[httplimit.Result][]string{
+		httplimit.RejectedByGlobal: {"/s/m", "*"}, httplimit.RejectedByPolicy: {"/s/*"},
+	} {
+		o, seen := one(grpclimit.Policy{Limiter: grpclimit.Shared(core.Blocked()), Methods: methods}), new(tally)
+		o.Observer = seen
+		_, err := limits(t, o).Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/s/m"}, nil)
+		code(t, codes.Unavailable, err)
+		require.Equal(t, want, httplimit.Result(seen.last.Load()))
 	}
 }
 

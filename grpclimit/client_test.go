@@ -134,6 +134,45 @@ func TestHonorRetryAfter(t *testing.T) {
 	}
 }
 
+// What one server says delays no calls of the others.
+func TestHonorRetryAfterOfOneServer(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		o := client(t, grpclimit.ClientOptions{HonorRetryAfter: true}).DialOptions()
+		busy := serve(t, new(service), limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))})).ServerOptions(), o...)
+		other := serveAt(t, "passthrough:///other", new(service), nil, o...)
+		ask(t, busy, codes.OK)
+		ask(t, busy, codes.ResourceExhausted)
+		start := time.Now()
+		ask(t, other, codes.OK)
+		require.Zero(t, time.Since(start))
+		ask(t, busy, codes.OK)
+		heldFor(t, time.Second, start)
+	})
+}
+
+// What the client's own limiter says is in the status of the call.
+func TestAClientsRejection(t *testing.T) {
+	empty := core.Must(core.NewTokenBucket(core.TokenBucketOptions{Name: "own", TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+	empty.TryAcquire(1)
+	for name, c := range map[string]struct {
+		limiter          core.Limiter
+		want             codes.Code
+		message, subject string
+	}{
+		"rate":        {empty, codes.ResourceExhausted, "the limit is reached", "own"},
+		"concurrency": {core.Blocked(), codes.Unavailable, "the limit is reached", ""},
+		"failure":     {refuser{errors.New("secret")}, codes.Unavailable, "the limiter failed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(c.limiter)}).Unary()(t.Context(), "/a.B/C", nil, nil, nil, nil)
+			code(t, c.want, err)
+			_, subject, _ := details(err)
+			require.Equal(t, c.subject, subject)
+			require.Equal(t, c.message, status.Convert(err).Message())
+		})
+	}
+}
+
 // The server's limit is one call a second. What it says of one method delays no other.
 func TestHonorRetryAfterOfALimitedServer(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {

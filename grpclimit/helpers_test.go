@@ -51,9 +51,15 @@ func notes(held *int, l core.Limiter) *service {
 // serve starts a server in memory, and returns a client of it. Both end with the test.
 func serve(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
+	return serveAt(t, "passthrough:///memory", s, server, client...)
+}
+
+// serveAt is serve for a server that clients know by this target.
+func serveAt(t *testing.T, target string, s pb.TestServiceServer, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
+	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	client = append(client, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	return serveOn(t, l, "passthrough:///memory", s, server, client...)
+	return serveOn(t, l, target, s, server, client...)
 }
 
 // overTCP does so on the loopback.

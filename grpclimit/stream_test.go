@@ -1,9 +1,11 @@
 package grpclimit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +110,70 @@ func TestSend(t *testing.T) {
 		require.InDelta(t, 2.1, time.Since(start).Seconds(), 0.02)
 		require.ErrorIs(t, received(s), io.EOF)
 	})
+}
+
+// A permit of Send is held until the message has been sent.
+func TestSendReturnsItsPermit(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		conc, left := concurrency(t, 1, 0), []int{}
+		s := duplex(t, limited(t, grpclimit.Policy{Send: grpclimit.Shared(conc)}, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+			for range 2 {
+				assert.NoError(t, s.Send(payload100()))
+				left = append(left, conc.Available())
+			}
+			return nil
+		}}))
+		require.NoError(t, toTheEnd(s))
+		require.Equal(t, []int{1, 1}, left)
+	})
+}
+
+// A client that leaves while its message waits was not rejected, and no limiter has failed.
+func TestAClientLeavesWhileItsMessageWaits(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var log bytes.Buffer
+		conc := concurrency(t, 1, 5)
+		defer conc.TryAcquire(1).Release()
+		o := one(grpclimit.Policy{Receive: grpclimit.Shared(conc)})
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.OnRejected = func(context.Context, *grpclimit.Rejection) error { t.Error("it was not rejected"); return nil }
+		ctx, leave := context.WithCancel(t.Context())
+		s := core.Must(serve(t, &service{duplex: drain}, limits(t, o).ServerOptions()).FullDuplexCall(ctx))
+		require.NoError(t, s.Send(payload(1)))
+		synctest.Wait()
+		require.Equal(t, 1, conc.Statistics().Queued)
+		leave()
+		synctest.Wait()
+		require.Zero(t, conc.Statistics().Queued)
+		require.Empty(t, log.String())
+	})
+}
+
+// old is a message of an older API.
+type old struct {
+	Text string `protobuf:"bytes,1,opt,name=text"`
+}
+
+func (*old) Reset()         {}
+func (*old) String() string { return "" }
+func (*old) ProtoMessage()  {}
+
+// sized is a message of another codec.
+type sized int
+
+func (s sized) Size() int { return int(s) }
+
+// Messages count as many bytes as their encoding has, as far as that is known.
+func TestSizesOfMessages(t *testing.T) {
+	for want, message := range map[int]any{
+		9: &pb.SimpleResponse{Payload: &pb.Payload{Body: []byte("12345")}}, 7: &old{"12345"}, 5: []byte("12345"), 3: sized(3), 0: "12345",
+	} {
+		bucket := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+		l := limits(t, one(grpclimit.Policy{ReceiveBytes: grpclimit.Shared(bucket)}))
+		_, err := l.Unary()(t.Context(), message, &grpc.UnaryServerInfo{FullMethod: "/s/m"}, func(context.Context, any) (any, error) { return "", nil })
+		require.NoError(t, err)
+		require.Equal(t, 100-want, bucket.Available(), "%T", message)
+	}
 }
 
 // A message that one policy rejects refunds what it took of the others, also if the handler goes on.

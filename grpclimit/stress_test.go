@@ -22,12 +22,13 @@ import (
 )
 
 // tally is an Observer whose sums are zero when nothing is in flight.
-type tally struct{ queued, active, decided, granted, canceled, released atomic.Int64 }
+type tally struct{ queued, active, decided, granted, canceled, released, last atomic.Int64 }
 
 func (o *tally) Queued(_ context.Context, _ string, delta int) { o.queued.Add(int64(delta)) }
 func (o *tally) Active(_ context.Context, _ string, delta int) { o.active.Add(int64(delta)) }
 func (o *tally) Decided(_ context.Context, _ string, r httplimit.Result, _ time.Duration) {
 	o.decided.Add(1)
+	o.last.Store(int64(r))
 	switch r {
 	case httplimit.Acquired:
 		o.granted.Add(1)

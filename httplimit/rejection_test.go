@@ -54,6 +54,7 @@ func TestRejection(t *testing.T) {
 		{"odd status", reject(499), nil, 499, tooMany, nil, ""},
 		{"reason", reject(0, reason(`say "please"`)), nil, 429, "say \"please\"\n", nil, quota + `,"status":429,"detail":"say \"please\"","violated-policies":["p"]}`},
 		{"built-in reason", reject(0, reason("queue limit reached")), nil, 429, tooMany, nil, ""},
+		{"blocked", failing(all(core.Blocked())), nil, 429, tooMany, nil, ""},
 		{"only the error knows", failing(refuser(core.Fail(fmt.Errorf("x: %w", &core.RejectedError{RetryAfter: time.Minute})))), nil, 429, tooMany, after("60"), ""},
 		{
 			"more than the limit",

@@ -701,6 +701,25 @@ func TestReason(t *testing.T) {
 	}
 }
 
+// Whatever limiter of core rejects a request, its phrase is not shown.
+func TestReasonOfCoresLimiters(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"blocked": core.Blocked(), "paused": core.Paused(), "concurrency": taken(t, 0), "spent": spent(t),
+		"chain": core.Must(core.Chain(core.Unlimited(), core.Blocked())), "switch": core.NewSwitch(core.Paused()),
+	} {
+		phrase, shown := policy.Reason(l.TryAcquire(1))
+		require.False(t, shown, "%s: %s", name, phrase)
+	}
+}
+
+// spent is a bucket without tokens.
+func spent(t *testing.T) core.Limiter {
+	t.Helper()
+	l := bucket(t)
+	l.TryAcquire(5)
+	return l
+}
+
 // An attempt is settled and released once.
 func TestAttempt(t *testing.T) {
 	l, a, settled := bucket(t), new(policy.Attempt), 0

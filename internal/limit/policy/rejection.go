@@ -52,7 +52,7 @@ func RetryAfter(lease core.Lease, err error) time.Duration {
 func Reason(lease core.Lease) (string, bool) {
 	phrase, _ := core.ReasonPhrase.From(lease)
 	switch phrase {
-	case "", core.ReasonExhausted, core.ReasonQueueLimit, core.ReasonEvicted, core.ReasonDeadlineTooSoon,
+	case "", core.ReasonExhausted, core.ReasonQueueLimit, core.ReasonEvicted, core.ReasonDeadlineTooSoon, "blocked", "paused",
 		hold.ReasonCapacity, hold.ReasonBusy:
 		return "", false
 	}
