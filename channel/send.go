@@ -161,7 +161,7 @@ func (c *LimitedChannel[T]) payLocked(n int) bool {
 	case n != 0 || !c.plain:
 		return false
 	}
-	_, ok := c.limiter.TryQuietly(0) // a limiter of core: no user code runs
+	_, ok := core.TryQuietly(c.limiter.Limiter, 0) // a limiter of core: no user code runs
 	return ok
 }
 

@@ -71,7 +71,8 @@ func (c *Call) addPayment(ctx context.Context, payments []payment, by *policy.Po
 		p.each = partition.For(each, c)
 	}
 	if bytes != nil {
-		p.bytes.InitBounded(partition.For(bytes, c))
+		p.bytes.Init(partition.For(bytes, c))
+		p.bytes.Bounded = true
 	}
 	if p.each == nil && p.bytes.Limiter() == nil {
 		return payments
@@ -109,7 +110,7 @@ func (m *messages) pay(d direction, msg any) error {
 // take takes the permits of one policy for a message. If it fails, it returns the limiter's lease.
 func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	if p.each != nil {
-		lease, err := hold.Acquire(p.ctx, &m.source, p.each, 1)
+		lease, err := hold.Acquire(p.ctx, &m.source, p.each, 1, false)
 		if err != nil {
 			return lease, err
 		}

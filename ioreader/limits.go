@@ -71,5 +71,5 @@ func permit(ctx context.Context, s *wait.Source, from core.Limiter) (core.Lease,
 	if from == nil {
 		return core.Lease{}, nil
 	}
-	return hold.AcquireWaiting(ctx, s, from, 1)
+	return hold.Acquire(ctx, s, from, 1, true)
 }

@@ -297,7 +297,7 @@ func TestCloseOfAContextThatPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		held := concurrency(t, 10, 100)
-		for _, l := range []core.Limiter{held, core.WithReason(held, "full")} {
+		for _, l := range []core.Limiter{held, core.Must(core.Chain(held))} {
 			r, w := newPipe(t, pipe.Options{WriteLimiter: l})
 			ended := make(chan error)
 			go func() {

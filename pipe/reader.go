@@ -176,7 +176,7 @@ func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 
 // payForRead takes permits for at most want bytes, and returns for how many.
 func (p *pipe) payForRead(ctx context.Context, want int) (int, error) {
-	if !p.rd.nested.Reduced() {
+	if !p.rd.nested.Reduced {
 		if k := p.rd.meter.More(want); k > 0 {
 			return k, nil
 		}

@@ -227,7 +227,7 @@ func (e *Limiter) unavailable(ctx context.Context, req *request) (core.Lease, er
 	var err error
 	switch {
 	case req.waits:
-		l, err = hold.Acquire(ctx, &e.locals, e.options.Local, req.permits)
+		l, err = hold.Acquire(ctx, &e.locals, e.options.Local, req.permits, false)
 	case req.reserves:
 		l = reserveIn(e.options.Local, req.permits)
 		err = l.Err()

@@ -10,19 +10,10 @@ import (
 )
 
 // Acquire is l.Acquire, but the wait ends with s too, and then the error is the source's cause; a nil s
-// never ends. It tries quietly first, and makes a context of its own only if the call may have to wait. If
-// ctx or s has ended by the time that permits are granted, they are refunded. The lease is acquired if and
-// only if the error is nil, whatever the limiter returned.
-func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return acquire(ctx, s, l, n, false)
-}
-
-// AcquireWaiting is Acquire that waits whatever QueueLimit is: see [backdoor.Beyond].
-func AcquireWaiting(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return acquire(ctx, s, l, n, true)
-}
-
-func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (core.Lease, error) {
+// never ends. If beyond is set, it waits whatever QueueLimit is: see [backdoor.Beyond]. It tries quietly first,
+// so that a grant that does not wait makes no context. If ctx or s has ended by the time that permits are granted, they are
+// refunded. The lease is acquired if and only if the error is nil, whatever the limiter returned.
+func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (core.Lease, error) {
 	if err := s.Ended(ctx); err != nil {
 		return core.Fail(err), err
 	}
@@ -32,8 +23,7 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond 
 	return Wait(ctx, s, l, n, beyond)
 }
 
-// Wait is Acquire, or AcquireWaiting if beyond is set, for a caller that has tried already: it does not try
-// quietly first.
+// Wait is Acquire for a caller that has tried already.
 func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (lease core.Lease, err error) {
 	if lease, _, err = ways.Acquire(ctx, l, n, s, backdoor.Queueing(beyond)); err != nil {
 		if err = s.Explain(ctx, err); !backdoor.Same(lease.Err(), err) {
@@ -41,16 +31,12 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond boo
 		}
 		return lease, err
 	}
-	granted, kept := lease, false
-	defer func() { // deferred, because ctx may panic
-		if !kept {
-			granted.Refund()
-		}
-	}()
-	if err := s.Ended(ctx); err != nil {
+	unused := lease
+	defer func() { unused.Refund() }() // deferred, because ctx may panic
+	if err = s.Ended(ctx); err != nil {
 		return core.Fail(err), err
 	}
-	kept = true
+	unused = core.Lease{}
 	return lease, nil
 }
 

@@ -93,7 +93,7 @@ func TestErrorsOfAWait(t *testing.T) {
 				var s wait.Source
 				ctx := testkit.NewContext()
 				time.AfterFunc(time.Millisecond, func() { test.end(ctx, &s) })
-				lease, err := hold.Acquire(ctx, &s, l, 1)
+				lease, err := hold.Acquire(ctx, &s, l, 1, false)
 				require.Equal(t, test.want, err)
 				require.False(t, lease.Acquired())
 				require.Equal(t, 1, spare.Available())
@@ -114,9 +114,9 @@ func TestALimiterThatPanics(t *testing.T) {
 			inside = ctx //nolint:fatcontext // looked at after the panic
 			panic("odd")
 		}}
-		require.PanicsWithValue(t, "odd", func() { _, _ = hold.Acquire(t.Context(), &s, l, 1) })
+		require.PanicsWithValue(t, "odd", func() { _, _ = hold.Acquire(t.Context(), &s, l, 1, false) })
 		require.Equal(t, context.Canceled, context.Cause(inside), "its context has ended")
-		_, err := hold.Acquire(t.Context(), &s, concurrency(t, 1, 0), 1)
+		_, err := hold.Acquire(t.Context(), &s, concurrency(t, 1, 0), 1, false)
 		require.NoError(t, err)
 		require.True(t, s.End(errClosed))
 	})
@@ -142,7 +142,7 @@ func TestStress(t *testing.T) {
 					}
 					s := current.Load()
 					n := 1 + random.IntN(limit)
-					lease, err := hold.Acquire(ctx, s, l, n)
+					lease, err := hold.Acquire(ctx, s, l, n, false)
 					switch {
 					case err == nil:
 						if out.Add(int64(n)) > limit {
@@ -214,7 +214,7 @@ func TestNothingIsHeldIfErrPanics(t *testing.T) {
 					defer func() { panicked = recover() != nil }()
 					h, err := asked.Take(&errPanics{t.Context(), call}, &s, 1)
 					require.NoError(t, err)
-					asked.Release(h)
+					asked.Refund(h)
 					return false
 				}()
 				time.Sleep(2 * time.Second)

@@ -8,7 +8,7 @@
 //	l := hold.Of(limiter)              // once
 //	h, err := l.Take(ctx, &source, n)  // per item, task or part; waits
 //	...
-//	l.Release(h)                       // or l.Refund(h), or lease := l.Lease(h)
+//	l.Refund(h)                        // or lease := l.Lease(h), or the caller returns what h holds
 package hold
 
 import (
@@ -63,16 +63,6 @@ func (l *Limiter) GivePlain(n int) { l.plain.Give(n) }
 // still.
 func (l *Limiter) PassPlain(n int) bool { return l.plain.Pass(n) }
 
-// TryQuietly takes n permits if they are available. A failure leaves no trace, and may also mean that the
-// limiter has no quiet try; see [core.TryQuietly].
-func (l *Limiter) TryQuietly(n int) (Hold, bool) {
-	if l.Plain(n) {
-		return Hold{Permits: n}, l.plain.TryTake(n)
-	}
-	lease, ok := core.TryQuietly(l.Limiter, n)
-	return Hold{Lease: lease}, ok
-}
-
 // Exceeds returns the error of a request for n permits that can never be granted, because n is more than the
 // limit; nil otherwise. It calls the limiter, which may be a user's.
 func (l *Limiter) Exceeds(n int) error {
@@ -107,7 +97,7 @@ func (l *Limiter) Try(n int) (Hold, error) {
 // [Limiter.TryPlain].
 func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error) {
 	if !l.Plain(n) {
-		lease, err := AcquireWaiting(ctx, s, l.Limiter, n)
+		lease, err := Acquire(ctx, s, l.Limiter, n, true)
 		return Hold{Lease: lease}, err
 	}
 	if err := s.Ended(ctx); err != nil {
@@ -117,15 +107,6 @@ func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error)
 		return Hold{}, err
 	}
 	return Hold{Permits: n}, nil
-}
-
-// Release returns a grant that was used.
-func (l *Limiter) Release(h Hold) {
-	if h.Permits > 0 {
-		l.plain.Give(h.Permits)
-		return
-	}
-	h.Lease.Release()
 }
 
 // Refund returns a grant that was not used; a rate limiter gets its permits back too.

@@ -42,7 +42,7 @@ func TestTakeWaits(t *testing.T) {
 			go func() {
 				h, err := l.Take(ctx, s, 1)
 				if err == nil {
-					l.Release(h)
+					l.Refund(h)
 				}
 				ended <- err
 			}()
@@ -58,7 +58,7 @@ func TestTakeWaits(t *testing.T) {
 		require.Equal(t, errClosed, <-third)
 		synctest.Wait()
 		require.Empty(t, fourth)
-		l.Release(held)
+		l.Refund(held)
 		require.NoError(t, <-fourth)
 
 		_, err = l.Take(own, &open, 1) // what has ended is not asked

@@ -38,9 +38,11 @@ import (
 // Meter pays for one direction of a stream. It is ready after Init, and for use by one call at
 // a time.
 type Meter struct {
+	// Bounded makes the limiter's QueueLimit apply, for a server that sheds load. It is set after Init.
+	Bounded bool
+
 	limiter core.Limiter // nil means unlimited
 	current Current      // what the limiter asks
-	bounded bool         // the limiter's QueueLimit applies to the requests
 	slice   slice
 
 	taken   int          // bytes of the slices that are not settled; 0 means that there are none
@@ -53,20 +55,15 @@ type Meter struct {
 // it; a stream that has been idle waits for a new turn.
 const openTime = 5 * time.Millisecond
 
-// InitBounded is like Init, but for a server that sheds load: the limiter's QueueLimit applies.
-func (m *Meter) InitBounded(l core.Limiter) {
-	m.Init(l)
-	m.bounded = true
-}
-
-// Init makes the meter pay l. A nil l means no limit. Take waits whatever the QueueLimit of l is.
+// Init makes the meter pay l. A nil l means no limit. Take waits whatever the QueueLimit of l is,
+// unless Bounded is set.
 func (m *Meter) Init(l core.Limiter) {
 	*m = Meter{}
 	if backdoor.IsNil(l) {
 		return
 	}
 	m.limiter, m.current = l, LookFirst(l)
-	m.slice.init(l, &m.current)
+	m.slice.init(l)
 }
 
 // Current returns what the limiter uses now, which must not be nil.
@@ -79,7 +76,7 @@ func (m *Meter) Current() *Current {
 // its credit.
 func (m *Meter) look() {
 	if !m.current.Fixed() && m.current.Look(m.limiter) {
-		m.slice.init(m.limiter, &m.current)
+		m.slice.init(m.limiter)
 		if m.taken == 0 {
 			m.end()
 		}
@@ -114,7 +111,7 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 			return n, nil
 		}
 		start := time.Now()
-		lease, err := m.wait(ctx, s, n)
+		lease, err := hold.Wait(ctx, s, m.limiter, n, !m.Bounded)
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 			m.look()
 			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
@@ -154,10 +151,6 @@ func (m *Meter) extend(want int) int {
 	// That stream asks again before this one; otherwise this one would get ahead of it in each round.
 	runtime.Gosched()
 	return 0
-}
-
-func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, error) {
-	return hold.Wait(ctx, s, m.limiter, n, !m.bounded)
 }
 
 // More is like Take, but never waits: it returns 0 if the permits are not available. The limiter

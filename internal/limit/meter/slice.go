@@ -2,6 +2,7 @@ package meter
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -40,8 +41,8 @@ const (
 )
 
 // init starts with a slice that suits a rate limiter, until there is a lease.
-func (s *slice) init(l core.Limiter, c *Current) {
-	*s = slice{held: c.held(l)}
+func (s *slice) init(l core.Limiter) {
+	*s = slice{held: slices.DeleteFunc(ways.Roots(l, false), ways.ReturnsWithTime)}
 	s.size = bounded(first, hold.Limit(l), true, s.mostHeld())
 }
 

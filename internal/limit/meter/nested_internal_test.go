@@ -1,4 +1,4 @@
-package hold_test
+package meter
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -15,7 +14,7 @@ func TestReturnsWithTime(t *testing.T) {
 	bucket := core.Must(core.NewTokenBucket(core.PerSecond(1000, 10)))
 	fixed := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Window: time.Second}))
 	sliding := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Second, SegmentsPerWindow: 1}))
-	held := concurrency(t, 1, 0)
+	held := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
 	keyed := core.Must(partition.New(partition.Options[string, string]{
 		Key: func(s string) string { return s }, New: func(string) (core.Limiter, error) { return bucket, nil },
@@ -26,34 +25,34 @@ func TestReturnsWithTime(t *testing.T) {
 		core.WithReason(chain(core.WithReason(fixed, "r"), bucket), "r"),
 		core.NewSwitch(bucket), core.WithReason(core.NewSwitch(bucket), "r"), core.NewSwitch(nil),
 	} {
-		require.True(t, hold.ReturnsWithTime(l), "%v", l)
+		require.True(t, ways.ReturnsWithTime(l), "%v", l)
 	}
 	for _, l := range []core.Limiter{
 		held, chain(held, bucket), chain(bucket, core.WithReason(held, "r")), core.WithReason(held, "r"), core.Shadow(held),
 		embedding{bucket},
 		core.WithReason(embedding{bucket}, "r"), chain(bucket, embedding{bucket}),
 		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
-		limiter{Limiter: bucket},
+		strange{bucket},
 		viewing{bucket},
 		core.NewSwitch(held), chain(bucket, core.NewSwitch(held)), core.NewSwitch(viewing{bucket}),
 		core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
 	} {
-		require.False(t, hold.ReturnsWithTime(l), "%v", l)
+		require.False(t, ways.ReturnsWithTime(l), "%v", l)
 	}
 	// A key is what it asks, once it has a limiter.
 	require.True(t, partition.For(keyed, "b").TryAcquire(1).Acquired())
-	require.True(t, hold.ReturnsWithTime(partition.For(keyed, "b")))
+	require.True(t, ways.ReturnsWithTime(partition.For(keyed, "b")))
 	s := core.NewSwitch(bucket)
 	s.Set(held)
-	require.False(t, hold.ReturnsWithTime(s))
+	require.False(t, ways.ReturnsWithTime(s))
 }
 
 func TestWithout(t *testing.T) {
-	slots, other := concurrency(t, 1, 0), concurrency(t, 1, 0)
+	slots, other := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})), core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
 	rate := core.Must(core.NewTokenBucket(core.PerSecond(1000, 10)))
 	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
 	type embedding struct{ *core.ConcurrencyLimiter }
-	below := hold.Roots(chain(slots, rate))
+	below := ways.Roots(chain(slots, rate), false)
 	for _, c := range []struct{ of, want core.Limiter }{
 		{slots, nil},
 		{core.WithReason(slots, "r"), nil},
@@ -62,14 +61,14 @@ func TestWithout(t *testing.T) {
 		{chain(slots, other), other},
 		{chain(slots, rate), rate},
 	} {
-		rest, err := hold.Without(c.of, below)
+		rest, err := without(c.of, below)
 		require.NoError(t, err)
 		require.Equal(t, c.want, rest)
 	}
-	rest, err := hold.Without(chain(slots, other, rate), below)
+	rest, err := without(chain(slots, other, rate), below)
 	require.NoError(t, err)
-	require.Equal(t, []core.Limiter{other, rate}, hold.Roots(rest))
-	_, err = hold.Without(&embedding{slots}, below)
+	require.Equal(t, []core.Limiter{other, rate}, ways.Roots(rest, false))
+	_, err = without(&embedding{slots}, below)
 	require.ErrorContains(t, err, "would wait for itself")
 }
 
@@ -77,3 +76,6 @@ func TestWithout(t *testing.T) {
 type viewing struct{ core.Limiter }
 
 func (v viewing) Unwrap() core.Limiter { return v.Limiter }
+
+// strange is a user's limiter.
+type strange struct{ core.Limiter }
