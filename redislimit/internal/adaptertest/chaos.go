@@ -5,12 +5,13 @@ package adaptertest
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -21,6 +22,7 @@ import (
 // process is what one of several processes shares: a limiter of each kind. No permits of the rate limits are returned by
 // themselves.
 type process struct {
+	store  redislimit.Store
 	rates  map[string]*redislimit.Limiter
 	leases *redislimit.Limiter
 }
@@ -42,7 +44,7 @@ func startProcesses(t *testing.T, connect Connect, to Servers) []process {
 		o := func(kind string) redislimit.Options {
 			return redislimit.Options{Store: store, Key: "key " + kind, Timeout: time.Second, TTL: chaosTTL, Prefetch: 1 + 4*i}
 		}
-		all[i] = process{rates: map[string]*redislimit.Limiter{
+		all[i] = process{store: store, rates: map[string]*redislimit.Limiter{
 			"bucket":  limiter(t, o("bucket"), core.TokenBucketOptions{TokenLimit: chaosLimit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}),
 			"fixed":   limiter(t, o("fixed"), core.FixedWindowOptions{PermitLimit: chaosLimit, Window: 1000 * time.Hour, Anchor: anchor}),
 			"sliding": limiter(t, o("sliding"), core.SlidingWindowOptions{PermitLimit: chaosLimit, Window: 1000 * time.Hour, SegmentsPerWindow: 3_600_000, Anchor: anchor}),
@@ -141,28 +143,53 @@ func (c *chaos) left(t *testing.T, fresh []process) {
 	}
 }
 
+// underLoad has callers of three processes take and wait until test, which harms the server, returns. Then it finds that the limits hold, if
+// the server forgot what the waiters had as often as test says.
+func underLoad(t *testing.T, connect Connect, to Servers, test func(c *chaos, w *waiters, all []process) (forgot int64)) (c *chaos, all []process) {
+	t.Helper()
+	all, c = startProcesses(t, connect, to), new(chaos)
+	stores := []redislimit.Store{}
+	for _, p := range all {
+		stores = append(stores, p.store)
+	}
+	w := newWaiters(t, stores)
+	stop, served := c.run(t, all), w.run(t)
+	forgot := test(c, w, all)
+	stop()
+	served()
+	w.check(t, forgot, false)
+	return c, all
+}
+
 // Connections of three processes are killed again and again. What was lost with a reply counts as taken, and nothing is granted twice.
 func testKilledConnectionsUnderLoad(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()
+	onAdmin(t, func(t *testing.T, admin *redis.Client, to Servers) {
+		t.Helper()
+		c, all := underLoad(t, connect, to, func(*chaos, *waiters, []process) int64 {
+			for range 40 {
+				time.Sleep(50 * time.Millisecond)
+				for _, kind := range []string{"normal", "pubsub"} {
+					require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes").Err())
+				}
+			}
+			return 0
+		})
+		c.check(t, all)
+		c.left(t, startProcesses(t, connect, to))
+	})
+}
+
+// onAdmin runs a test on a server of each program, with a client that harms it.
+func onAdmin(t *testing.T, test func(t *testing.T, admin *redis.Client, to Servers)) {
+	t.Helper()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
 		s := realserver.Start(t, program)
-		to := Servers{Addrs: []string{s.Addr}}
-		all := startProcesses(t, connect, to)
 		admin := s.Client()
-		defer func() { _ = admin.Close() }() // it was only to kill
-		var c chaos
-		stop := c.run(t, all)
-		for range 40 {
-			time.Sleep(50 * time.Millisecond)
-			for _, kind := range []string{"normal", "pubsub"} {
-				require.NoError(t, admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes").Err())
-			}
-		}
-		stop()
-		c.check(t, all)
-		c.left(t, startProcesses(t, connect, to))
+		defer func() { _ = admin.Close() }() // it was only to harm
+		test(t, admin, Servers{Addrs: []string{s.Addr}})
 	})
 }
 
@@ -177,17 +204,16 @@ func testReshardingUnderLoad(t *testing.T, connect Connect) {
 		for _, n := range nodes {
 			to.Addrs = append(to.Addrs, n.Addr)
 		}
-		all := startProcesses(t, connect, to)
-		var c chaos
-		stop := c.run(t, all)
-		for range 4 {
-			for _, kind := range []string{"bucket", "fixed", "sliding", "leases"} {
-				key := "{key " + kind + "}:limit"
-				require.Eventually(t, func() bool { return exists(t, nodes, key) }, 12*patient, time.Millisecond)
-				realserver.MoveSlot(t, nodes, key)
+		c, all := underLoad(t, connect, to, func(*chaos, *waiters, []process) int64 {
+			for range 4 {
+				for _, key := range []string{"key bucket", "key fixed", "key sliding", "key leases", "wait bucket", "wait fixed", "wait sliding"} {
+					key = "{" + key + "}:limit"
+					require.Eventually(t, func() bool { return exists(t, nodes, key) }, 12*patient, time.Millisecond)
+					realserver.MoveSlot(t, nodes, key)
+				}
 			}
-		}
-		stop()
+			return 0
+		})
 		c.check(t, all)
 		c.left(t, startProcesses(t, connect, to))
 	})
@@ -207,39 +233,36 @@ func exists(t *testing.T, nodes []*realserver.Server, key string) bool {
 	return false
 }
 
-// The server drops each key of each kind, one by one, while processes take. A limit starts again then; nothing hangs or fails, and in the
-// end the whole limit can be taken, and no more.
+// The server drops each key of each kind, one by one, while processes take and wait. A limit starts again then; nothing hangs or fails, and
+// in the end the whole limit can be taken, and no more.
 func testEvictedKeysUnderLoad(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()
-	onPrograms(t, func(t *testing.T, program string) {
+	onAdmin(t, func(t *testing.T, admin *redis.Client, to Servers) {
 		t.Helper()
-		s := realserver.Start(t, program)
-		to := Servers{Addrs: []string{s.Addr}}
-		all := startProcesses(t, connect, to)
-		admin := s.Client()
-		defer func() { _ = admin.Close() }() // it was only to delete
-		var c chaos
-		stop := c.run(t, all)
-		dropped := map[string]bool{}
-		for range 10 {
-			require.Eventually(t, func() bool { return admin.DBSize(t.Context()).Val() >= 7 }, 12*patient, time.Millisecond)
-			for _, key := range admin.Keys(t.Context(), "*").Val() {
-				require.NoError(t, admin.Del(t.Context(), key).Err())
-				dropped[key] = true
-				before := c.grants.Load()
-				require.Eventually(t, func() bool { return c.grants.Load() > before }, 12*patient, time.Millisecond)
-			}
+		limits := []string{"{key bucket}:limit", "{key fixed}:limit", "{key sliding}:limit", "{key leases}:limit"}
+		rest := []string{"{key fixed}:segments", "{key sliding}:segments", "{key leases}:leases"} // they go with their limits
+		drop := func(key string) {
+			t.Helper()
+			require.Eventually(t, func() bool { return admin.Del(t.Context(), key).Val() == 1 }, 12*patient, time.Millisecond, key)
 		}
-		stop()
-		require.GreaterOrEqual(t, len(dropped), 7)
+		const rounds = 5
+		_, all := underLoad(t, connect, to, func(c *chaos, w *waiters, _ []process) int64 {
+			for range rounds {
+				for _, key := range slices.Concat(limits, rest) {
+					drop(key)
+					before := c.grants.Load()
+					require.Eventually(t, func() bool { return c.grants.Load() > before }, 12*patient, time.Millisecond)
+				}
+				for _, key := range w.keys() {
+					drop(key)
+				}
+			}
+			return 2 * rounds // no rate has more than two keys
+		})
 		require.Eventually(t, func() bool { return all[0].leases.Available() == chaosLeases }, 12*patient, 50*time.Millisecond)
 		takes(t, all[0].leases, chaosLeases).Release()
-		for key := range dropped {
-			if strings.HasSuffix(key, ":limit") { // the other keys go with it
-				require.NoError(t, admin.Del(t.Context(), key).Err())
-			}
-		}
+		require.NoError(t, admin.Del(t.Context(), limits...).Err())
 		for kind, l := range all[0].rates {
 			for _, p := range all[1:] {
 				require.NoError(t, p.rates[kind].Close())

@@ -161,18 +161,33 @@ func atLeast(n *atomic.Int64, to int64) {
 func testFailoverUnderLoad(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()
-	for name, fault := range map[string]func(*realserver.Server){
-		"killed": (*realserver.Server).Kill,
-		"silent": func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
+	onFaults(t, func(t *testing.T, f fault) {
+		t.Helper()
+		failoverUnderLoad(t, connect, f)
+	})
+}
+
+// fault is how a server is lost, and how it comes back.
+type fault struct{ start, end func(*realserver.Server) }
+
+// onFaults runs a test for each fault.
+func onFaults(t *testing.T, test func(t *testing.T, f fault)) {
+	t.Helper()
+	for name, f := range map[string]fault{
+		"killed": {(*realserver.Server).Kill, (*realserver.Server).Restart},
+		"silent": {
+			func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
+			func(s *realserver.Server) { s.Signal(syscall.SIGCONT) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failoverUnderLoad(t, connect, fault)
+			test(t, f)
 		})
 	}
 }
 
-func failoverUnderLoad(t *testing.T, connect Connect, fault func(*realserver.Server)) {
+func failoverUnderLoad(t *testing.T, connect Connect, f fault) {
 	t.Helper()
 	onPrograms(t, func(t *testing.T, program string) {
 		t.Helper()
@@ -196,6 +211,8 @@ func failoverUnderLoad(t *testing.T, connect Connect, fault func(*realserver.Ser
 		ctx := redislimit.Context(t.Context(), kept)
 		var b busy
 		b.held.Add(2)
+		w := newWaiters(t, []redislimit.Store{store, store})
+		served := w.run(t)
 		stop := b.load(t, rates, leases)
 		require.Eventually(t, func() bool { return b.granted.Load() > limit/2 && b.last.Load() > 0 }, 4*patient, time.Millisecond)
 		stop()
@@ -206,7 +223,7 @@ func failoverUnderLoad(t *testing.T, connect Connect, fault func(*realserver.Ser
 			waiter <- err
 		}()
 		replicated(t, primary, "any")
-		fault(primary)
+		f.start(primary)
 		before := b.last.Load()
 		stop = b.load(t, rates, leases)
 		sentinel.Failover()
@@ -215,6 +232,8 @@ func failoverUnderLoad(t *testing.T, connect Connect, fault func(*realserver.Ser
 			return errors.Is(rate.TryAcquire(limit).Err(), core.ErrRejected) && rate.Available() == 0 && b.last.Load() > before
 		}, 12*patient, 10*time.Millisecond, "the rest is granted")
 		stop()
+		served()
+		w.check(t, 1, true)
 		require.LessOrEqual(t, b.granted.Load(), int64(limit))
 		require.LessOrEqual(t, b.most.Load(), int64(holders))
 		require.NoError(t, ctx.Err(), "a lease that was replicated lives on")
@@ -228,47 +247,42 @@ func failoverUnderLoad(t *testing.T, connect Connect, fault func(*realserver.Ser
 func testAClustersFailover(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()
-	for name, fault := range map[string]func(*realserver.Server){
-		"killed": (*realserver.Server).Kill,
-		"silent": func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onCluster(t, connect, func(t *testing.T, program string, nodes []*realserver.Server, store redislimit.Store) {
-				t.Helper()
-				bucket := func(key string, timeout time.Duration) *redislimit.Limiter {
-					return limiter(t, redislimit.Options{Store: store, Key: key, Prefetch: 1, Timeout: timeout},
-						core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+	onFaults(t, func(t *testing.T, f fault) {
+		t.Helper()
+		onCluster(t, connect, func(t *testing.T, program string, nodes []*realserver.Server, store redislimit.Store) {
+			t.Helper()
+			bucket := func(key string, timeout time.Duration) *redislimit.Limiter {
+				return limiter(t, redislimit.Options{Store: store, Key: key, Prefetch: 1, Timeout: timeout},
+					core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+			}
+			const key = "key"
+			primary := realserver.ClusterReplica(t, program, nodes, "{"+key+"}:limit")
+			l := bucket(key, 200*time.Millisecond)
+			var other *redislimit.Limiter
+			for i := 0; other == nil; i++ {
+				if key := "other " + strconv.Itoa(i); nodes[realserver.Master(t, nodes, "{"+key+"}:limit")] != primary {
+					other = bucket(key, patient)
 				}
-				const key = "key"
-				primary := realserver.ClusterReplica(t, program, nodes, "{"+key+"}:limit")
-				l := bucket(key, 200*time.Millisecond)
-				var other *redislimit.Limiter
-				for i := 0; other == nil; i++ {
-					if key := "other " + strconv.Itoa(i); nodes[realserver.Master(t, nodes, "{"+key+"}:limit")] != primary {
-						other = bucket(key, patient)
-					}
-				}
+			}
+			takes(t, other, 1)
+			require.Eventually(t, func() bool { return l.TryAcquire(100).Acquired() }, 12*patient, 20*time.Millisecond)
+			replicated(t, primary, key)
+			var up atomic.Bool
+			up.Store(true)
+			stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
+			defer stop()
+			f.start(primary)
+			for up.Load() {
+				_ = l.TryAcquire(1)
+			}
+			require.Eventually(t, func() bool {
 				takes(t, other, 1)
-				require.Eventually(t, func() bool { return l.TryAcquire(100).Acquired() }, 12*patient, 20*time.Millisecond)
-				replicated(t, primary, key)
-				var up atomic.Bool
-				up.Store(true)
-				stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
-				defer stop()
-				fault(primary)
-				for up.Load() {
-					_ = l.TryAcquire(1)
-				}
-				require.Eventually(t, func() bool {
-					takes(t, other, 1)
-					return l.TryAcquire(1).Acquired()
-				}, 12*patient, 20*time.Millisecond)
-				require.LessOrEqual(t, l.Available(), 1000-100-1)
-				require.Eventually(t, up.Load, 12*patient, 20*time.Millisecond)
-			})
+				return l.TryAcquire(1).Acquired()
+			}, 12*patient, 20*time.Millisecond)
+			require.LessOrEqual(t, l.Available(), 1000-100-1)
+			require.Eventually(t, up.Load, 12*patient, 20*time.Millisecond)
 		})
-	}
+	})
 }
 
 // A master of a cluster that has no replica is killed, or stops replying. Limits whose slots it has are decided by Unavailable, and those
@@ -276,75 +290,66 @@ func testAClustersFailover(t *testing.T, connect Connect) {
 func testASilentNodeOfACluster(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()
-	type fault struct{ start, end func(*realserver.Server) }
-	for name, f := range map[string]fault{
-		"killed": {(*realserver.Server).Kill, (*realserver.Server).Restart},
-		"silent": {
-			func(s *realserver.Server) { s.Signal(syscall.SIGSTOP) },
-			func(s *realserver.Server) { s.Signal(syscall.SIGCONT) },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onCluster(t, connect, func(t *testing.T, _ string, nodes []*realserver.Server, store redislimit.Store) {
+	onFaults(t, func(t *testing.T, f fault) {
+		t.Helper()
+		onCluster(t, connect, func(t *testing.T, _ string, nodes []*realserver.Server, store redislimit.Store) {
+			t.Helper()
+			const limit, keysEach = 10_000, 3
+			of := make([][]*redislimit.Limiter, len(nodes)) // the limiters of each node
+			for i := 0; len(of[0]) < keysEach || len(of[1]) < keysEach || len(of[2]) < keysEach; i++ {
+				key := "key " + strconv.Itoa(i)
+				node := realserver.Master(t, nodes, "{"+key+"}:limit")
+				if len(of[node]) == keysEach {
+					continue
+				}
+				o := redislimit.Options{Store: store, Key: key, Timeout: patient, Prefetch: 1}
+				if node == 0 {
+					o.Timeout = 200 * time.Millisecond
+				}
+				of[node] = append(of[node], limiter(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}))
+			}
+			served := func(l *redislimit.Limiter) {
 				t.Helper()
-				const limit, keysEach = 10_000, 3
-				of := make([][]*redislimit.Limiter, len(nodes)) // the limiters of each node
-				for i := 0; len(of[0]) < keysEach || len(of[1]) < keysEach || len(of[2]) < keysEach; i++ {
-					key := "key " + strconv.Itoa(i)
-					node := realserver.Master(t, nodes, "{"+key+"}:limit")
-					if len(of[node]) == keysEach {
-						continue
-					}
-					o := redislimit.Options{Store: store, Key: key, Timeout: patient, Prefetch: 1}
-					if node == 0 {
-						o.Timeout = 200 * time.Millisecond
-					}
-					of[node] = append(of[node], limiter(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}))
-				}
-				served := func(l *redislimit.Limiter) {
-					t.Helper()
-					require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() }, 12*patient, 20*time.Millisecond)
-				}
-				for _, limiters := range of {
-					for _, l := range limiters {
-						served(l)
-					}
-				}
-				var up atomic.Bool
-				up.Store(true)
-				stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
-				defer stop()
-				taken := make(map[*redislimit.Limiter]int)
-				for _, l := range append(of[1], of[2]...) {
-					taken[l] = limit - l.Available()
-				}
-
-				f.start(nodes[0])
-				for up.Load() {
-					_ = of[0][0].TryAcquire(1)
-				}
-				for range 100 {
-					for _, l := range of[0] {
-						require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
-					}
-					for l := range taken {
-						takes(t, l, 1)
-						taken[l]++
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-				require.False(t, up.Load())
-				for l, n := range taken {
-					require.Equal(t, limit-n, l.Available())
-				}
-
-				f.end(nodes[0])
-				for _, l := range of[0] {
+				require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() }, 12*patient, 20*time.Millisecond)
+			}
+			for _, limiters := range of {
+				for _, l := range limiters {
 					served(l)
 				}
-				require.Eventually(t, up.Load, 12*patient, 20*time.Millisecond)
-			})
+			}
+			var up atomic.Bool
+			up.Store(true)
+			stop := redislimit.Watch(store, func(is bool, _ error) { up.Store(is) })
+			defer stop()
+			taken := make(map[*redislimit.Limiter]int)
+			for _, l := range append(of[1], of[2]...) {
+				taken[l] = limit - l.Available()
+			}
+
+			f.start(nodes[0])
+			for up.Load() {
+				_ = of[0][0].TryAcquire(1)
+			}
+			for range 100 {
+				for _, l := range of[0] {
+					require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+				}
+				for l := range taken {
+					takes(t, l, 1)
+					taken[l]++
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.False(t, up.Load())
+			for l, n := range taken {
+				require.Equal(t, limit-n, l.Available())
+			}
+
+			f.end(nodes[0])
+			for _, l := range of[0] {
+				served(l)
+			}
+			require.Eventually(t, up.Load, 12*patient, 20*time.Millisecond)
 		})
-	}
+	})
 }
