@@ -160,8 +160,8 @@ func (e *Limiter) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 // Acquire takes permits. If they are not available, it waits for them, if the queue limit allows. The waiters of all processes for a
-// bucket or window are served in the order in which they came, with one call of the store each, unless the order is [core.NewestFirst] or
-// the window is a calendar's. If a process dies, the permits that its callers waited for come back as if they had been granted. If ctx is
+// bucket or window are served in the order in which they came, with one call of the store each, unless the order is [core.NewestFirst].
+// If a process dies, the permits that its callers waited for come back as if they had been granted. If ctx is
 // done, now or later, Acquire returns ctx.Err() immediately; permits that the store grants afterwards are returned. A rate limiter rejects
 // immediately if the wait would outlast ctx's deadline.
 func (e *Limiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {

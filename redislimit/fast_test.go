@@ -412,6 +412,58 @@ func TestManySegmentsComeBackAtOnce(t *testing.T) {
 	}
 }
 
+// No script reads or removes more than 100 segments of a window: whether many permits are given back, the limit is reset while there are
+// tickets, or the server's clock goes back.
+func TestManySegmentsChangeAtOnce(t *testing.T) {
+	const segments, each = 1000, 2
+	o := core.SlidingWindowOptions{PermitLimit: each * segments, Window: time.Hour, SegmentsPerWindow: segments, QueueLimit: 10}
+	for name, change := range map[string]func(t *testing.T, s *server, l *redislimit.Limiter){
+		"give back": func(t *testing.T, _ *server, l *redislimit.Limiter) {
+			l.GiveBack(each*segments - 801)
+			require.Equal(t, each*segments-801, l.Available())
+			l.GiveBack(5000)
+			require.Equal(t, each*segments, l.Available())
+		},
+		"reset": func(t *testing.T, s *server, l *redislimit.Limiter) {
+			other := sliding(t, s.shared("key"), o)
+			waiter := ask(t.Context(), other, 1)
+			require.NoError(t, l.TryReset())
+			require.NoError(t, <-waiter.over)
+			time.Sleep(time.Hour)
+			require.Equal(t, each*segments, l.Available())
+		},
+		"clock": func(t *testing.T, s *server, l *redislimit.Limiter) {
+			s.redis.SetTime(time.Now().Add(-time.Minute))
+			refuses(t, l, 1)
+			s.redis.SetTime(time.Now().Add(-time.Minute + o.Window/10 - o.Window/segments))
+			time.Sleep(time.Minute) // of remembered rejections
+			require.Equal(t, 99*each, l.Available())
+			s.redis.SetTime(time.Now().Add(-time.Minute + o.Window))
+			time.Sleep(time.Minute)
+			require.Equal(t, each*segments, l.Available())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l := sliding(t, s.shared("key"), o)
+				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
+				for range segments {
+					takes(t, l, each)
+					time.Sleep(o.Window / segments)
+				}
+				takes(t, l, l.Available())
+				s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+					before := s.redis.CommandCount()
+					reply, err := next()
+					assert.Less(t, s.redis.CommandCount()-before, 250)
+					return reply, err
+				})
+				change(t, s, l)
+			})
+		})
+	}
+}
+
 // A script that always asks to be run again ends with its call.
 func TestAScriptThatIsNeverDone(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -100,8 +100,14 @@ func (e *Limiter) TryReset() error {
 // store has replied or Timeout is over. If the store is unavailable, nothing happens. If you still have the lease, use its Settle or
 // Refund.
 func (e *Limiter) GiveBack(n int) {
-	if n > 0 && e.kind != kindConcurrency {
-		e.do(returnOp(min(int64(n), maxNumber)))
+	if !e.AutoReplenishing() {
+		return
+	}
+	for left := min(int64(n), maxNumber); left > 0; {
+		t := e.do(returnOp(left))
+		if left -= t.result.done; t.result.retry == 0 { // a window is to be asked again if it has returned many segments
+			return
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *request) wanted(_ *operation, now time.Time) bool {
 		return false
 	}
 	r.flags = 0
-	if (r.waits || r.reserves && !e.limits.ofCalendar()) && r.permits > 0 {
+	if (r.waits || r.reserves) && r.permits > 0 {
 		willWait := r.beyond || r.permits <= e.limits.queueLimit-e.queue.Queued()
 		if !e.limits.rate() && (r.beyond || e.limits.queueLimit > 0) {
 			r.flags = flagWaited
@@ -272,7 +272,7 @@ func (e *Limiter) missLocked(req *request, now time.Time) {
 	case e.closed:
 		e.failLocked(req, core.ErrClosed)
 		return
-	case !req.waits && (!req.reserves || e.limits.ofCalendar()):
+	case !req.waits && !req.reserves:
 		e.rejectLocked(req, now, core.RejectedError{Reason: core.ReasonExhausted}, e.queue.ReadyAt(at, req.permits))
 		return
 	}

@@ -42,8 +42,8 @@ func (t *task) finishLocked(sent time.Time, r result, err error) {
 	}
 }
 
-// do has the store perform an operation, and returns when it has ended, within Timeout.
-func (e *Limiter) do(o operation) { e.perform(func() *task { return e.task(o) }) }
+// do has the store perform an operation, and returns it when it has ended, within Timeout; nil in a zero value.
+func (e *Limiter) do(o operation) *task { return e.perform(func() *task { return e.task(o) }) }
 
 // perform is do for the operation that f returns; nil means that there is nothing to do. f is called with the mutex held.
 func (e *Limiter) perform(f func() *task) *task {

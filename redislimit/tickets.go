@@ -69,7 +69,7 @@ func (t *tickets) uniform() bool {
 // promised reports whether waiters get tickets: the permits become available with time, and no newer request goes
 // first.
 func (l *limits) promised() bool {
-	return l.rate() && !l.ofCalendar() && l.order != core.NewestFirst
+	return l.rate() && l.order != core.NewestFirst
 }
 
 // promisedLocked reports whether those who wait get tickets. If there is a reservation, all do.

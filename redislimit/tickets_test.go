@@ -17,13 +17,14 @@ import (
 // Waiters of three processes are served in the order in which they came, with one call each.
 func TestWaitersOfThreeProcesses(t *testing.T) {
 	for _, order := range []core.QueueOrder{core.OldestFirst, core.FairShare} {
-		for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		for _, kind := range []string{"bucket", "fixed", "sliding", "calendar"} {
 			t.Run(kind+", "+order.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *server) {
 					limit := map[string]core.Options{
-						"bucket":  core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 100, QueueOrder: order},
-						"fixed":   core.FixedWindowOptions{PermitLimit: 2, Window: 2 * time.Second, QueueLimit: 100, QueueOrder: order, Anchor: time.Now()},
-						"sliding": core.SlidingWindowOptions{PermitLimit: 2, Window: 2 * time.Second, SegmentsPerWindow: 2, QueueLimit: 100, QueueOrder: order, Anchor: time.Now()},
+						"bucket":   core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 100, QueueOrder: order},
+						"fixed":    core.FixedWindowOptions{PermitLimit: 2, Window: 2 * time.Second, QueueLimit: 100, QueueOrder: order, Anchor: time.Now()},
+						"sliding":  core.SlidingWindowOptions{PermitLimit: 2, Window: 2 * time.Second, SegmentsPerWindow: 2, QueueLimit: 100, QueueOrder: order, Anchor: time.Now()},
+						"calendar": core.FixedWindowOptions{PermitLimit: 2, Calendar: core.Daily(nil), QueueLimit: 100, QueueOrder: order},
 					}[kind]
 					local := core.Must(core.New(limit))
 					var all []*redislimit.Limiter
@@ -50,7 +51,7 @@ func TestWaitersOfThreeProcesses(t *testing.T) {
 						synctest.Wait()
 					}
 					require.Zero(t, all[0].Available())
-					time.Sleep(time.Minute)
+					time.Sleep(20 * 24 * time.Hour)
 					synctest.Wait()
 					require.Len(t, there, 20)
 					require.Equal(t, here, there)
@@ -169,6 +170,63 @@ func TestTicketsBehindReturnedOnes(t *testing.T) {
 		require.NoError(t, <-next.over)
 		require.Equal(t, 16*time.Second, time.Since(start))
 	})
+}
+
+// If another process returns its tickets of a window, requests that come later fit in before those that are left, and no window has more
+// than the limit.
+func TestGapsInWindows(t *testing.T) {
+	const limit = 5
+	day := 24 * time.Hour
+	for name, o := range map[string]core.Options{
+		"fixed":    core.FixedWindowOptions{PermitLimit: limit, Window: day, QueueLimit: 50},
+		"sliding":  core.SlidingWindowOptions{PermitLimit: limit, Window: day, SegmentsPerWindow: 24, QueueLimit: 50},
+		"calendar": core.FixedWindowOptions{PermitLimit: limit, Calendar: core.Daily(nil), QueueLimit: 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				of := func() *redislimit.Limiter {
+					l := core.Must(redislimit.New(o, s.shared("key")))
+					t.Cleanup(func() { l.Close() })
+					return l
+				}
+				start := time.Now().UTC().Truncate(day)
+				after := func(days int, a *asking) {
+					t.Helper()
+					require.NoError(t, <-a.over)
+					require.Equal(t, time.Duration(days)*day, time.Since(start))
+				}
+				a, b, c, d := of(), of(), of(), of()
+				takes(t, a, limit)
+				ctx, cancel := context.WithCancel(t.Context())
+				var gone []*asking
+				for range 4 {
+					gone = append(gone, ask(ctx, b, limit))
+				}
+				late := ask(t.Context(), a, limit)
+				cancel()
+				for _, g := range gone {
+					require.ErrorIs(t, <-g.over, context.Canceled)
+				}
+				synctest.Wait()
+				before := s.store.runs.Load()
+				first, second, third := ask(t.Context(), c, 3), ask(t.Context(), c, 4), ask(t.Context(), c, 2)
+				other, full := ask(t.Context(), d, 2), ask(t.Context(), d, 5)
+				last := ask(t.Context(), d, 1)
+				after(1, first)
+				after(1, other)
+				after(2, second)
+				after(3, third)
+				after(4, full)
+				after(5, late)
+				after(6, last)
+				require.LessOrEqual(t, s.store.runs.Load()-before, int64(8))
+				refuses(t, c, limit)
+				time.Sleep(2 * day)
+				require.Equal(t, limit, c.Available())
+				require.Empty(t, s.redis.Keys())
+			})
+		})
+	}
 }
 
 // If the server drops a bucket's tickets alone, they are served all the same, and the bucket grants no more for it. If it drops the

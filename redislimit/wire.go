@@ -1,9 +1,6 @@
 package redislimit
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // code is an operation of the scripts. lua/common.lua has the same numbers, and the heads of the scripts describe what each
 // operation does.
@@ -76,8 +73,8 @@ const (
 	maxNumber = 1<<53 - 1
 )
 
-// limiterArgs appends the script's arguments before the operations. at is approximately the server's time.
-func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
+// limiterArgs appends the script's arguments before the operations of a call.
+func (l *limits) limiterArgs(args []int64, holder int64, c *call) []int64 {
 	switch l.kind {
 	case kindBucket:
 		return append(args, int64(l.limit), l.step, l.span)
@@ -89,7 +86,9 @@ func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 		all = 1
 	}
 	if l.ofCalendar() {
-		return l.around(append(args, 3, int64(l.limit), 0, 1, l.origin, all), at)
+		at := c.sent.Add(c.ahead)
+		windows := l.windowsFor(c.ops, at, c.fullAt.Add(c.ahead))
+		return l.around(append(args, 3, int64(l.limit), 0, windows, l.origin, all), at, windows)
 	}
 	return append(args, int64(l.kind-kindFixed+1), int64(l.limit), l.span, l.step, l.origin, all)
 }
@@ -167,6 +166,9 @@ func (r *reply) later(permits int, done int64, n [resultLen]int64, got *result) 
 	if l.window() {
 		if got.wait = n[3]; got.wait > 0 {
 			got.stamp.at = r.now + done
+			if l.ofCalendar() {
+				got.window = l.lengthOf(got.stamp.at)
+			}
 		}
 		got.retry = 0
 		return
