@@ -37,6 +37,8 @@ const (
 // [ErrClosed], and stops. If [Pool.Close] cancels the tasks, Map yields ErrClosed immediately and stops. Pool.Wait
 // does not return the errors of Map.
 //
+// If the limiter is closed, Map yields [core.ErrClosed] for the first input that got no lease, and stops.
+//
 // If the limiter rejects an input, Map yields the rejection and continues with the next input. A rate limiter of
 // package core rejects an input if its permits would become available after ctx's deadline; this rejection matches
 // [context.DeadlineExceeded]. Break at that error if no more inputs should be read.
@@ -121,8 +123,8 @@ type mapping[In, Out any] struct {
 type result[Out any] struct {
 	owner
 
-	out  Out
-	last bool // the pool or the limiter is closed, so this is the last; set before done is closed
+	out Out
+	ran bool // f was called
 }
 
 // read submits the inputs.
@@ -160,20 +162,20 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 	}
 	r := &result[Out]{owner: owner{ctx: m.ctx, done: make(chan struct{})}}
 	task := func(ctx context.Context) (err error) {
+		r.ran = true
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	if err := m.p.submit(m.ctx.Context, job{task: task, permits: 1, owner: &r.owner}, true); err != nil {
-		err = m.ctx.Explain(err)
-		r.last = errors.Is(err, core.ErrClosed)
-		r.finish(err)
+	err := m.p.submit(m.ctx.Context, job{task: task, permits: 1, owner: &r.owner}, true)
+	if err != nil {
+		r.finish(m.ctx.Explain(err))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pending.Push(r)
 	m.busy = false
 	m.more.Signal()
-	return !r.last && m.ctx.Err() == nil
+	return !errors.Is(err, core.ErrClosed) && m.ctx.Err() == nil
 }
 
 // awaitRoom waits until Map may read ahead one more input, and reports false if the loop ends first.
@@ -233,7 +235,8 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 		}
 		r := m.current
 		m.current = nil
-		if !yield(r.out, r.err) || r.last {
+		closed := !r.ran && errors.Is(r.err, core.ErrClosed)
+		if !yield(r.out, r.err) || closed {
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -353,4 +355,28 @@ func TestMapEndsWithItsPoolWhileItsInputBlocks(t *testing.T) {
 		require.Equal(t, 2*time.Second, time.Since(start))
 		time.Sleep(time.Hour)
 	})
+}
+
+// A closed limiter ends the loop, as a closed pool does; an error of f that is the same does not.
+func TestMapEndsWithItsLimiter(t *testing.T) {
+	for _, queue := range []int{0, 3} {
+		testkit.Bubble(t, fmt.Sprintf("queue=%d", queue), func(t *testing.T) {
+			l := concurrency(t, 2)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			var errs []error
+			for v, err := range worker.Map(t.Context(), p, naturals, func(_ context.Context, i int) (int, error) {
+				return i, core.ErrClosed
+			}) {
+				if errs = append(errs, err); v == 5 {
+					l.Close()
+				}
+				require.Less(t, len(errs), 100)
+			}
+			require.Greater(t, len(errs), 6)
+			for _, err := range errs {
+				require.Equal(t, core.ErrClosed, err)
+			}
+			require.NoError(t, p.Close(t.Context()))
+		})
+	}
 }

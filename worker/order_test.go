@@ -2,7 +2,9 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/worker"
 )
@@ -301,4 +304,54 @@ func TestABusyPoolSharesItsLimiter(t *testing.T) {
 		require.EqualValues(t, 1, most.Load())
 		require.NoError(t, p.Close(t.Context()))
 	})
+}
+
+// Whatever the order, calls that give up leave no gap and keep no room: the others start in the order.
+func TestCallsThatGiveUp(t *testing.T) {
+	const calls, stay = 100, 3 // every third call stays
+	for _, mode := range []core.QueueOrder{core.OldestFirst, core.NewestFirst, core.FairShare} {
+		for _, queue := range []int{0, calls} {
+			testkit.Bubble(t, fmt.Sprintf("%v/queue=%d", mode, queue), func(t *testing.T) {
+				l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: mode}))
+				p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+				held := l.TryAcquire(1)
+				var started []int
+				cancels := make([]context.CancelFunc, calls)
+				var want []int
+				for i := range calls {
+					var ctx context.Context
+					ctx, cancels[i] = context.WithCancel(t.Context())
+					if i%stay == stay-1 {
+						want = append(want, i)
+					}
+					go func() {
+						_, _ = worker.Do(ctx, p, func(context.Context) (int, error) {
+							started = append(started, i) // one at a time
+							return 0, nil
+						})
+					}()
+					synctest.Wait()
+				}
+				if mode == core.NewestFirst {
+					slices.Reverse(want)
+				}
+				for round := range stay - 1 {
+					for i := round; i < calls; i += stay {
+						cancels[i]()
+					}
+					synctest.Wait()
+				}
+				if queue > 0 {
+					counts(t, p, worker.Statistics{Queued: len(want), Done: calls - uint64(len(want)), Failed: calls - uint64(len(want))})
+				}
+				held.Release()
+				synctest.Wait()
+				require.Equal(t, want, started)
+				drained(t, p, l)
+				for _, cancel := range cancels {
+					cancel()
+				}
+			})
+		}
+	}
 }
