@@ -101,8 +101,9 @@ func (l Limit) Update(limiter core.Limiter) error {
 
 // change is an update of a limiter of a limit's kind.
 type change struct {
-	none   bool         // the limiter has the limit
-	update func() error // makes the change
+	limiter core.Limiter
+	none    bool         // the limiter has the limit
+	update  func() error // makes the change
 }
 
 // changeOf returns the update of the limiter to a valid Limit, or nil if the limiter is of another kind.
@@ -120,7 +121,7 @@ func (l Limit) changeOf(limiter core.Limiter) *change {
 	if made, err := l.New(""); err != nil || !alike(limiter, made) {
 		return nil
 	}
-	return &change{true, func() error { return closed(limiter) }}
+	return &change{limiter, true, func() error { return closed(limiter) }}
 }
 
 // changeOf returns the update of a limiter that has options O; set sets the limit's fields in them.
@@ -134,7 +135,7 @@ func changeOf[O comparable](limiter core.Limiter, set func(O) O) *change {
 	}
 	before := t.Options()
 	after := set(before)
-	return &change{before == after, func() error { return t.Update(after) }}
+	return &change{limiter, before == after, func() error { return t.Update(after) }}
 }
 
 // alike reports whether two limiters without options are of one kind. Blocked and paused ones have one type; their String

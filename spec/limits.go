@@ -141,20 +141,15 @@ func (ls Limits) validate() error {
 
 // apply is like Apply, but for valid Limits and an open limiter, which consists of had.
 func (ls Limits) apply(now core.Limiter, had []core.Limiter, name string) (core.Limiter, error) {
-	limits := ls
-	if slices.ContainsFunc(ls, unlimited) {
-		limits = slices.DeleteFunc(slices.Clone(ls), unlimited)
-	}
+	limits := slices.DeleteFunc(slices.Clone(ls), func(l Limit) bool { return l.Kind == Unlimited })
 	if len(limits) == 0 {
 		limits = Limits{{}}
 	}
 	stay := match(limits, had)
-	inPlace := len(limits) == len(had)
 	parts := make([]core.Limiter, len(limits))
-	for i, s := range stay {
-		inPlace = inPlace && s.change != nil && s.at == i
-		if s.change != nil {
-			parts[i] = had[s.at]
+	for i, c := range stay {
+		if c != nil {
+			parts[i] = c.limiter
 			continue
 		}
 		var err error
@@ -163,7 +158,7 @@ func (ls Limits) apply(now core.Limiter, had []core.Limiter, name string) (core.
 		}
 	}
 	after := now
-	if !inPlace {
+	if !slices.EqualFunc(parts, had, same) {
 		var err error
 		if after, err = together(parts); err != nil {
 			return nil, err
@@ -172,9 +167,9 @@ func (ls Limits) apply(now core.Limiter, had []core.Limiter, name string) (core.
 	if err := anyClosed(had); err != nil {
 		return nil, err
 	}
-	for _, s := range stay { // last, because nothing may fail after it
-		if s.change != nil {
-			if err := s.update(); err != nil {
+	for _, c := range stay { // last, because nothing may fail after it
+		if c != nil {
+			if err := c.update(); err != nil {
 				return nil, err
 			}
 		}
@@ -182,18 +177,12 @@ func (ls Limits) apply(now core.Limiter, had []core.Limiter, name string) (core.
 	return after, nil
 }
 
-// staying is a limiter that stays, and its place in the old limiter; none if change is nil.
-type staying struct {
-	*change
+func same(a, b core.Limiter) bool { return backdoor.Same(a, b) }
 
-	at int
-}
-
-func unlimited(l Limit) bool { return l.Kind == Unlimited }
-
-// match returns the limiter that stays for each limit: one that has the limit already, or else one of its kind.
-func match(limits Limits, had []core.Limiter) []staying {
-	stay, taken := make([]staying, len(limits)), make([]bool, len(had))
+// match returns for each limit the change of the limiter that stays: one that has the limit already, or else one of its
+// kind; nil if none stays.
+func match(limits Limits, had []core.Limiter) []*change {
+	stay, taken := make([]*change, len(limits)), make([]bool, len(had))
 	changes := make([]*change, 0, len(limits)*len(had))
 	for _, l := range limits {
 		for _, limiter := range had {
@@ -201,12 +190,10 @@ func match(limits Limits, had []core.Limiter) []staying {
 		}
 	}
 	for _, exact := range []bool{true, false} {
-		for i := range limits {
-			for at := range had {
-				c := changes[i*len(had)+at]
-				if c != nil && stay[i].change == nil && !taken[at] && (c.none || !exact) {
-					stay[i], taken[at] = staying{c, at}, true
-				}
+		for i, c := range changes {
+			limit, at := i/len(had), i%len(had)
+			if c != nil && stay[limit] == nil && !taken[at] && (c.none || !exact) {
+				stay[limit], taken[at] = c, true
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -19,40 +20,37 @@ func (l Limit) String() string {
 	if !l.Kind.counted() {
 		return l.Kind.String()
 	}
-	b := make([]byte, 0, 64)
+	var words []string
 	if l.Kind != TokenBucket {
-		b = append(b, l.Kind.String()...)
-		b = append(b, ' ')
+		words = append(words, l.Kind.String())
 	}
-	b = l.appendPermits(b, l.Permits)
-	if l.Calendar != (core.Calendar{}) {
-		b = append(b, '/')
-		b = append(b, l.calendarText()...)
+	amount := l.permitsText(l.Permits)
+	switch {
+	case l.Calendar != (core.Calendar{}):
+		amount += "/" + l.calendarText()
+	case l.Per != 0:
+		amount += "/" + formatTime(l.Per)
 	}
-	if l.Per != 0 {
-		b = append(b, '/')
-		b = append(b, formatTime(l.Per)...)
-	}
+	words = append(words, amount)
 	for _, o := range options {
 		switch {
 		case o.number == nil || *o.number(&l) == 0:
 		case o.permits:
-			b = l.appendPermits(append(b, " "+o.word+" "...), *o.number(&l))
+			words = append(words, o.word, l.permitsText(*o.number(&l)))
 		default:
-			b = strconv.AppendInt(append(b, " "+o.word+" "...), int64(*o.number(&l)), 10)
+			words = append(words, o.word, strconv.Itoa(*o.number(&l)))
 		}
 	}
 	if l.Order != core.OldestFirst {
-		b = append(b, ' ')
-		b = append(b, l.Order.String()...)
+		words = append(words, l.Order.String())
 	}
-	return string(b)
+	return strings.Join(words, " ")
 }
 
-// appendPermits appends n permits, which may be bytes.
-func (l Limit) appendPermits(b []byte, n int) []byte {
+// permitsText returns n permits, which may be bytes, as the text has them.
+func (l Limit) permitsText(n int) string {
 	if !l.Bytes {
-		return strconv.AppendInt(b, int64(n), 10)
+		return strconv.Itoa(n)
 	}
 	unit := ""
 	for _, u := range []string{"k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti"} {
@@ -60,9 +58,7 @@ func (l Limit) appendPermits(b []byte, n int) []byte {
 			unit = u
 		}
 	}
-	b = strconv.AppendUint(b, uint64(n)/units[lower(unit)], 10)
-	b = append(b, unit...)
-	return append(b, 'B')
+	return strconv.FormatUint(uint64(n)/units[lower(unit)], 10) + unit + "B"
 }
 
 // MarshalText implements [encoding.TextMarshaler] with String. It returns an error for a Limit
