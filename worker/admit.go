@@ -10,7 +10,7 @@ func (p *Pool) freeLocked() bool { return p.maxWorkers == 0 || p.slots < p.maxWo
 
 // firstLocked reports whether a slot is free and no other task is ahead of a new one.
 func (p *Pool) firstLocked() bool {
-	return p.queue.n == 0 && !p.asking && p.calls.n == 0 && p.freeLocked()
+	return p.queue.n == 0 && !p.asking && p.freeLocked()
 }
 
 // roomLocked makes room in the queue if there is none, and reports whether there is. A task whose lease is being requested

@@ -355,3 +355,33 @@ func TestCallsThatGiveUp(t *testing.T) {
 		}
 	}
 }
+
+// A task gets room in a full queue if the first task there can start, even before a worker has noticed; but calls that wait
+// for room come first.
+func TestTrySubmitMakesRoom(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that no worker notices
+	for blocked := range 3 {
+		testkit.Bubble(t, fmt.Sprintf("blocked=%d", blocked), func(t *testing.T) {
+			l := concurrency(t, 2)
+			p := newPool(t, worker.Options{Limiter: l, Queue: 3})
+			first, others := newGate(), newGate()
+			require.NoError(t, p.SubmitN(t.Context(), 2, first.task))
+			accepted := 0
+			submits(t, p, func(ctx context.Context) error { // starts when both permits are free
+				for p.TrySubmit(nothing) == nil {
+					accepted++
+				}
+				return others.task(ctx)
+			}, others.task, others.task)
+			for range blocked {
+				later(func() error { return p.Submit(t.Context(), nothing) })
+			}
+			synctest.Wait()
+			first.open()
+			synctest.Wait()
+			require.Equal(t, 2-blocked, accepted)
+			others.open()
+			drained(t, p, l)
+		})
+	}
+}
