@@ -1,6 +1,9 @@
 package wait
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
 // Mutex is a sync.Mutex that spins before it parks, for critical sections far shorter than parking
 // and waking a goroutine. A sync.Mutex does not spin while other goroutines are runnable, as they
@@ -17,11 +20,14 @@ func (m *Mutex) Lock() {
 	}
 }
 
+// lockSlow does not spin with one P, because the holder does not run meanwhile.
 func (m *Mutex) lockSlow() {
-	for range mostTries {
-		spin()
-		if m.TryLock() {
-			return
+	if runtime.GOMAXPROCS(0) > 1 {
+		for range mostTries {
+			spin()
+			if m.TryLock() {
+				return
+			}
 		}
 	}
 	m.Mutex.Lock()
