@@ -56,7 +56,10 @@ type Queue[V any] struct {
 	len      int
 	levels   []*level[V] // those with waiters, the highest priority first
 	arrivals uint64
-	evicted  []*Item[V] // what Evictions returned
+
+	// What Evictions returned, and its candidates; kept for their memory.
+	evicted    []*Item[V]
+	candidates heap.Heap[candidate[V]]
 }
 
 // Item is a request that waits. It may be pushed again when it has been taken or removed.
@@ -92,12 +95,12 @@ type flow[V any] struct {
 	key         string
 	start       tag
 	first, last *Item[V]
-	newest      *Item[V] // newest item that may be evicted; in Evictions, of those that are left
+	newest      *Item[V] // newest item that may be evicted
 	permits     tag      // permits of its waiters, in 1
 	evictable   tag      // permits of the waiters that may be evicted
 	largest     int      // no request of it is for more permits
 	weight      int      // nor of a larger weight
-	load        tag      // the sum of permits/weight of the waiters that may be evicted; in Evictions, of those that are left
+	load        tag      // the sum of permits/weight of the waiters that may be evicted
 	inOrder     int      // its place in waiting or idle: an idle flow does not wait
 	inLoads     int      // its place in loads
 }
@@ -263,6 +266,8 @@ func (q *Queue[V]) Waiting(f Flow) int {
 // request, of the lowest priority that waits. If that is the newcomer's own flow, the newcomer
 // counted, also at a tie, or if only higher priorities are left, no request leaves, and Evictions
 // reports false. The slice is good until the next call.
+//
+// Evictions changes no flow, because the caller may still reject the newcomer.
 func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool) {
 	f = f.InRange()
 	own, mine := q.lookup(f), cost(n, f.Weight)
@@ -274,26 +279,51 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 		return nil, false
 	}
 	for i := len(q.levels) - 1; i >= 0 && excess > 0 && q.levels[i].priority <= f.Priority; i-- {
-		l := q.levels[i]
-		for excess > 0 && l.loads.Len() > 0 {
-			fl := l.loads.First()
-			if l.priority == f.Priority && !mine.less(fl.load) || fl.newest == nil {
-				break // no request is left, or it is the newcomer's own flow's turn
-			}
-			it := fl.newest
-			fl.newest = it.older
-			fl.load = fl.load.minus(it.cost)
-			l.loads.Fix(fl.inLoads)
-			excess -= it.N
-			q.evicted = append(q.evicted, it)
+		enough := tag{}
+		if q.levels[i].priority == f.Priority {
+			enough = mine
 		}
-	}
-	for _, it := range slices.Backward(q.evicted) {
-		it.flow.newest = it
-		it.flow.load = it.flow.load.plus(it.cost)
-		it.flow.level.loads.Fix(it.flow.inLoads)
+		excess = q.evict(&q.levels[i].loads, enough, excess)
 	}
 	return q.evicted, excess <= 0
+}
+
+// candidate is a flow whose newest request may be the next to be evicted.
+type candidate[V any] struct {
+	load tag      // of the requests that are not evicted yet
+	next *Item[V] // the newest of them
+	at   int      // the flow's place in loads; below 0 once the two flows behind it are candidates
+}
+
+// evict adds requests to q.evicted until excess permits are evicted, or no flow has a larger load than enough. It
+// returns the excess that is left. A flow becomes a candidate once the one before it in the heap of loads has given up a
+// request: until then that one has at least as much.
+func (q *Queue[V]) evict(loads *heap.Heap[*flow[V]], enough tag, excess int) int {
+	c := &q.candidates
+	c.Before = func(a, b candidate[V]) bool {
+		return b.load.less(a.load) || a.load == b.load && b.next.arrival < a.next.arrival
+	}
+	add := func(i int) {
+		if i < loads.Len() {
+			c.Push(candidate[V]{loads.At(i).load, loads.At(i).newest, i})
+		}
+	}
+	for add(0); excess > 0 && c.Len() > 0 && enough.less(c.First().load); {
+		k := c.Pop()
+		q.evicted = append(q.evicted, k.next)
+		excess -= k.next.N
+		if k.at >= 0 {
+			add(2*k.at + 1)
+			add(2*k.at + 2)
+		}
+		if k.next.older != nil {
+			c.Push(candidate[V]{k.load.minus(k.next.cost), k.next.older, -1})
+		}
+	}
+	for c.Len() > 0 {
+		c.Remove(c.Len() - 1)
+	}
+	return excess
 }
 
 // mayEvict returns false if it is certain that fewer permits than excess can be evicted for a newcomer of that
@@ -362,7 +392,7 @@ func newLevel[V any](priority int) *level[V] {
 			return a.start.less(b.start) || a.start == b.start && a.first.arrival < b.first.arrival
 		}},
 		loads: heap.Heap[*flow[V]]{Placed: func(fl *flow[V], i int) { fl.inLoads = i }, Before: func(a, b *flow[V]) bool {
-			return b.load.less(a.load) || a.load == b.load && b.newest.before(a.newest)
+			return b.load.less(a.load) || a.load == b.load && b.newest.arrival < a.newest.arrival
 		}},
 		idle: heap.Heap[*flow[V]]{Placed: inOrder, Before: func(a, b *flow[V]) bool { return a.start.less(b.start) }},
 	}
@@ -379,12 +409,6 @@ func (l *level[V]) flow(key string) *flow[V] {
 		l.idle.Remove(fl.inOrder)
 	}
 	return fl
-}
-
-// before reports whether it came before other. In Evictions, a flow may have no request left: nil is
-// before all others.
-func (it *Item[V]) before(other *Item[V]) bool {
-	return other != nil && (it == nil || it.arrival < other.arrival)
 }
 
 // forget drops an idle flow.
