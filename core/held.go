@@ -24,16 +24,17 @@ func (p *heldPermits) holdLocked(s *settings, n, left int, c *clock.Clock) Lease
 		h = new(handle)
 		h.s.Store(s)
 	}
-	if s.hook == nil {
-		if b, ok := packUsual(n, left); ok {
-			return Lease{h: h, bits: uint64(held) | b, reset: unknown, at: h.generation}
+	at := int64(unknown)
+	if s.hook != nil {
+		at = c.Elapsed()
+		if h.settings() != s {
+			h.s.Store(s) // ended leases may then report a later limit
 		}
-		return newLease(h, held, n, left, unknown, h.generation)
 	}
-	if h.settings() != s {
-		h.s.Store(s) // ended leases may then report a later limit
+	if b, ok := packUsual(n, left); ok {
+		return Lease{h: h, bits: uint64(held) | b, reset: at, at: h.generation}
 	}
-	return newLease(h, held, n, left, c.Elapsed(), h.generation)
+	return newLease(h, held, n, left, at, h.generation)
 }
 
 // spareLocked keeps a handle whose lease has ended for another lease. Its settings are s.

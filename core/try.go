@@ -29,18 +29,21 @@ func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
 		return Lease{}, false
 	}
 	now := int64(0)
-	if !s.Held() {
+	if s.Held() {
+		p := e.heldPermits()
+		if left, _, _, ok := p.Try(&s.Terms, 0, n); ok { // called directly, not as an Account (bench: Concurrency)
+			e.granted++
+			k = p.holdLocked(s, n, left, &e.clock)
+			e.mu.Unlock()
+			return k, true
+		}
+	} else {
 		now = e.nowLocked(s)
 		s = e.settings.Load()
 	}
 	left, fullAt, readyAt, ok := e.m.Account().Try(&s.Terms, now, n)
 	if ok {
 		e.granted++
-		if s.Held() {
-			k = e.heldPermits().holdLocked(s, n, left, &e.clock)
-			e.mu.Unlock()
-			return k, true
-		}
 	} else if !quiet {
 		e.rejected++
 	}
