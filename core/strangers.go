@@ -56,8 +56,10 @@ const (
 	beyond  = backdoor.Beyond
 )
 
-// waitingLimiter is a limiter of this package in which a request may wait. See [backdoor.Ways.Acquire] for what
-// acquireUnder does.
+// waitingLimiter is a limiter of this package in which a request may wait. acquireUnder is Acquire, with two
+// differences. A request of this module's primitives waits beyond QueueLimit: see package backdoor. The wait ends with s
+// too, which may be nil; the error then is that of ctx, or context.Canceled. waited reports whether the request has
+// waited in a queue.
 type waitingLimiter interface {
 	Limiter
 	acquireUnder(ctx context.Context, permits int, s *wait.Source, q queueing) (l Lease, waited bool, err error)

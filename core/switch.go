@@ -99,8 +99,13 @@ func (s *Switch) Apply(o Options) error {
 	}
 }
 
-// exchange puts next in the place of old and ends the waits in old. It returns false if old is not current. The order
-// matters: a request whose wait has ended finds that old has been replaced.
+// exchange puts next in the place of old and ends the waits in old. It returns false if old is not current.
+//
+// A request that waits in old is in acquireUnder of old's limiter. The end of old.over, the source of that wait, sends
+// to the channel on which the request waits (internal/wait/signal.go); await in waiting.go takes it out of the queue,
+// and returns context.Canceled. Then acquireUnder of the Switch sees that old has been replaced, which is why that comes
+// first, and asks next: beyond its QueueLimit, because the request has waited. If the request was granted just before,
+// the grant is refunded, and it asks next as well.
 func (s *Switch) exchange(old, next *switched) bool {
 	ok := s.now.CompareAndSwap(old, next)
 	if ok {

@@ -9,9 +9,19 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Requests of this module's own primitives, such as a channel's Send, wait whatever QueueLimit is, as
-// sending to a channel of Go does: QueueLimit is for servers, which bound the callers of Acquire. Such a
-// request takes no room in the queue from others, and newer requests do not evict it.
+// From Acquire to the grant:
+//
+//  1. try (try.go) grants if the permits are available and nobody waits for them. Most requests end here.
+//  2. admit asks the machine under the mutex. If the answer is Waiting, it puts a waiter into the machine's queue.
+//  3. await blocks on the waiter's channel, without the mutex.
+//  4. Permits come back: another goroutine releases or settles a lease, or the timer fires, which the waitlist of a
+//     rate limiter has for the head of the queue (setAlarmLocked in engine.go). Each of them takes the mutex, and
+//     the machine grants to the waiters that now fit, in order (serve in internal/machine/machine.go).
+//  5. Before it unlocks the mutex, that goroutine makes the waiters' leases (unlockAndWake in engine.go). Afterwards it
+//     sends to their channels.
+//  6. await looks at ctx once more, counts the grant, and returns the lease.
+//
+// The comment on waiter, in waitlist.go, lists the other ways in which a wait ends.
 
 // Acquire takes permits. If they are not available, it waits for them in the queue. If the queue has no room, as with
 // a QueueLimit of 0, Acquire immediately returns a *[RejectedError] with [ReasonQueueLimit]. If ctx is done before or
@@ -27,6 +37,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return k, err
 }
 
+// acquireUnder is Acquire without try: see waitingLimiter.
 func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (l Lease, waited bool, err error) {
 	if n < 0 {
 		return e.failure(negative, 0), false, ErrNegativePermits
