@@ -163,7 +163,7 @@ type attempt struct {
 // start waits until the call may be sent.
 func (c *Client) start(ctx context.Context, call *Call, cc *grpc.ClientConn) (*attempt, error) {
 	if c.options.MaxRetryAfter == 0 { // NewClient has set it
-		return nil, &statusError{status.New(codes.Unavailable, "the Client was not created with NewClient"), core.ErrClosed}
+		return nil, &statusError{status.New(codes.Unavailable, "the Client was not created with NewClient"), core.ErrClosed, false}
 	}
 	a := &attempt{client: c, call: call, key: keyOf(cc, call.FullMethod)}
 	if lease, err := policy.Start(ctx, &a.Attempt, call, c.options.Limiter, c.options.Cost, c.held, a.key); err != nil {
@@ -179,15 +179,15 @@ func rejected(ctx context.Context, lease core.Lease, err error) error {
 		return heldBack(held)
 	}
 	if ended := ctx.Err(); ended != nil {
-		return &statusError{status.FromContextError(ended), err}
+		return &statusError{status.FromContextError(ended), err, false}
 	}
 	if !policy.Rejected(err) {
-		return &statusError{status.New(codes.Unavailable, "the limiter failed"), err}
+		return &statusError{status.New(codes.Unavailable, "the limiter failed"), err, false}
 	}
 	rejection := &Rejection{Lease: lease, Err: err, RetryAfter: policy.RetryAfter(lease, err)}
 	rejection.Code = codeOf(lease, rejection.RetryAfter)
 	rejection.Policy, _ = core.LimiterName.From(lease)
-	return &statusError{rejection.Status(), err}
+	return &statusError{rejection.Status(), err, false}
 }
 
 // end settles and releases the lease, once. err is the call's.
@@ -206,7 +206,7 @@ func heldBack(held *backoff.HeldError[*status.Status]) error {
 	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(left)}); err == nil {
 		s = detailed
 	}
-	return &statusError{s, held.Rejected}
+	return &statusError{s, held.Rejected, false}
 }
 
 // honor holds the key back if the server's status or trailer asks for that.

@@ -35,13 +35,7 @@ func ByPeer(o httplimit.IPOptions) func(*Call) netip.Prefix {
 // valid, for example of API keys.
 func ByMetadata(name string) func(*Call) string {
 	name = strings.ToLower(name)
-	return func(c *Call) string {
-		values := c.Metadata[name]
-		if len(values) == 0 {
-			return ""
-		}
-		return policy.Key(values[0])
-	}
+	return func(c *Call) string { return policy.Key(c.Metadata[name]...) }
 }
 
 // ByMethod is a key function that returns the call's full method.

@@ -140,7 +140,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	case errors.Is(err, errReturned):
 		return errReturned
 	case ended != nil:
-		return &statusError{status.FromContextError(ended), err}
+		return &statusError{status.FromContextError(ended), err, false}
 	case policy.Rejected(err):
 		result = p.policy.Rejected
 	default:
@@ -153,7 +153,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	if _, reported := core.PermitLimit.From(lease); !reported && result != policy.Failed && p.policy.Own.Code == codes.OK {
 		rejection.Code = codes.ResourceExhausted // there is no lease of bytes
 	}
-	return reject(m.ctx, rejection)
+	return rejection.report(m.ctx, false)
 }
 
 // errReturned is the error of a message of a call whose handler has returned.

@@ -1,12 +1,14 @@
 package grpclimit
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strconv"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -110,15 +112,26 @@ func (r *Rejection) Trailer() metadata.MD {
 	return nil
 }
 
-// rejectedError is the error of a server's call that a policy rejected before its handler ran. It shows outer
-// interceptors that the call had no effect.
-type rejectedError struct{ *statusError }
+// report returns the error for the client of a rejected call: OnRejected's, or the standard status. unserved reports whether
+// the handler has not been called.
+func (r *Rejection) report(ctx context.Context, unserved bool) error {
+	if f := r.options.OnRejected; f != nil {
+		if err := f(ctx, r); err != nil {
+			return &statusError{status.Convert(err), err, unserved}
+		}
+	}
+	if md := r.Trailer(); md != nil {
+		_ = grpc.SetTrailer(ctx, md) // it fails in Tap, and in a test that calls an interceptor directly
+	}
+	return &statusError{r.Status(), r.Err, unserved}
+}
 
 // statusError is the error of a call that this package ended: a status and its cause.
 type statusError struct {
 	*status.Status
 
-	cause error
+	cause    error
+	rejected bool // by a server's policy before the handler ran: outer interceptors see that the call had no effect
 }
 
 func (e *statusError) Error() string              { return e.Status.Err().Error() }

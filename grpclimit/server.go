@@ -163,22 +163,9 @@ func (adm *admission) admit(ctx context.Context, mode policy.Mode) error {
 	case rejected == nil:
 		return nil
 	case rejected.Result == policy.RequestCanceled:
-		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), rejected.Err}}
+		return &statusError{status.FromContextError(ctx.Err()), rejected.Err, true}
 	}
-	return &rejectedError{reject(ctx, newRejection(adm, rejected))}
-}
-
-// reject returns the error for the client of a rejected call: OnRejected's, or the standard status.
-func reject(ctx context.Context, rejection *Rejection) *statusError {
-	if f := rejection.options.OnRejected; f != nil {
-		if err := f(ctx, rejection); err != nil {
-			return &statusError{status.Convert(err), err}
-		}
-	}
-	if md := rejection.Trailer(); md != nil {
-		_ = grpc.SetTrailer(ctx, md) // it fails in Tap, and in a test that calls an interceptor directly
-	}
-	return &statusError{rejection.Status(), rejection.Err}
+	return newRejection(adm, rejected).report(ctx, true)
 }
 
 // errPanicked is the error of a handler that has panicked or called runtime.Goexit.
@@ -187,7 +174,8 @@ var errPanicked = status.Error(codes.Internal, "the handler panicked")
 // end returns the permits that the call holds, also if the handler or a function of the user's has panicked. err is
 // the handler's.
 func (adm *admission) end(ctx context.Context, err error) {
-	if !adm.called || errors.As(err, new(*rejectedError)) { // an interceptor inside rejected it
+	var inside *statusError // of an interceptor inside, which may have rejected the call
+	if !adm.called || errors.As(err, &inside) && inside.rejected {
 		adm.policies.Undo()
 		return
 	}

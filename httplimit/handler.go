@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluice-go/sluice/internal/limit/policy"
 	"github.com/sluice-go/sluice/ioreader"
@@ -26,7 +25,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	adm := &admission{original: r}
+	adm := &admission{Context: r.Context(), original: r}
 	adm.policies.Snapshot = s
 	var wrapped *response // nil if the next handler gets w itself
 	defer func() { adm.end(wrapped) }()
@@ -50,6 +49,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admission is a request on its way through one wrapper. It is also the context of the request that the next handler
 // gets, where [LeaseFromContext] and inner wrappers find it, so that a request needs only one allocation.
 type admission struct {
+	context.Context // the original request's
+
 	original *http.Request // request as the wrapper was given it
 	policies policy.Admission[*http.Request, *ownPolicy]
 	stage    stage
@@ -74,17 +75,12 @@ func admissionFrom(ctx context.Context) *admission {
 	return adm
 }
 
-// Deadline, Done, Err and Value call the original request's context. Value also finds the admission itself.
-
-func (adm *admission) Deadline() (time.Time, bool) { return adm.original.Context().Deadline() }
-func (adm *admission) Done() <-chan struct{}       { return adm.original.Context().Done() }
-func (adm *admission) Err() error                  { return adm.original.Context().Err() }
-
+// Value also finds the admission itself.
 func (adm *admission) Value(key any) any {
 	if key == (admissionKey{}) {
 		return adm
 	}
-	return adm.original.Context().Value(key)
+	return adm.Context.Value(key)
 }
 
 // String keeps code that prints the context from reading the fields while they change.
@@ -144,7 +140,7 @@ func (adm *admission) end(wrapped *response) {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it created
 	}
 	if adm.stage == deciding || adm.rejected.Load() {
-		if outer := admissionFrom(adm.original.Context()); outer != nil {
+		if outer := admissionFrom(adm.Context); outer != nil {
 			outer.rejected.Store(true)
 		}
 		adm.policies.Undo()

@@ -190,7 +190,6 @@ func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
 	if !here {
 		return nil
 	}
-	delete(h, fieldReset) // an outer wrapper's
 	q := quota{{fieldLimit, strconv.Itoa(shown.limit)}, {fieldRemaining, strconv.Itoa(shown.remaining)}}
 	if shown.reset >= 0 {
 		q = append(q, field{fieldReset, strconv.FormatInt(secondsUp(shown.reset), 10)})

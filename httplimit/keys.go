@@ -74,12 +74,7 @@ func ByHeader(name string) func(*http.Request) string {
 	if name == "Host" { // net/http keeps it elsewhere
 		return func(r *http.Request) string { return policy.Key(r.Host) }
 	}
-	return func(r *http.Request) string {
-		if values := r.Header[name]; len(values) > 0 {
-			return policy.Key(values[0])
-		}
-		return ""
-	}
+	return func(r *http.Request) string { return policy.Key(r.Header[name]...) }
 }
 
 // ByPattern is a key function that returns the pattern that the request has matched in an

@@ -138,7 +138,9 @@ func TestDownloadToAHalfClosedConnection(t *testing.T) {
 	for name, send := range map[string]func(w http.ResponseWriter, body string){
 		"write":  func(w http.ResponseWriter, body string) { _, _ = w.Write([]byte(body)) },
 		"string": func(w http.ResponseWriter, body string) { _, _ = io.WriteString(w, body) },
-		"copy":   func(w http.ResponseWriter, body string) { _, _ = io.Copy(w, strings.NewReader(body)) },
+		"copy": func(w http.ResponseWriter, body string) {
+			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(body)})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := httplimit.Policy{Download: all(core.Must(core.NewTokenBucket(core.TokenBucketOptions{

@@ -679,7 +679,8 @@ func TestTheContext(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	require.Empty(t, policy.Key(""))
+	require.Empty(t, policy.Key())
+	require.Equal(t, "a", policy.Key("a", "b"))
 	short, long := strings.Repeat("a", 64), strings.Repeat("a", 65)
 	require.Equal(t, short, policy.Key(short))
 	require.Equal(t, "sha256:635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0", policy.Key(long))
