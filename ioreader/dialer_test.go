@@ -98,3 +98,20 @@ func TestADialThatFailsHoldsNothing(t *testing.T) {
 		})
 	}
 }
+
+// A connection that waits for the limiter of PerConn holds no permits of the limiter that all share.
+func TestAConnectionThatWaitsForItsOwnLimiterHoldsNoneOfTheShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := semaphore(t, 100)
+		dial, peers := dialing(t, ioreader.DialerOptions{Write: shared, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
+			return ioreader.ConnOptions{Write: bucketOf(t, 1, 1, time.Hour)}, nil
+		}})
+		c := core.Must(dial(t.Context(), "tcp", "anywhere"))
+		go func() { _, _ = io.Copy(io.Discard, <-peers) }()
+		written := writing(c, []byte("ab"))
+		synctest.Wait()
+		require.Equal(t, 100, shared.Available())
+		require.NoError(t, c.Close())
+		require.Equal(t, 1, (<-written).n)
+	})
+}

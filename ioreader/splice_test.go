@@ -41,9 +41,13 @@ type splicing struct {
 
 	slices []int64
 	reads  int
+	during func() // called in ReadFrom; may be nil
 }
 
 func (s *splicing) ReadFrom(r io.Reader) (int64, error) {
+	if s.during != nil {
+		s.during()
+	}
 	limited := r.(*io.LimitedReader)
 	from := limited.R.(*tap)
 	n, err := s.Buffer.Write(from.Next(int(limited.N)))
@@ -106,6 +110,19 @@ func TestASplicerThatWaitsHoldsNothing(t *testing.T) {
 		require.Equal(t, cause, <-ended)
 		require.Equal(t, 200, to.Len())
 	})
+}
+
+// A Reader's bytes hold no permits while they are written elsewhere.
+func TestAWriteToHoldsNothingWhileItWrites(t *testing.T) {
+	bound, writes := semaphore(t, 1000), 0
+	to := &splicing{during: func() {
+		writes++
+		require.Equal(t, 1000, bound.Available())
+	}}
+	n, err := ioreader.NewReader(t.Context(), &tap{rest: [][]byte{pattern(300)}}, bound).WriteTo(to)
+	require.NoError(t, err)
+	require.EqualValues(t, 300, n)
+	require.Equal(t, 3, writes, "an eighth of the limit at a time")
 }
 
 // TestAvailableSlicesPassTogether: what needs no wait is one call to the kernel, and what did not pass is refunded.

@@ -383,33 +383,8 @@ type askingIdler struct {
 	ask func()
 }
 
-// Other goroutines make room while OnEvict runs for one of them.
-func TestRoomIsMadeWhileOnEvictRuns(t *testing.T) {
-	testkit.Bubble(t, "", func(t *testing.T) {
-		hold := make(chan struct{})
-		k := newKeyed(t, options{
-			New:           func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
-			MaxPartitions: 8,
-			OnEvict:       func(string, core.Limiter) { <-hold },
-		})
-		for i := range 8 {
-			takes(t, k, string(rune('a'+i)), 1)
-		}
-		time.Sleep(time.Second)
-		for i := range 8 {
-			go k.TryAcquire(string(rune('A'+i)), 1)
-		}
-		synctest.Wait()
-		// One request may take the room that another made.
-		require.GreaterOrEqual(t, k.Counts().Dropped, uint64(4))
-		close(hold)
-		synctest.Wait()
-		require.Equal(t, 8, k.Len())
-	})
-}
-
 // What is dropped while OnEvict runs is told of by a later call: by Close, at the latest. OnEvict is called once for each
-// limiter, by one call at a time. If too many are to be told of, requests for new keys wait for OnEvict, for a second.
+// limiter, by one call at a time. Others make room meanwhile. If too many are to be told of, requests for new keys wait for OnEvict, for a second.
 func TestOnEvictIsToldLater(t *testing.T) {
 	for _, end := range []string{"Sweep", "requests", "Close"} {
 		testkit.Bubble(t, end, func(t *testing.T) {

@@ -56,20 +56,6 @@ func TestRoomIsMade(t *testing.T) {
 	}
 }
 
-// All of 16 partitions are looked at, wherever the idle one is.
-func TestRoomIsFoundAmongSixteen(t *testing.T) {
-	for idle := range 16 {
-		k := newKeyed(t, options{MaxPartitions: 16})
-		for i := range 16 {
-			l := takes(t, k, strconv.Itoa(i), 1)
-			if i == idle {
-				l.Release()
-			}
-		}
-		takes(t, k, "new", 1)
-	}
-}
-
 // TestAFloodFindsRoom: requests for new keys wait for a slow OnEvict instead of being rejected, however many come, and OnEvict
 // is called for all that were dropped.
 func TestAFloodFindsRoom(t *testing.T) {
@@ -185,8 +171,7 @@ func TestGroup(t *testing.T) {
 	require.Equal(t, "partitions: 1 live, 2 groups, 3 created, 0 dropped, 8 overflowed", k.String())
 }
 
-// Overflowed counts a request once, when it finds no room, whoever decides it then: a group, or nobody. Reading statistics is
-// no request.
+// Overflowed counts a request once, when it finds no room, whoever decides it then: a group, or nobody.
 func TestOverflowedCountsRequestsOnce(t *testing.T) {
 	testkit.Bubble(t, "", func(t *testing.T) {
 		broken := errors.New("broken")
@@ -206,8 +191,6 @@ func TestOverflowedCountsRequestsOnce(t *testing.T) {
 		}
 		held := takes(t, k, "a", 1)
 		refused(t, k, "broken", 1, broken) // its group has no limiter
-		overflowed(1)
-		partition.For[string](k, "b").Available()
 		overflowed(1)
 		group := takes(t, k, "b", 1)
 		overflowed(2)
