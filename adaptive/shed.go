@@ -112,18 +112,16 @@ func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 // Acquire grants the request if the reading is below the threshold. Otherwise it waits for that, if the
 // queue has room. If ctx is done, before or during the wait, it returns ctx.Err(), unchanged.
 func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) { return s.queue.Acquire(ctx, permits) })
+	return s.acquire(ctx, permits, false)
 }
 
 // acquireWaiting is like Acquire, but for a primitive of this module, which waits whatever QueueLimit is.
 func (s *Shed) acquireWaiting(ctx context.Context, permits int) (core.Lease, error) {
-	return s.acquire(ctx, permits, func(ctx context.Context, permits int) (core.Lease, error) {
-		return waiting(ctx, s.queue, permits)
-	})
+	return s.acquire(ctx, permits, true)
 }
 
-// acquire is Acquire; ask waits in the queue.
-func (s *Shed) acquire(ctx context.Context, permits int, ask func(context.Context, int) (core.Lease, error)) (core.Lease, error) {
+// acquire is Acquire, or acquireWaiting if beyond is set.
+func (s *Shed) acquire(ctx context.Context, permits int, beyond bool) (core.Lease, error) {
 	switch err := ctx.Err(); {
 	case permits < 0:
 		return core.Fail(core.ErrNegativePermits), core.ErrNegativePermits
@@ -139,15 +137,19 @@ func (s *Shed) acquire(ctx context.Context, permits int, ask func(context.Contex
 	if grants {
 		return s.grant(permits), nil
 	}
-	lease := s.convert(s.wait(ctx, permits, ask), permits)
+	lease := s.convert(s.wait(ctx, permits, beyond), permits)
 	return lease, lease.Err()
 }
 
 // wait waits in the queue, and keeps the timer running meanwhile.
-func (s *Shed) wait(ctx context.Context, permits int, ask func(context.Context, int) (core.Lease, error)) core.Lease {
+func (s *Shed) wait(ctx context.Context, permits int, beyond bool) (lease core.Lease) {
 	s.addWaiting(1)
 	defer s.addWaiting(-1)
-	lease, _ := ask(ctx, permits)
+	if beyond {
+		lease, _ = waiting(ctx, s.queue, permits)
+	} else {
+		lease, _ = s.queue.Acquire(ctx, permits)
+	}
 	return lease
 }
 

@@ -141,6 +141,19 @@ func TestStreamsOverStreamsWithTheSameLimiter(t *testing.T) {
 	}
 }
 
+// TestAKeyThatTheFirstWriteCreates has a limiter per key of one permit, which the stream above takes before the streams can see
+// that both use it.
+func TestAKeyThatTheFirstWriteCreates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		key := over(t, semaphore(t, 1))["a key"]()
+		n, err := ioreader.NewWriter(ctx, ioreader.NewWriter(ctx, io.Discard, key), key).Write([]byte("abc"))
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+	})
+}
+
 // TestAShadowUnderneathBoundsNothing, so the stream above does.
 func TestAShadowUnderneathBoundsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

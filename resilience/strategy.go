@@ -282,8 +282,7 @@ func (s *Strategy) Close() error {
 type single struct{ core.Limiter }
 
 func (l single) acquire(ctx context.Context) (core.Lease, error) {
-	lease, err := l.Acquire(ctx, 1)
-	return backdoor.Checked(lease, err)
+	return backdoor.Checked(l.Acquire(ctx, 1))
 }
 
 // keyed is a limiter per key.
@@ -293,10 +292,5 @@ type keyed[R any] struct {
 }
 
 func (k keyed[R]) acquire(ctx context.Context) (core.Lease, error) {
-	r := k.of(ctx)
-	lease, err := k.l.Acquire(ctx, r, 1)
-	if err == nil && lease.Acquired() {
-		return lease, nil // without the allocation of For
-	}
-	return backdoor.Checked(lease, err)
+	return backdoor.Checked(k.l.Acquire(ctx, k.of(ctx), 1))
 }

@@ -18,9 +18,9 @@ func TestAdaptive(t *testing.T) {
 	reader := metric.NewManualReader()
 	o := telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}
 	changed := core.Must(telemetry.Adaptive(o, "api"))
-	changed(adaptive.Change{Old: 10, New: 9, Reason: "dropped"})
-	changed(adaptive.Change{Old: 9, New: 5, Reason: "trial", Latency: 20 * time.Millisecond})
+	changed(adaptive.Change{Old: 10, New: 5, Reason: "trial", Latency: 20 * time.Millisecond})
 	changed(adaptive.Change{Old: 5, New: 10, Reason: "trial over", Latency: 30 * time.Millisecond, Baseline: 10 * time.Millisecond})
+	changed(adaptive.Change{Old: 10, New: 9, Reason: "dropped"}) // the gauges keep what is known
 
 	var rm metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &rm))
