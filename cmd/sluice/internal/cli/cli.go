@@ -41,11 +41,14 @@ type usageError struct{ error }
 func (e *usageError) Unwrap() error { return e.error }
 
 // NoArguments is for commands that take only flags.
-func NoArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return Usage("unexpected argument %q", args[0])
+func NoArguments(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.Flags().Lookup("config") != nil:
+		return Usage("unexpected argument %q; write --config in front of a file", args[0])
 	}
-	return nil
+	return Usage("unexpected argument %q", args[0])
 }
 
 // Exit returns an error that ends the program with a status. With a nil err, Report prints nothing.
@@ -86,7 +89,7 @@ func Report(w io.Writer, command string, err error) int {
 		}
 		return exit.status
 	}
-	_, _ = fmt.Fprintf(w, "%s: %v\n", name, err)
+	SayAll(func(format string, args ...any) { _, _ = fmt.Fprintf(w, name+": "+format+"\n", args...) }, err)
 	return Failure
 }
 

@@ -262,7 +262,10 @@ func limits(to *[]Limit, check func(l spec.Limit) string) reader {
 				continue
 			}
 			read, err := spec.ParseLimits(text)
-			if err != nil {
+			switch {
+			case err != nil && strings.Trim(text, "0123456789") == "":
+				item.Fault("%s: %q has no time; write concurrency %[2]s for as many at a time, or a rate such as %[2]s/s", key, text)
+			case err != nil:
 				item.Fault("%s", strings.TrimPrefix(err.Error(), "spec: "))
 			}
 			for _, l := range read {

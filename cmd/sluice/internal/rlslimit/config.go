@@ -178,14 +178,14 @@ func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) {
 	} else {
 		d.line = f["domain"].Place().Line
 	}
-	if at := slices.IndexFunc(c.domains, func(o *domainConfig) bool { return o.name == d.name }); at >= 0 && d.name != "" {
-		other := c.domains[at]
-		if !merge {
-			f["domain"].Fault("duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files", d.name, other.file, other.line)
-		}
-		d = other
-	} else {
+	switch at := slices.IndexFunc(c.domains, func(o *domainConfig) bool { return o.name == d.name }); {
+	case at < 0:
 		c.domains = append(c.domains, d)
+	case merge:
+		d = c.domains[at]
+	case d.name != "":
+		first := c.domains[at]
+		f["domain"].Fault("duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files", d.name, first.file, first.line)
 	}
 	if n, ok := f["keys"]; ok {
 		d.keys = int(min(whole(n, "keys", 1), 1<<30))

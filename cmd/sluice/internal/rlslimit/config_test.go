@@ -107,9 +107,9 @@ func TestParseLargeFile(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]string{
-		"unit: day, requests_per_unit: 1, shadow_mode: true": `f:3:58: rate_limit has no "shadow_mode": it is ignored`,
-		"unit: day":                       "f:3:24: rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0",
-		"unit: day, requests_per_unit:":   "f:3:24: rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0",
+		"unit: day, requests_per_unit: 1, shadow_mode: true": `f:3:58: warning: rate_limit has no "shadow_mode": it is ignored`,
+		"unit: day":                       "f:3:24: warning: rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0",
+		"unit: day, requests_per_unit:":   "f:3:24: warning: rate_limit has no requests_per_unit: it rejects everything, like requests_per_unit: 0",
 		"unit: day, requests_per_unit: 0": "",
 		"unlimited: true":                 "",
 	} {
@@ -152,6 +152,8 @@ func TestLoad(t *testing.T) {
 	require.ErrorContains(t, err, "no file in this directory ends in .yaml, .yml or .json")
 
 	other := write(t, t.TempDir(), "c.yaml", "domain: a\ndescriptors:\n- {key: l, limit: 1/s}\n")
+	_, err = rlslimit.Load(a, a)
+	require.EqualError(t, err, a+":1:9: duplicate domain 'a' in config file, first in "+a+":1; --merge would merge the files")
 	_, err = rlslimit.Load(dir, other)
 	require.ErrorContains(t, err, "c.yaml:1:9: duplicate domain 'a' in config file, first in "+a+":1")
 	bad := write(t, t.TempDir(), "bad.yaml", "domain: a\ndescriptors: 5\n")

@@ -17,7 +17,7 @@ type reader struct {
 }
 
 func (r *reader) warn(at yamlconf.Node, format string, args ...any) {
-	r.warnings = append(r.warnings, yamlconf.NewFault(r.file, at.Place(), format, args...))
+	r.warnings = append(r.warnings, yamlconf.NewFault(r.file, at.Place(), "warning: "+format, args...))
 }
 
 // upstreamKeys are those that envoyproxy/ratelimit accepts anywhere.

@@ -35,17 +35,18 @@ envoyproxy/ratelimit unchanged, so it can replace that service.
     - key: user
       limit: 10/min burst 3, fixed 1000/day tz UTC
 
-A limit may be several, separated by commas, which all apply. A request is decided as a whole: if
-one descriptor or limit rejects it, it takes no permits from the others. A descriptor that matches
-no rule passes; it is counted in sluice_rls_unmatched_total and logged once in a while. Limits are kept in memory or, with --redis, shared by all servers. While Redis is
-unreachable, every request is answered within about 10 ms: it passes, or is rejected if its
-domain has fail-open: false. The commands below that use curl need --admin.
+A limit may be several, separated by commas, which all apply. A request is decided as a
+whole: if one descriptor or limit rejects it, it takes no permits from the others. A
+descriptor that matches no rule passes; it is counted in sluice_rls_unmatched_total and
+logged once in a while. Limits are kept in memory or, with --redis, shared by all servers.
+While Redis is unreachable, every request is answered within about 10 ms: it passes, or is
+rejected if its domain has fail-open: false. The commands below that use curl need --admin.
 
 Serve reloads the files when they change, and on SIGHUP, without losing what is counted. If
-they have errors, it reports all of them and keeps the previous configuration. With --tls-cert and
---tls-key it serves TLS, and reads both files again then. With --check it checks the files, reports
-all errors and exits. On SIGTERM it finishes in-flight
-calls and exits. See docs/serve.md for the details.`
+they have errors, it reports all of them and keeps the previous configuration. With
+--tls-cert and --tls-key it serves TLS, and reads both files again then. With --check it
+checks the files, reports all errors and exits. On SIGTERM it finishes in-flight calls and
+exits. See docs/serve.md for the details.`
 
 // options are the flags.
 type options struct {

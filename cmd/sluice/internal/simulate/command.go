@@ -150,7 +150,7 @@ func (f *flags) plan() (*engine.Plan, error) {
 		return p, nil
 	}
 	if !slices.ContainsFunc(limits, func(l spec.Limit) bool { return l.Order == core.FairShare }) {
-		return nil, cli.Usage("--flow requires a limit with fair-share, such as \"%s fair-share\"", f.limit)
+		return nil, cli.Usage("--flow requires a limit with fair-share, such as \"%s queue 100 fair-share\"", f.limit)
 	}
 	if err := p.ByFlow(f.flow); err != nil {
 		return nil, cli.Usage("--flow %w", err)
