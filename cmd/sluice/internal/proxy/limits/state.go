@@ -81,32 +81,37 @@ func (s *Set) StatesOf(policy string, key []string) (all []State, err error) {
 }
 
 func (s *Subject) statesOf(values []string) []State {
-	l, done := s.look(values)
-	defer done()
+	l, isNew := s.look(values)
+	if isNew {
+		defer closeParts(l)
+	}
 	return s.states(l)
 }
 
-// look returns the limiter of a key or, if it has none, one in the initial state. done closes that one. A request of 0 permits would
-// create it, too, but would be counted.
-func (s *Subject) look(values []string) (l core.Limiter, done func()) {
-	if l = s.of(values); l != nil {
-		return l, func() {}
+// look returns the limiter of a key or, if it has none, a new one, which the caller closes. A request of 0 permits would create it, too, but
+// would be counted.
+func (s *Subject) look(values []string) (_ core.Limiter, isNew bool) {
+	if l := s.of(values); l != nil {
+		return l, false
 	}
-	l, _ = s.fresh(values) // no error: a limiter for each of the limits was made already
-	return l, func() { closeParts(l) }
+	l, err := s.fresh(values)
+	return l, err == nil
 }
 
 // Collect sends the state of the limits to Prometheus. There is a series for each limit, and never one for a key.
 func (s *Set) Collect(to chan<- prometheus.Metric) {
 	one := make(map[string]core.Reporter)
+	var unused []core.Limiter // closed at the end
 	byKey := make(map[string]sluice.Partitions)
 	for _, subject := range s.subjects {
 		if subject.key != "" {
 			byKey[subject.label()] = subject.limiters
 			continue
 		}
-		l, done := subject.look(nil)
-		defer done()
+		l, isNew := subject.look(nil)
+		if isNew {
+			unused = append(unused, l)
+		}
 		limits, nth := subject.terms.Load().of(slot{}), make(map[spec.Kind]int)
 		for i, p := range limited(l) {
 			label := subject.label()
@@ -119,6 +124,9 @@ func (s *Set) Collect(to chan<- prometheus.Metric) {
 	}
 	sluice.NewCollector(one).Collect(to)
 	sluice.NewPartitions(byKey).Collect(to)
+	for _, l := range unused {
+		closeParts(l)
+	}
 }
 
 // label is what metrics call the limits of s.
