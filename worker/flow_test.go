@@ -150,31 +150,53 @@ func TestTheLeaderAsksAsItsTask(t *testing.T) {
 	})
 }
 
-// ordered is a limiter of a user's whose QueueOrder uses the pool: it deadlocks if the pool calls it with its
-// mutex held.
+// ordered is a limiter of a user's whose QueueOrder calls a function.
 type ordered struct {
 	odd
 
-	pool *worker.Pool
+	asked func()
 }
 
 func (o *ordered) QueueOrder() core.QueueOrder {
-	_ = o.pool.Statistics()
+	o.asked()
 	return core.FairShare
 }
 
+// A QueueOrder that uses the pool would deadlock if the pool called it with its mutex held.
 func TestAQueueOrderThatUsesThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &ordered{odd: odd{ConcurrencyLimiter: concurrency(t, 1)}}
-		l.pool = newPool(t, worker.Options{Limiter: l, Queue: 2})
+		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+		l.asked = func() { _ = p.Statistics() }
 		g := newGate()
-		submits(t, l.pool, g.task)
-		submits(t, l.pool, two(nothing)...)
-		blocked := later(func() error { return l.pool.Submit(t.Context(), nothing) })
+		submits(t, p, g.task)
+		submits(t, p, two(nothing)...)
+		blocked := later(func() error { return p.Submit(t.Context(), nothing) })
 		waiting(t, blocked)
 		g.open()
 		require.NoError(t, returned(t, blocked))
-		require.NoError(t, l.pool.Wait(t.Context()))
-		drained(t, l.pool, l)
+		require.NoError(t, p.Wait(t.Context()))
+		drained(t, p, l)
+	})
+}
+
+// A group may end, and Wait take its tasks back, while a Go looks at the limiter: Wait does not wait for its task.
+func TestAGroupThatEndsWithinAGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ordered{odd: odd{ConcurrencyLimiter: concurrency(t, 1)}}
+		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+		held := l.ConcurrencyLimiter.TryAcquire(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		g := p.Group(ctx)
+		var wait <-chan error
+		l.asked = func() {
+			cancel()
+			wait = later(g.Wait)
+			waiting(t, wait)
+		}
+		require.False(t, g.Go(never))
+		require.ErrorIs(t, returned(t, wait), context.Canceled)
+		held.Release()
+		drained(t, p, l)
 	})
 }

@@ -124,6 +124,80 @@ func TestTrySubmitOvertakesNobody(t *testing.T) {
 	}
 }
 
+// A TrySubmit whose answer comes while a Submit asks the limiter lets nobody overtake that Submit.
+func TestATrySubmitBesideASubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &odd{ConcurrencyLimiter: impatient(t, 1)}
+		held := l.ConcurrencyLimiter.TryAcquire(1)
+		answer := newGate()
+		l.try = func(n int) core.Lease {
+			<-answer
+			return l.ConcurrencyLimiter.TryAcquire(n)
+		}
+		asked := 0
+		l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			asked++
+			<-answer
+			<-ctx.Done()
+			return core.Fail(ctx.Err()), ctx.Err()
+		}
+		p := newPool(t, worker.Options{Limiter: l})
+		try := later(func() error { return p.TrySubmit(never) })
+		waiting(t, try)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := later(func() error { return p.Submit(ctx, never) })
+		waiting(t, first)
+		answer.open()
+		require.ErrorIs(t, returned(t, try), core.ErrRejected)
+		second := later(func() error { return p.Submit(ctx, never) })
+		waiting(t, second)
+		require.Equal(t, 1, asked, "the second waits for the first")
+		cancel()
+		require.Equal(t, context.Canceled, returned(t, first))
+		require.Equal(t, context.Canceled, returned(t, second))
+		held.Release()
+		drained(t, p, l)
+	})
+}
+
+// A pool whose limiter grants nothing keeps no tasks of calls that have given up.
+func TestCallsThatGiveUpAreNotKept(t *testing.T) {
+	for queue, do := range map[int]bool{0: false, 2: false, 200: true} {
+		testkit.Bubble(t, fmt.Sprintf("queue=%d", queue), func(t *testing.T) {
+			l := concurrency(t, 1)
+			held := l.TryAcquire(1)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			for range min(queue, 2) {
+				submits(t, p, nothing)
+			}
+			var kept []weak.Pointer[[1024]int]
+			for range 100 {
+				ctx, cancel := context.WithCancel(t.Context())
+				value := new([1024]int)
+				kept = append(kept, weak.Make(value))
+				task := func(context.Context) error { value[0]++; return nil }
+				call := later(func() error {
+					if !do {
+						return p.Submit(ctx, task)
+					}
+					_, err := worker.Do(ctx, p, func(ctx context.Context) (int, error) { return 0, task(ctx) })
+					return err
+				})
+				waiting(t, call)
+				cancel()
+				require.Equal(t, context.Canceled, returned(t, call))
+			}
+			runtime.GC()
+			runtime.GC()
+			kept = slices.DeleteFunc(kept, func(p weak.Pointer[[1024]int]) bool { return p.Value() == nil })
+			require.Less(t, len(kept), 10)
+			held.Release()
+			require.NoError(t, p.Wait(t.Context()))
+			drained(t, p, l)
+		})
+	}
+}
+
 // Map reads ahead as far as the limiter of the moment suggests, whatever Map reaches it through.
 func TestMapLooksAtTheCurrentLimiter(t *testing.T) {
 	rate := func() core.Limiter { return core.Must(core.NewTokenBucket(core.PerSecond(1000, 1))) }
