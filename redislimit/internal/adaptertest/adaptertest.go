@@ -35,10 +35,8 @@ func Run(t *testing.T, connect Connect) {
 	t.Helper()
 	for name, test := range map[string]func(t *testing.T, connect Connect){
 		"DecidesAsCore":                       testDecidesAsCore,
-		"ScriptFlushAndKilledConnections":     testScriptFlushAndKilledConnections,
+		"ScriptFlush":                         testScriptFlush,
 		"Faults":                              testFaults,
-		"ClusterMovesASlot":                   testClusterMovesASlot,
-		"ManyClients":                         testManyClients,
 		"FailoverForgetsWhatWasNotReplicated": testFailoverForgetsWhatWasNotReplicated,
 		"FailoverUnderLoad":                   testFailoverUnderLoad,
 		"AClustersFailover":                   testAClustersFailover,

@@ -3,11 +3,9 @@
 package adaptertest
 
 import (
-	"context"
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -65,7 +63,7 @@ func testDecidesAsCore(t *testing.T, connect Connect) {
 }
 
 // The script is loaded again if the server does not have it.
-func testScriptFlushAndKilledConnections(t *testing.T, connect Connect) {
+func testScriptFlush(t *testing.T, connect Connect) {
 	t.Helper()
 	t.Parallel()
 	onServer(t, connect, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
@@ -77,12 +75,6 @@ func testScriptFlushAndKilledConnections(t *testing.T, connect Connect) {
 		require.NoError(t, c.ScriptFlush(t.Context()).Err())
 		takes(t, l, 1)
 		require.Equal(t, 98, l.Available())
-		for range 5 {
-			require.NoError(t, c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
-			l.TryAcquire(1) // it may fail, and may count as taken
-		}
-		require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() }, patient, 10*time.Millisecond)
-		require.GreaterOrEqual(t, l.Available(), 98-5-int(patient/(10*time.Millisecond)))
 	})
 }
 
@@ -140,92 +132,5 @@ func testFaults(t *testing.T, connect Connect) {
 			served()
 			stop()
 		}
-	})
-}
-
-// A store that is a cluster follows a slot that moves.
-func testClusterMovesASlot(t *testing.T, connect Connect) {
-	t.Helper()
-	t.Parallel()
-	onCluster(t, connect, func(t *testing.T, _ string, nodes []*realserver.Server, store redislimit.Store) {
-		t.Helper()
-		key := "moved"
-		l := limiter(t, redislimit.Options{Store: store, Key: key, Timeout: patient, Prefetch: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-		takes(t, l, 4)
-		realserver.MoveSlot(t, nodes, "{"+key+"}:limit")
-		takes(t, l, 5)
-		require.Equal(t, 1, l.Available())
-		rejects(t, l, 2)
-		c := limiter(t, redislimit.Options{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
-		other := limiter(t, redislimit.Options{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
-		lease := takes(t, c, 1)
-		time.AfterFunc(100*time.Millisecond, lease.Release)
-		theirs, err := other.Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		theirs.Release()
-	})
-}
-
-// Several clients, as of several processes, together are never granted more than the limit in any window of the server's clock, and
-// never hold more. A grant happens between two readings of the server's time, so only grants whose two readings are in one window
-// count for that window.
-func testManyClients(t *testing.T, connect Connect) {
-	t.Helper()
-	t.Parallel()
-	onServer(t, connect, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
-		t.Helper()
-		c := s.Client()
-		t.Cleanup(func() { c.Close() })
-		const limit, window, holders = 50, 200 * time.Millisecond, 4
-		number := func() int64 {
-			now, err := c.Time(t.Context()).Result()
-			if err != nil {
-				t.Error(err)
-			}
-			return now.UnixNano() / int64(window)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		t.Cleanup(cancel)
-		var mu sync.Mutex
-		granted := map[string]int64{} // grants by kind and window
-		var held, most atomic.Int64
-		var callers sync.WaitGroup
-		for range 2 {
-			for _, store := range []redislimit.Store{store, connect(t, Servers{Addrs: []string{s.Addr}})} {
-				shared := func(key string) redislimit.Options {
-					return redislimit.Options{Store: store, Key: key, Timeout: patient}
-				}
-				leases := limiter(t, shared("leases"), core.ConcurrencyLimiterOptions{PermitLimit: holders, QueueLimit: 100})
-				for kind, l := range map[string]core.Limiter{
-					"fixed":   limiter(t, shared("fixed"), core.FixedWindowOptions{PermitLimit: limit, Window: window}),
-					"sliding": limiter(t, shared("sliding"), core.SlidingWindowOptions{PermitLimit: limit, Window: window, SegmentsPerWindow: 10}),
-				} {
-					for range 4 {
-						callers.Go(func() {
-							for ctx.Err() == nil {
-								before := number()
-								if l.TryAcquire(3).Acquired() && number() == before {
-									mu.Lock()
-									granted[kind+strconv.FormatInt(before, 10)] += 3
-									mu.Unlock()
-								}
-								if lease, err := leases.Acquire(ctx, 1); err == nil {
-									atLeast(&most, held.Add(1))
-									held.Add(-1)
-									lease.Release()
-								}
-							}
-						})
-					}
-				}
-			}
-		}
-		callers.Wait()
-		require.NotEmpty(t, granted)
-		for window, n := range granted {
-			require.LessOrEqual(t, n, int64(limit), window)
-		}
-		require.Positive(t, most.Load())
-		require.LessOrEqual(t, most.Load(), int64(holders))
 	})
 }
