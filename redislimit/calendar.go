@@ -14,10 +14,8 @@ import (
 // server is in none of these windows, it does nothing, and the call is made once more with the right boundaries.
 
 const (
-	windowsAt    = 3   // index of the number of windows in a call's arguments
-	boundariesAt = 6   // index of the boundaries
-	fewWindows   = 3   // the window at a time, and its neighbors
-	maxWindows   = 100 // windows in which tickets may be due; a waiter of a later one asks again
+	boundariesAt = 6  // index of the boundaries in a call's arguments
+	windows      = 12 // windows in a call: the one before the current, that one, and 10 more; a waiter of a later one has no ticket
 )
 
 // byCalendar puts a calendar into the limits. The span is the length of the current window, for estimates.
@@ -33,8 +31,8 @@ func (l *limits) byCalendar(c core.Calendar) {
 // ofCalendar reports whether it is a calendar window.
 func (l *limits) ofCalendar() bool { return l.calendar != core.Calendar{} }
 
-// around appends the boundaries of a number of windows: the one before a given time, the one at that time, and those that follow.
-func (l *limits) around(args []int64, at time.Time, windows int64) []int64 {
+// around appends the boundaries of the windows around a given time.
+func (l *limits) around(args []int64, at time.Time) []int64 {
 	start, end := l.calendar.Bounds(at)
 	before, _ := l.calendar.Bounds(start.Add(-1))
 	args = append(args, max(before.UnixMicro(), 0), start.UnixMicro(), end.UnixMicro())
@@ -45,42 +43,15 @@ func (l *limits) around(args []int64, at time.Time, windows int64) []int64 {
 	return args
 }
 
-// windowsFor returns how many windows a call that is sent at a given time needs: more if it asks for tickets, behind those that end at
-// until.
-func (l *limits) windowsFor(ops []*operation, at, until time.Time) int64 {
-	later := int64(0)
-	for _, o := range ops {
-		if o.flags&flagLater != 0 {
-			later += int64(o.permits)
-		}
-	}
-	if later == 0 {
-		return fewWindows
-	}
-	return fewWindows + min(1+later/int64(l.limit)+l.windowsUntil(at, until), maxWindows)
-}
-
-// windowsUntil returns how many windows start from a time on, before another; at most maxWindows.
-func (l *limits) windowsUntil(at, until time.Time) (n int64) {
-	for ; n < maxWindows && at.Before(until); n++ {
-		_, at = l.calendar.Bounds(at)
-	}
-	return n
-}
-
-// corrected returns the arguments of a call with the windows around the time of its reply, until the end of those that the reply wants.
+// corrected returns the arguments of a call with the windows around the time of its reply.
 func (l *limits) corrected(args, reply []int64) []int64 {
-	at, windows, operations := time.UnixMicro(reply[1]), args[windowsAt], args[boundariesAt+args[windowsAt]+1:]
-	if len(reply) > 2 {
-		windows = min(windows+l.windowsUntil(at, time.UnixMicro(reply[2])), fewWindows+maxWindows)
-	}
-	args = slices.Clone(args[:boundariesAt])
-	args[windowsAt] = windows
-	return append(l.around(args, at, windows), operations...)
+	args = slices.Clone(args)
+	l.around(args[:boundariesAt], time.UnixMicro(reply[1]))
+	return args
 }
 
 // again reports whether the reply says that the script has performed nothing and is to be run again; the heads of the scripts say when.
-func again(reply []int64) bool { return (len(reply) == 2 || len(reply) == 3) && reply[0] == 0 }
+func again(reply []int64) bool { return len(reply) == 2 && reply[0] == 0 }
 
 // lengthOf returns the length of the window that ends at a server's instant, in microseconds.
 func (l *limits) lengthOf(end int64) int64 {

@@ -78,7 +78,6 @@ type asker interface {
 type call struct {
 	limits   *limits       // the host's
 	ahead    time.Duration // the host's: how far the server's clock is ahead
-	fullAt   time.Time     // the host's: when all permits are back, as far as it knows
 	sent     time.Time
 	deadline time.Time // the earliest end of a Timeout among its operations
 	ops      []*operation
@@ -394,7 +393,7 @@ func (c *client) finish(call *call, reply []int64, err error) {
 
 // encode makes the script's arguments.
 func (c *call) encode(holder int64) {
-	args := c.limits.limiterArgs(make([]int64, 0, 16), holder, c)
+	args := c.limits.limiterArgs(make([]int64, 0, 16), holder, c.sent.Add(c.ahead))
 	for equal := range c.groups {
 		switch o := equal[0]; {
 		case o.args != nil:

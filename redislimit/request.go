@@ -28,7 +28,7 @@ type request struct {
 	limits *limits // limits that decided it
 	result result
 	err    error      // error of a failed request
-	why    *rejection // of a rejected one
+	why    *rejection // reason of a rejected one
 	lease  *lease     // lease of a concurrency limiter's grant
 	grant  *grant     // grant of a reservation that is in the queue; nil of all others
 

@@ -27,7 +27,7 @@ func (e *Limiter) asksLocked() bool { return e.asks || len(e.cache.tickets.back)
 
 // fillLocked implements host: it adds the tickets that go back, the waiters, and permits to prefetch.
 func (e *Limiter) fillLocked(c *call) {
-	c.limits, c.ahead, c.fullAt = e.limits, e.cache.ahead, e.cache.fullAt
+	c.limits, c.ahead = e.limits, e.cache.ahead
 	if e.asks {
 		e.asks, e.asked, e.served = false, c.sent, 0
 		if e.client.blockedLocked(c.sent) == nil {

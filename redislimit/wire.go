@@ -1,6 +1,9 @@
 package redislimit
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // code is an operation of the scripts. lua/common.lua has the same numbers, and the heads of the scripts describe what each
 // operation does.
@@ -73,8 +76,8 @@ const (
 	maxNumber = 1<<53 - 1
 )
 
-// limiterArgs appends the script's arguments before the operations of a call.
-func (l *limits) limiterArgs(args []int64, holder int64, c *call) []int64 {
+// limiterArgs appends the script's arguments before the operations. at is approximately the server's time.
+func (l *limits) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 	switch l.kind {
 	case kindBucket:
 		return append(args, int64(l.limit), l.step, l.span)
@@ -86,9 +89,7 @@ func (l *limits) limiterArgs(args []int64, holder int64, c *call) []int64 {
 		all = 1
 	}
 	if l.ofCalendar() {
-		at := c.sent.Add(c.ahead)
-		windows := l.windowsFor(c.ops, at, c.fullAt.Add(c.ahead))
-		return l.around(append(args, 3, int64(l.limit), 0, windows, l.origin, all), at, windows)
+		return l.around(append(args, 3, int64(l.limit), 0, windows, l.origin, all), at)
 	}
 	return append(args, int64(l.kind-kindFixed+1), int64(l.limit), l.span, l.step, l.origin, all)
 }

@@ -34,8 +34,7 @@
 --            done: how many requests were granted; how many permits were returned or prefetched
 --          Or 0 and the instant: no operation was performed, and the caller is to call again. For a calendar: with the windows around
 --          that instant, because it is in none of these. Otherwise: with the same arguments, because more segments are due, or to be
---          reset, than one call removes. If more than 3 windows of a calendar, for tickets, do not reach as far as the permits that are
---          taken, a third number says how far that is.
+--          reset, than one call removes.
 --
 -- Format 1. A changed format must have another kind in the state, so that older processes report a conflict.
 -- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. Segments whose permits have come back since the latest call
@@ -141,9 +140,6 @@ if calendar then
 	if not to then
 		return {0, current}
 	end
-	if step > 3 and step < 100 and last >= windows[step + 1] then
-		return {0, current, last}
-	end
 	back, ends = to, to
 	here = known[1] and tonumber(redis.call('HGET', KEYS[1], text(back)) or 0) or 0
 end
@@ -188,6 +184,7 @@ if first > 0 and first <= now then
 		return {0, now}
 	end
 end
+
 -- add takes permits, which come back with the current segment.
 local function add(n)
 	n = min(taken + n, max_number) - taken

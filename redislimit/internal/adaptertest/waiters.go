@@ -19,14 +19,14 @@ import (
 
 // waiters are callers of several processes that wait, with tickets, for the permits of rates that come back soon.
 type waiters struct {
-	rates   map[string][]*redislimit.Limiter // of each kind, one per process
+	rates   map[string][]*redislimit.Limiter // limiters of each kind, one per process
 	granted map[string]*atomic.Int64
 	start   time.Time
 }
 
 const (
 	waitLimit  = 10                     // permits of each rate, in a waitPeriod
-	waitPeriod = 100 * time.Millisecond // in which they come back
+	waitPeriod = 100 * time.Millisecond // time in which they come back
 	waitMost   = 3                      // permits that a caller waits for
 	waitEach   = 2                      // callers of each kind in a process
 )
@@ -41,8 +41,8 @@ func newWaiters(t *testing.T, stores []redislimit.Store) *waiters {
 		"sliding": core.SlidingWindowOptions{PermitLimit: waitLimit, Window: waitPeriod, SegmentsPerWindow: 5, QueueLimit: 100},
 	} {
 		w.granted[kind] = new(atomic.Int64)
-		for _, s := range stores {
-			w.rates[kind] = append(w.rates[kind], limiter(t, redislimit.Options{Store: s, Key: "wait " + kind, Timeout: time.Second, Prefetch: 1}, limit))
+		for i, s := range stores { // the first prefetches as much as it likes
+			w.rates[kind] = append(w.rates[kind], limiter(t, redislimit.Options{Store: s, Key: "wait " + kind, Timeout: time.Second, Prefetch: i}, limit))
 		}
 	}
 	return w
