@@ -24,8 +24,7 @@ func AtMost(tokens, n int, per time.Duration) Rate {
 
 // Nearest is AtMost with the period rounded to the nearest nanosecond.
 func Nearest(tokens, n int, per time.Duration) Rate {
-	period := mulDiv(uint64(tokens), uint64(per), uint64(n)/2, uint64(n))
-	return Rate{tokens, time.Duration(max(period, 1))}
+	return apart{uint64(per), uint64(n)}.times(uint64(tokens))
 }
 
 // Exact returns the rate with the shortest period, from least to most, that is exact. It returns false if
@@ -107,8 +106,8 @@ func Bytes(n int, per time.Duration) (burst int, r Rate) {
 // apart is the time between two tokens, n/d nanoseconds. Both are from 1 to math.MaxInt64.
 type apart struct{ n, d uint64 }
 
-// apartOf is for a number of tokens per second. It is exact for a whole number, and to within one part in 1<<60 for any other
-// below 1<<30, above which the nearest whole number is as good.
+// apartOf is for a number of tokens per second. It is exact for a whole number, and as exact as a float64 for any other below
+// 1<<30, above which the nearest whole number is as good.
 func apartOf(perSecond float64) (apart, bool) {
 	whole := math.Round(perSecond)
 	switch {
@@ -119,14 +118,11 @@ func apartOf(perSecond float64) (apart, bool) {
 	case whole == perSecond || whole >= 1<<30:
 		return apart{uint64(time.Second), uint64(whole)}, true
 	}
-	fraction, exponent := math.Frexp(perSecond)
-	m, e := uint64(fraction*(1<<53)), exponent-53 // perSecond is m * 2^e, and e at most -23
-	s := max(85+e, 0)                             // so that n has 62 or 63 bits
-	if s-e > 33+63 {
-		return apart{}, false
-	}
-	n := mulDiv(uint64(time.Second)<<33, 1<<(s-e-33), m/2, m) // (1e9 * 2^s) / perSecond
-	return apart{n, 1 << s}, n < math.MaxInt64
+	n := float64(time.Second) / perSecond
+	_, exponent := math.Frexp(n)
+	shift := max(62-exponent, 0)
+	n = math.Ldexp(n, shift)
+	return apart{uint64(n), 1 << shift}, n < math.MaxInt64
 }
 
 // fit is like Of, but without a float.
