@@ -69,7 +69,6 @@ func (c *LimitedChannel[T]) startOffer() *offer[T] {
 	}
 	o.taken = true
 	c.offered++
-	c.reserveLocked(1)
 	c.leftLocked()
 	return o
 }
@@ -80,7 +79,6 @@ func (c *LimitedChannel[T]) endOffer(o *offer[T]) {
 	defer c.unlock()
 	o.node.Remove()
 	c.offered--
-	c.reserveLocked(-1)
 	c.passLocked(o.hold, false)
 	c.leftLocked()
 }
@@ -91,7 +89,6 @@ func (c *LimitedChannel[T]) returnOffer(o *offer[T]) {
 	defer c.unlock()
 	o.taken = false
 	c.offered--
-	c.reserveLocked(-1)
 	if c.handLocked(&o.item, o.hold) {
 		o.node.Remove()
 		c.leftLocked()

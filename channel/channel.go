@@ -150,8 +150,12 @@ func (c *LimitedChannel[T]) lenLocked() int { return c.offers.Len() + c.items.Le
 func (c *LimitedChannel[T]) thereLocked() int { return c.lenLocked() - c.offered }
 
 // roomLocked reports whether there is room for one more item. Room is also reserved: for the senders for which the
-// limiter is being called and, in a Bounded channel, by offered items and by the leases of received items.
+// limiter is being called and, in a Bounded channel, by the leases of received items. Items that a Chan offers take room
+// in a Bounded channel only.
 func (c *LimitedChannel[T]) roomLocked() bool {
+	if c.bounded() {
+		return c.lenLocked()+c.reserved < c.capacity
+	}
 	return c.capacity == math.MaxInt || c.thereLocked()+c.reserved < c.capacity
 }
 
@@ -224,18 +228,11 @@ func (c *LimitedChannel[T]) handLocked(v *T, h hold.Hold) bool {
 func (c *LimitedChannel[T]) passLocked(h hold.Hold, keeps bool) {
 	switch {
 	case keeps:
-		c.reserveLocked(1)
+		c.reserved += count(c.bounded())
 	case h.Permits > 0:
 		c.limiter.GivePlain(h.Permits)
 	default:
 		c.work.released = h.Lease
-	}
-}
-
-// reserveLocked reserves room in a Bounded channel; n may be -1.
-func (c *LimitedChannel[T]) reserveLocked(n int) {
-	if c.bounded() {
-		c.reserved += n
 	}
 }
 

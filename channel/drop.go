@@ -5,15 +5,19 @@ const maxLate = 1024
 
 // drop tells OnDrop of items that no longer hold anything.
 func (c *LimitedChannel[T]) drop(items ...T) {
-	if c.onDrop == nil || len(items) == 0 {
-		return
-	}
 	c.mu.Lock()
 	for i := range items {
-		c.late.PushFrom(&items[i])
+		c.dropLaterLocked(&items[i])
 	}
-	c.mu.Unlock()
-	c.report(len(items))
+	c.unlock()
+}
+
+// dropLaterLocked makes unlock tell OnDrop of an item.
+func (c *LimitedChannel[T]) dropLaterLocked(v *T) {
+	if c.onDrop != nil {
+		c.late.PushFrom(v)
+		c.work.dropped++
+	}
 }
 
 // report tells OnDrop of the items in late, to which the caller has added so many. If a call is doing that already, it

@@ -117,10 +117,7 @@ func (c *LimitedChannel[T]) dropLocked() bool {
 		return false
 	}
 	c.passLocked(h, false)
-	if c.onDrop != nil {
-		c.late.PushFrom(&v)
-		c.work.dropped++
-	}
+	c.dropLaterLocked(&v)
 	c.leftLocked()
 	return true
 }
