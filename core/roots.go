@@ -46,8 +46,8 @@ func allRoots(l Limiter, binding bool) []Limiter {
 		if binding && r.shadowed {
 			continue
 		}
-		if k, ok := r.Limiter.(interface{ itself() Limiter }); ok && k.itself() != r.Limiter {
-			all = append(all, allRoots(k.itself(), binding)...)
+		if inner := embedded(r.Limiter); inner != nil {
+			all = append(all, allRoots(inner, binding)...)
 		}
 		var asked []Limiter
 		switch k := r.Limiter.(type) {
@@ -79,11 +79,8 @@ func returnsWithTime(l Limiter) bool {
 		}
 		switch k := r.Limiter.(type) {
 		case *unlimited:
-		case interface {
-			itself() Limiter
-			Unwrap() Limiter
-		}: // a Switch
-			if k.itself() != r.Limiter || !returnsWithTime(k.Unwrap()) {
+		case *Switch:
+			if !returnsWithTime(k.Limiter()) {
 				return false
 			}
 		case backdoor.Asker[Limiter]:

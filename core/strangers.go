@@ -14,12 +14,17 @@ import (
 // its methods, promoted or not: only TryQuietly and acquireUnder look whether they are those of an
 // embedded limiter. What a limiter asks is in roots.go. The other packages of this module get these functions from package backdoor.
 
+// embedded returns the limiter of this package that the type of l embeds, or nil.
+func embedded(l Limiter) Limiter {
+	if k, ok := l.(interface{ itself() Limiter }); ok && k.itself() != l {
+		return k.itself()
+	}
+	return nil
+}
+
 // embeds reports whether l is of a type that embeds a limiter of this package. Such a type has all
 // methods of that limiter, and may have overridden some: a promoted TryQuietly would bypass its TryAcquire.
-func embeds(l Limiter) bool {
-	k, ours := l.(interface{ itself() Limiter })
-	return ours && k.itself() != l
-}
+func embeds(l Limiter) bool { return embedded(l) != nil }
 
 // isClosed reports whether a limiter of this package is closed. Zero values are; a view is not, because it has no Close.
 func isClosed(l Limiter) bool {

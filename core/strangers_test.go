@@ -301,6 +301,8 @@ func TestAViewOfNilFails(t *testing.T) {
 			require.Equal(t, err, lease.Err())
 		}
 		refused(t, l, -1, core.ErrNegativePermits)
+		require.ErrorContains(t, l.(core.Reserver).Reserve(1).Err(), "core: WithReason of a nil Limiter")
+		require.Equal(t, core.ErrNegativePermits, l.(core.Reserver).Reserve(-1).Err())
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := l.Acquire(done, 1)

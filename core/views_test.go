@@ -212,11 +212,3 @@ func TestAShadowInAChain(t *testing.T) {
 		available(t, slots, 5)
 	})
 }
-
-func TestWithReasonOfNilFails(t *testing.T) {
-	for _, l := range []core.Limiter{nil, (*core.TokenBucket)(nil)} {
-		none := core.WithReason(l, "busy").(core.Reserver)
-		require.ErrorContains(t, none.Reserve(1).Err(), "core: WithReason of a nil Limiter")
-		require.Equal(t, core.ErrNegativePermits, none.Reserve(-1).Err())
-	}
-}
