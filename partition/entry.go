@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/limit/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -125,30 +126,7 @@ func (e *entry[R, K]) askPinned(ctx context.Context, permits int, w way) (l core
 	if l, ok := core.TryQuietly(e.limiter, permits); ok {
 		return l, false, nil
 	}
-	return e.wait(ctx, permits, w.waits)
-}
-
-// wait is ask after a try.
-func (e *entry[R, K]) wait(ctx context.Context, permits int, waits bool) (l core.Lease, waited bool, err error) {
-	s := e.source()
-	l, waited, err = ways.Acquire(ctx, e.limiter, permits, s, backdoor.Queueing(waits))
-	if err != nil {
-		if why := s.Explain(ctx, err); why != err { //nolint:errorlint // this very value
-			return core.Fail(why), waited, why
-		}
-		return l, waited, err
-	}
-	granted, kept := l, false
-	defer func() { // deferred, because ctx may panic
-		if !kept {
-			granted.Refund()
-		}
-	}()
-	if err := s.Ended(ctx); err != nil {
-		return core.Fail(err), waited, err
-	}
-	kept = true
-	return l, waited, nil
+	return hold.Wait(ctx, e.source(), e.limiter, permits, w.waits)
 }
 
 // source returns what ends the waits in the limiter besides its Close.

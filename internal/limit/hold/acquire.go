@@ -20,24 +20,25 @@ func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond 
 	if lease, ok := core.TryQuietly(l, n); ok {
 		return lease, nil
 	}
-	return Wait(ctx, s, l, n, beyond)
+	lease, _, err := Wait(ctx, s, l, n, beyond)
+	return lease, err
 }
 
-// Wait is Acquire for a caller that has tried already.
-func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (lease core.Lease, err error) {
-	if lease, _, err = ways.Acquire(ctx, l, n, s, backdoor.Queueing(beyond)); err != nil {
+// Wait is Acquire for a caller that has tried already. With a source it also reports whether the call has waited in a queue.
+func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond bool) (lease core.Lease, waited bool, err error) {
+	if lease, waited, err = ways.Acquire(ctx, l, n, s, backdoor.Queueing(beyond)); err != nil {
 		if err = s.Explain(ctx, err); !backdoor.Same(lease.Err(), err) {
 			lease = core.Fail(err)
 		}
-		return lease, err
+		return lease, waited, err
 	}
 	unused := lease
 	defer func() { unused.Refund() }() // deferred, because ctx may panic
 	if err = s.Ended(ctx); err != nil {
-		return core.Fail(err), err
+		return core.Fail(err), waited, err
 	}
 	unused = core.Lease{}
-	return lease, nil
+	return lease, waited, nil
 }
 
 // ErrClosed returns the error ErrClosed of a package: its message is "name: closed", and it matches

@@ -111,7 +111,7 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 			return n, nil
 		}
 		start := time.Now()
-		lease, err := hold.Wait(ctx, s, m.limiter, n, !m.Bounded)
+		lease, _, err := hold.Wait(ctx, s, m.limiter, n, !m.Bounded)
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 			m.look()
 			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
