@@ -141,16 +141,22 @@ func TestStreamsOverStreamsWithTheSameLimiter(t *testing.T) {
 	}
 }
 
-// TestAKeyThatTheFirstWriteCreates has a limiter per key of one permit, which the stream above takes before the streams can see
-// that both use it.
-func TestAKeyThatTheFirstWriteCreates(t *testing.T) {
+// TestAKeyThatIsDroppedBetweenWrites has a limiter per key of one permit. The stream above takes it from a new limiter each
+// time, before the streams can see that both use that.
+func TestAKeyThatIsDroppedBetweenWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		key := over(t, semaphore(t, 1))["a key"]()
-		n, err := ioreader.NewWriter(ctx, ioreader.NewWriter(ctx, io.Discard, key), key).Write([]byte("abc"))
-		require.NoError(t, err)
-		require.Equal(t, 3, n)
+		keyed := core.Must(partition.NewByKey(func(string) (core.Limiter, error) { return semaphore(t, 1), nil }))
+		w := ioreader.NewWriter(ctx, ioreader.NewWriter(ctx, io.Discard, partition.For(keyed, "a")), partition.For(keyed, "a"))
+		for range 3 {
+			n, err := w.Write([]byte("abc"))
+			require.NoError(t, err)
+			require.Equal(t, 3, n)
+			keyed.Sweep() // a semaphore is idle from when it is first asked
+			time.Sleep(time.Minute)
+			require.Equal(t, 1, keyed.Sweep())
+		}
 	})
 }
 

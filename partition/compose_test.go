@@ -251,6 +251,28 @@ func TestChainOfKeyed(t *testing.T) {
 	})
 }
 
+// deaf is a user's limiter that grants although the context ends meanwhile.
+type deaf struct {
+	own
+
+	end func()
+}
+
+func (d deaf) Acquire(ctx context.Context, r string, permits int) (core.Lease, error) {
+	l, err := d.own.Acquire(ctx, r, permits)
+	d.end()
+	return l, err
+}
+
+func TestAChainEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	first, last := semaphore("", 1), semaphore("", 1)
+	_, err := must(partition.Chain[string](partition.Shared[string](first), deaf{own{last}, cancel})).Acquire(ctx, "a", 1)
+	require.Equal(t, context.Canceled, err)
+	require.Equal(t, 1, first.Available())
+	require.Equal(t, 1, last.Available())
+}
+
 // A channel or a reader asks quietly before it waits. A rejection leaves no trace, also where there is no room.
 func TestForIsAskedQuietly(t *testing.T) {
 	two := func(string) (core.Limiter, error) { return semaphore("", 2), nil }

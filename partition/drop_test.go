@@ -411,6 +411,9 @@ func TestOnEvictIsToldLater(t *testing.T) {
 			require.Len(t, told, 1, "OnEvict still runs")
 			require.Equal(t, uint64(1+1024), c.Dropped, "and so many wait")
 			require.Equal(t, uint64(keys-8-1025), c.Overflowed, "whoever drops one has its place")
+			start := time.Now()
+			refused(t, k, "late", 1, partition.ErrFull)
+			require.Equal(t, start, time.Now(), "OnEvict was waited for in vain")
 			switch end {
 			case "Close":
 				require.NoError(t, k.Close())

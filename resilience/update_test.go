@@ -2,6 +2,7 @@ package resilience_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -104,6 +105,17 @@ func TestUpdateReplaces(t *testing.T) {
 		require.NoError(t, s.Update(resilience.Options{Name: "other"}), "a nil Limiter keeps the present one")
 		defer many(s, resilience.DefaultPermits+1)()
 	})
+}
+
+// The error of a caller's limiter is not the strategy's, even if the strategy was closed meanwhile.
+func TestCloseWhileACallersLimiterFails(t *testing.T) {
+	boom := errors.New("boom")
+	var s *resilience.Strategy
+	s = core.Must(resilience.Limit(answering(func(context.Context) (core.Lease, error) {
+		require.NoError(t, s.Close())
+		return core.Lease{}, boom
+	})))
+	require.ErrorIs(t, s.Do(t.Context(), never(t)), boom)
 }
 
 // Close ends the waits of the current limiter, and of those that it has replaced.
