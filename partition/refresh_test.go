@@ -137,6 +137,29 @@ func TestRefreshClosesWhatIsNotAsked(t *testing.T) {
 	}
 }
 
+// A New that fails under limits that were corrected meanwhile is called again.
+func TestRefreshWhileNewFails(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		corrected := false
+		k := newKeyed(t, options{New: func(string) (core.Limiter, error) {
+			good := corrected
+			time.Sleep(time.Second)
+			if !good {
+				return nil, errors.New("bad limits")
+			}
+			return semaphore("", 1), nil
+		}})
+		var got core.Lease
+		go func() { got = k.TryAcquire("a", 1) }()
+		synctest.Wait()
+		corrected = true
+		require.NoError(t, k.Refresh("a"))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.NoError(t, got.Err())
+	})
+}
+
 // A limiter that is made while the limits change has the new ones, for the request that makes it and for those that wait.
 func TestRefreshWhileNewRuns(t *testing.T) {
 	for name, keys := range map[string][]string{"keys": {"a", "b"}, "all": nil} {
