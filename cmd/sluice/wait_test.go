@@ -143,6 +143,7 @@ func TestWaitRateAndTry(t *testing.T) {
 	assert.Equal(t, 75, waits("--key", "none", "--limit", "blocked"))
 	assert.Equal(t, 0, waits("--key", "fair", "--limit", "10/s fair-share"))
 	assert.Equal(t, 1, waits("--key", "mail", "--try", "--limit", "concurrency 1"), "another kind")
+	assert.Contains(t, said, "; use another --key for this limit")
 	assert.Equal(t, 128+9, waits("--key", "k", "--limit", "concurrency 1", "--", "sh", "-c", "kill -9 $$"))
 	assert.Equal(t, 0, waits("--key", "k", "--try", "--limit", "concurrency 1"), "it was returned")
 }

@@ -435,12 +435,14 @@ func TestReplaces(t *testing.T) {
 		s := service(t, `
 - {key: all, rate_limit: {name: all, unit: minute, requests_per_unit: 1}}
 - {key: vip, rate_limit: {name: vip, unit: minute, requests_per_unit: 5, replaces: [{name: all}]}}
-- {key: free, rate_limit: {unlimited: true, replaces: [{name: all}]}}
+- {key: free, rate_limit: {name: free, unlimited: true, replaces: [{name: all}]}}
+- {key: strict, rate_limit: {unit: minute, requests_per_unit: 5, replaces: [{name: free}]}}
 `)
 		assert.Equal(t, "OK: OK; OK 4/5 left, 1m0s", ask(t, s, entries("all=x"), entries("vip=x")))
 		assert.Equal(t, "OK: OK 3/5 left, 1m0s; OK", ask(t, s, entries("vip=x"), entries("all=x")))
 		assert.Equal(t, "OK: OK; OK unlimited", ask(t, s, entries("all=x"), entries("free=x")))
 		assert.Equal(t, "OK: OK 0/1 left, 1m0s", ask(t, s, entries("all=x")), "nothing was taken")
+		assert.Equal(t, "OK: OK unlimited; OK 4/5 left, 1m0s", ask(t, s, entries("free=x"), entries("strict=x")), "no limit cannot be replaced")
 	})
 }
 
