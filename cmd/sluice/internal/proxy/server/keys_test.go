@@ -60,8 +60,10 @@ policies:
   login:   {key: "header:Authorization", limit: fixed 1/1h, overrides: {BEARER  other: fixed 2/1h}}
   header:  {key: ["header:X-Api-Key", ip], limit: fixed 1/1h}
   host:    {key: host, limit: fixed 1/1h}
+  named:   {key: "query:user_id", limit: fixed 1/1h}
+  bracket: {key: "query:filter[user]", limit: fixed 1/1h}
   shadow:  {key: "query:id", limit: fixed 1/1h, shadow: true}
-routes: {/c: session, /q: token, /a: login, /k: header, /h: host, /s: shadow, /free/: none, /all/: []}
+routes: {/n: named, /b: bracket, /c: session, /q: token, /a: login, /k: header, /h: host, /s: shadow, /free/: none, /all/: []}
 underscores: true
 `)
 	taken := 0
@@ -79,6 +81,13 @@ underscores: true
 		{"/c", "Cookie: id=%y", "200"},
 		{"/c", "Cookie: id=%y", "429"},
 		{"/c", "Cookie: id[]=x", "429"},
+		{"/c", "Cookie: id=%62%zz", "200"},
+		{"/c", "Cookie: id=b%zz", "429"},
+		{"/c", "Cookie: id=a+b", "200"},
+		{"/c", "Cookie: id=a%20b", "429"},
+		{"/c", "Cookie: id=a%2Bb", "429"},
+		{"/c", "Cookie: id=%2561", "200"}, // it is decoded once
+		{"/c", "Cookie: id=a", "200"},
 		{"/c", "Cookie: id=z; id=x", "400"},
 		{"/c", "Cookie: id=z;a=1;id=", "400"},
 		{"/c", `Cookie: id="\170"`, "400"},
@@ -93,6 +102,10 @@ underscores: true
 		{"/q", "A: b", "200"},
 		{"/q?token=", "A: b", "429"},
 		{"/q?tok.en=r&token=w", "A: b", "200"},
+		{"/q?token=a+b", "A: b", "200"},
+		{"/q?token=a%20b", "A: b", "429"},
+		{"/q?token=a%2562", "A: b", "200"},
+		{"/q?token=ab", "A: b", "200"},
 		{"/q?token[]=x", "A: b", "429"},
 		{"/q?token=z&token=x", "A: b", "400"},
 		{"/q?token=z;token=x", "A: b", "400"},
@@ -109,8 +122,23 @@ underscores: true
 		{"/a", "Authorization: Bearer  other", "200"},
 		{"/a", "Authorization: Bearer other", "429"},
 		{"/a", "Authorization: Bearer tok x", "400"},
+		{"/a", "Authorization: Bearer\u00a0tok", "400"},
+		{"/a", "Authorization: Tok", "200"},
+		{"/a", "Authorization: tok", "200"}, // no scheme
+		{"/a", "Authorization: Bearer a.b-c_d==", "200"},
+		{"/a", "Authorization: Basic dTpw", "200"},
+		{"/a", "Authorization: basic  dTpw", "429"},
+		{"/a", "Authorization: Basic dTpw=", "400"},
+		{"/a", "Authorization: Basic dTp", "400"},
+		{"/a", "Authorization: Basic dTpx!", "400"},
+		{"/a", "Authorization: Basic dTpxeR==", "400"}, // two texts are decoded alike
+		{"/a", "Authorization: Basic dTpw eDp5", "400"},
+		{"/a", `Authorization: Digest username="a b",  uri="/"`, "200"},
+		{"/a", `Authorization: digest username="a b", uri="/"`, "429"},
 		{"/k", "X-Api-Key: a", "200"},
 		{"/k", "X-Other: a\r\nX-Other: b", "200"},
+		{"/k", "X-Api-Key: Bearer  tok", "200"},
+		{"/k", "X-Api-Key: Bearer tok", "200"},
 		{"/k", "X-Api-Key: a\r\nx-api-key: b", "400"},
 		{"/k", "X-Api-Key: a\r\nX-Api-Key: a", "400"},
 		{"/k", "X_Api_Key: b", "400"}, // programs behind CGI take it for X-Api-Key
@@ -126,6 +154,24 @@ underscores: true
 		{"/h", "Host: other.example", "200"},
 		{"/s?id=a&id=b", "A: b", "200"},
 		{"/s?id=a&id=b", "A: b", "200"},
+		{"/n?user_id=x", "A: b", "200"},
+		{"/n?user.id=x", "A: b", "429"},
+		{"/n?user+id=x", "A: b", "429"},
+		{"/n?+user_id=x", "A: b", "429"},
+		{"/n?user%5Bid=x", "A: b", "429"},
+		{"/n?user_id%5B0%5D=x", "A: b", "429"},
+		{"/n?user.id%5Ba%5D%5Bb%5D=x", "A: b", "429"},
+		{"/n?%5Buser_id%5D=x", "A: b", "429"},
+		{"/n?user_id%5D=x", "A: b", "429"},
+		{"/n?user_id%00x=x", "A: b", "429"},
+		{"/n", "A: b", "200"},
+		{"/n?=1&user=2&userid=3&user_id_=4&user-id=5&xuser_id=6&user_idx%5B0%5D=7&%5Bx%5Duser_id=8", "A: b", "429"}, // none has the name
+		{"/n?User_ID=9", "A: b", "429"},
+		{"/n?User.ID=r&user_id=y", "A: b", "400"},
+		{"/b?filter%5Buser%5D=x", "A: b", "200"},
+		{"/b?filter%5Buser%5D=x", "A: b", "429"},
+		{"/b?filter%5Bother%5D=x", "A: b", "200"}, // no value
+		{"/b", "A: b", "429"},
 	} {
 		if !strings.HasPrefix(test.fields, "Host:") {
 			test.fields += "\r\nHost: h"
