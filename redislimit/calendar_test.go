@@ -139,6 +139,19 @@ func TestAQueueOfMonths(t *testing.T) {
 	})
 }
 
+// A waiter's lease says how long the window is in which it was served.
+func TestAWaiterOfTheNextMonth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, serve(t).shared("key"), core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(1, nil), QueueLimit: 1})
+		january, _ := core.Window.From(takes(t, l, 1))
+		require.Equal(t, 31*24*time.Hour, january)
+		lease, err := l.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		february, _ := core.Window.From(lease)
+		require.Equal(t, 29*24*time.Hour, february)
+	})
+}
+
 func TestOptionsOfACalendar(t *testing.T) {
 	s := serve(t)
 	_, err := redislimit.New(core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(0, nil), Window: time.Hour}, s.shared("key"))
