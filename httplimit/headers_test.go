@@ -104,6 +104,12 @@ func TestHeaders(t *testing.T) {
 			`"p0";q=10;w=60, "p1";q=7;qu="concurrent-requests"`, `"p0";r=6;t=1, "p1";r=0`,
 		},
 		{
+			"the one that rejects, of two",
+			[]httplimit.Limiter{leasing(true, limit(10), left(0), reset(time.Second), window(time.Minute)), leasing(false, limit(7), left(1), reset(time.Hour), window(time.Hour))},
+			[3]string{"7", "1", "3600"},
+			`"p0";q=10;w=60, "p1";q=7;w=3600`, `"p0";r=1;t=1, "p1";r=1`,
+		},
+		{
 			"rejected, and all is back",
 			[]httplimit.Limiter{leasing(true, limit(10), left(9), reset(time.Second), window(time.Minute)), leasing(false, limit(7), left(0))},
 			[3]string{"10", "10", "0"},

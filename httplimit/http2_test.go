@@ -113,6 +113,7 @@ func TestHTTP2WindowsAreChecked(t *testing.T) {
 	}{
 		"by default":          {nil, httplimit.Policy{Limiter: all(atOnce(t, 1, 1)), MaxWait: -1}, true},
 		"by default, uploads": {nil, httplimit.Policy{Upload: all(atOnce(t, 1, 1))}, true},
+		"in shadow":           {nil, httplimit.Policy{Limiter: all(atOnce(t, 1, 1)), MaxWait: -1, Shadow: true}, false},
 		"no waits":            {nil, httplimit.Policy{Limiter: all(atOnce(t, 1, 1))}, false},
 		"as documented":       {window, httplimit.Policy{Limiter: all(atOnce(t, 1, 1)), MaxWait: -1}, false},
 		"too many streams":    {&http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}, httplimit.Policy{Limiter: all(atOnce(t, 1, 1)), MaxWait: -1}, true},

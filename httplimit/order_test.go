@@ -149,7 +149,7 @@ func TestOptions(t *testing.T) {
 		Global: &httplimit.Policy{Name: "a b"},
 		Policies: []httplimit.Policy{
 			{Name: "", Limiter: all(core.Unlimited()), Status: 200},
-			{Name: "x", Limiter: (*refuser)(nil)},
+			{Name: "x", Limiter: (*refuser)(nil), Status: 600},
 			{Name: "x", Download: all(core.Unlimited())},
 		},
 		Headers: 7,
@@ -159,6 +159,7 @@ func TestOptions(t *testing.T) {
 		"httplimit: Options.Global.Limiter = nil, want",
 		`httplimit: Options.Policies[0].Name = ""`,
 		"httplimit: Options.Policies[0].Status = 200, want 400 to 599",
+		"httplimit: Options.Policies[1].Status = 600",
 		"httplimit: Options.Policies[1].Limiter = nil",
 		`httplimit: Options.Policies[2].Name = "x", want a name that no other policy has`,
 		"httplimit: Options.Headers = Headers(7)",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestPerIP(t *testing.T) {
@@ -39,4 +41,20 @@ func TestPerIP(t *testing.T) {
 	})
 	require.Panics(t, func() { httplimit.PerIP(0, 1) })
 	require.Panics(t, func() { httplimit.PerIP(1, 0) })
+	if testkit.Race {
+		return // it takes half a minute
+	}
+	synctest.Test(t, func(t *testing.T) { // more clients than there are limiters share one
+		h, r := httplimit.PerIP(1, 1)(ok), httptest.NewRequest(http.MethodGet, "/", nil)
+		for i := range 100_000 {
+			r.RemoteAddr = netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String()
+			if got := play(h, r).Code; got != http.StatusOK {
+				t.Fatal(i, got)
+			}
+		}
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			r.RemoteAddr = fmt.Sprintf("192.0.2.%d", want-http.StatusOK) // two more
+			require.Equal(t, want, play(h, r).Code)
+		}
+	})
 }

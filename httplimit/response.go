@@ -77,7 +77,7 @@ func (r *response) WriteString(s string) (n int, err error) {
 // cutOff reports whether a download has ended early because ctx, the request's, has ended.
 func (r *response) cutOff(ctx context.Context) bool {
 	_, throttled := r.body.(*ioreader.Writer)
-	return throttled && r.failed && !r.hijacked && ctx.Err() != nil
+	return throttled && r.failed && ctx.Err() != nil
 }
 
 // SetReadDeadline is for [http.ResponseController]. The deadline also ends a Read that waits for permits.

@@ -241,6 +241,7 @@ func TestHonorRetryAfter(t *testing.T) {
 		{"a date that was", 429, "Retry-After", "date -30s", 0},
 		{"at most MaxRetryAfter", 429, "Retry-After", "3600", time.Minute},
 		{"huge", 429, "Retry-After", "99999999999999999999999", time.Minute},
+		{"longer than a Duration", 429, "Retry-After", "10000000000", time.Minute},
 		{"far", 429, "Retry-After", "date 1000h", time.Minute},
 		{"nonsense", 429, "Retry-After", "soon", 0},
 		{"below zero", 429, "Retry-After", "-7", 0},
@@ -437,6 +438,8 @@ func TestTransportBytes(t *testing.T) {
 			assert.NoError(t, err)
 			again, err := r.GetBody()
 			assert.NoError(t, err)
+			_, err = io.ReadFull(again, make([]byte, 1000))
+			assert.NoError(t, err)
 			assert.NoError(t, again.Close())
 			sent = time.Since(start)
 			assert.NoError(t, r.Body.Close())
@@ -448,10 +451,10 @@ func TestTransportBytes(t *testing.T) {
 		response, err := client.Transport.RoundTrip(r)
 		require.NoError(t, err)
 		require.Same(t, r, response.Request)
-		require.Equal(t, 2*time.Second, sent)
+		require.Equal(t, 3*time.Second, sent)
 		_, err = io.ReadFull(response.Body, make([]byte, 1010))
 		require.NoError(t, err)
-		require.Equal(t, 3*time.Second, time.Since(start))
+		require.Equal(t, 4*time.Second, time.Since(start))
 	})
 }
 
