@@ -301,6 +301,7 @@ func TestAGroupThatPausesEndsWithItsPool(t *testing.T) {
 		require.True(t, g.Go(nothing))
 		synctest.Wait()
 		require.True(t, g.Go(hears))
+		synctest.Wait()
 		closesNow(t, p)
 		require.ErrorIs(t, g.Wait(), worker.ErrClosed)
 		require.False(t, g.Go(nothing))
@@ -446,7 +447,8 @@ func TestTrySubmitMakesRoom(t *testing.T) {
 					accepted++
 				}
 				return others.task(ctx)
-			}, others.task, others.task)
+			})
+			submits(t, p, two(others.task)...)
 			for range blocked {
 				later(func() error { return p.Submit(t.Context(), nothing) })
 			}

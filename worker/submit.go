@@ -124,7 +124,8 @@ func (p *Pool) enterLocked(j job, rank hold.Rank) (entered bool, _ error) {
 		p.startLocked(j, core.Lease{})
 		p.slots++
 	case p.roomLocked():
-		if p.queue.push(j, rank); p.queue.n > 1 {
+		p.queue.push(j, rank)
+		if p.queue.n > 1 {
 			return true, nil // it is not alone: whoever looks after the first job takes it in its turn
 		}
 	default:

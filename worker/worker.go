@@ -63,7 +63,8 @@ func (p *Pool) scout(w *worker) {
 	defer p.mu.Unlock()
 	p.scouted = false
 	for i, done := 0, p.counts.Done-1; ; i++ {
-		if p.nextLocked(w); !w.scouts {
+		p.nextLocked(w)
+		if !w.scouts {
 			return // it has a task, or there is none
 		}
 		if i == mostYields || p.counts.Done == done || !p.limiter.Plain(p.queue.first().permits) {
@@ -135,7 +136,7 @@ func (p *Pool) recovered(w *worker) {
 	if !w.runs {
 		return
 	}
-	if v := recover(); v != nil {
+	if v := recover(); v != nil { //nolint:revive // recovered itself is deferred
 		if p.crashes {
 			w.task = nil // loop must not continue
 			panic(v)
