@@ -195,34 +195,3 @@ func submitSomehow(ctx context.Context, p *worker.Pool, caller int, task worker.
 	}
 	return err
 }
-
-// A Do that ends beside its task takes no other task back: every task that Submit accepts runs.
-func TestStressDoThatGivesUp(t *testing.T) {
-	l := concurrency(t, 2)
-	p := newPool(t, worker.Options{Limiter: l, Queue: 8})
-	var accepted, ran atomic.Int64
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 5000 {
-				ctx, cancel := context.WithCancel(t.Context())
-				_, _ = worker.Do(ctx, p, func(context.Context) (int, error) {
-					cancel() // Do returns immediately, while this task ends
-					return 0, nil
-				})
-				cancel()
-			}
-		})
-		all.Go(func() {
-			for range 5000 {
-				if p.Submit(t.Context(), func(context.Context) error { ran.Add(1); return nil }) == nil {
-					accepted.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	require.NoError(t, p.Wait(t.Context()))
-	require.Equal(t, accepted.Load(), ran.Load())
-	drained(t, p, l)
-}
