@@ -2,8 +2,6 @@ package channel_test
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,29 +156,4 @@ func TestOnDropThatDropsMore(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Calls of OnDrop on several goroutines do not wait for each other, and report everything.
-func TestStressOnDrop(t *testing.T) {
-	var c *channel.LimitedChannel[int]
-	var dropped atomic.Int64
-	c = open(t, channel.Options[int]{Limiter: refusing(t, 2), Overflow: channel.DropOldest, OnDrop: func(v int) {
-		dropped.Add(1)
-		if v%3 == 0 {
-			_ = c.TrySend(v + 1)
-		}
-	}})
-	const senders, each = 4, 3000
-	var all sync.WaitGroup
-	for range senders {
-		all.Go(func() {
-			for i := range each {
-				_ = c.TrySend(3 * i)
-			}
-		})
-	}
-	all.Wait()
-	for c.Discard() > 0 {
-	}
-	require.EqualValues(t, 2*senders*each, dropped.Load())
 }

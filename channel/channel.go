@@ -239,7 +239,7 @@ func (c *LimitedChannel[T]) passLocked(h hold.Hold, keeps bool) {
 // leftLocked is called when there may be room, or when no sender leads any more. It serves the senders that wait, and ends
 // a closed channel that has become empty.
 func (c *LimitedChannel[T]) leftLocked() {
-	for c.senders.Len() > 0 && !c.leads && c.roomLocked() {
+	for c.senders.Len() > 0 && c.firstLocked() {
 		w := c.senders.Pop()
 		if !w.Decide(wait.Granted) {
 			continue // its context is done

@@ -148,10 +148,9 @@ func (c *LimitedChannel[T]) put(v *T, n int) bool {
 	return true
 }
 
-// firstLocked reports whether there is room for a new send and no other is ahead of it.
-func (c *LimitedChannel[T]) firstLocked() bool {
-	return c.senders.Len() == 0 && !c.leads && c.roomLocked()
-}
+// firstLocked reports whether there is room for a send and no other is ahead of it: while there is room, senders wait only
+// behind one that leads.
+func (c *LimitedChannel[T]) firstLocked() bool { return !c.leads && c.roomLocked() }
 
 // payLocked takes n permits if that is possible under the mutex. The caller then puts the item before it unlocks.
 func (c *LimitedChannel[T]) payLocked(n int) bool {

@@ -10,16 +10,6 @@ import (
 	"github.com/sluice-go/sluice/channel"
 )
 
-func TestTrySendBeyondTheCapacityRefunds(t *testing.T) {
-	l := bucket(t, 5, 0)
-	c := open(t, channel.Options[int]{Limiter: l, Capacity: 2})
-	sends(t, c, 1, 2)
-	refuses(t, c.TrySend(3), "capacity reached")
-	require.Equal(t, 3, l.Available())
-	holds(t, c, 1, 2)
-	require.Equal(t, 3, l.Available(), "a bucket's tokens do not come back by receiving")
-}
-
 // A sender that was given room sends, even if its ctx ends before it notices.
 func TestASendThatIsGrantedBeforeItIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

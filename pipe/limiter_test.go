@@ -185,43 +185,6 @@ func TestALargeWriteInSlicesReachesAWaitingReader(t *testing.T) {
 	}
 }
 
-// A Write waits for its limiter and not for room, so it sees a limit that was shrunk and raised again.
-func TestAWriteThatWaitsSeesARaisedLimit(t *testing.T) {
-	t.Parallel()
-	const most = 300 << 10
-	for _, kind := range []string{"concurrency", "chain"} {
-		testkit.Bubble(t, kind, func(t *testing.T) {
-			inner := concurrency(t, most, math.MaxInt)
-			limit := func(n int) {
-				require.NoError(t, inner.Update(core.ConcurrencyLimiterOptions{PermitLimit: n, QueueLimit: math.MaxInt}))
-			}
-			var l core.Limiter = inner
-			if kind == "chain" {
-				l = core.Must(core.Chain(inner, core.Unlimited()))
-			}
-			r, w := newPipe(t, pipe.Options{WriteLimiter: l})
-			_, err := w.Write(make([]byte, most))
-			require.NoError(t, err)
-			limit(1 << 10)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err = w.WriteContext(ctx, make([]byte, 2<<10))
-			require.Equal(t, context.DeadlineExceeded, err)
-			done := make(chan error, 1)
-			go func() {
-				_, err := w.Write(make([]byte, 2<<10))
-				done <- err
-			}()
-			synctest.Wait()
-			require.Empty(t, done)
-			limit(10 << 20)
-			require.NoError(t, <-done)
-			require.Equal(t, most+(2<<10), r.Buffered())
-			require.NoError(t, r.Close())
-		})
-	}
-}
-
 func TestTheSizeOfTheBuffer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -351,16 +314,5 @@ func TestASwitchIsFollowed(t *testing.T) {
 		send(5)
 		assert.Zero(t, receive(50))
 		available(t, held, 8)
-	})
-	synctest.Test(t, func(t *testing.T) { // the buffer of a Switch stays bounded
-		s := core.NewSwitch(concurrency(t, 1000, 0))
-		r, w := newPipe(t, pipe.Options{WriteLimiter: s})
-		s.Set(nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := w.WriteContext(ctx, make([]byte, 1<<20))
-		assert.Equal(t, context.DeadlineExceeded, err)
-		assert.LessOrEqual(t, r.Buffered(), 66<<10)
-		assert.NoError(t, r.Close())
 	})
 }

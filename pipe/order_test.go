@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/pipe"
 )
 
-// TestOrderOfErrors: a done context comes first, then the end of the pipe, then that of the limiter.
+// TestOrderOfErrors: a done context comes first, even if there are bytes or room, then the end of the pipe, then that of the limiter.
 func TestOrderOfErrors(t *testing.T) {
 	t.Parallel()
 	ended := concurrency(t, 10, 0)
@@ -34,7 +34,11 @@ func TestOrderOfErrors(t *testing.T) {
 		require.Equal(t, context.Canceled, err)
 
 		r, w = newPipe(t, pipe.Options{ReadLimiter: l})
+		_, err = w.WriteContext(done, p)
+		require.Equal(t, context.Canceled, err)
 		writes(t, w, "text")
+		_, err = r.ReadContext(done, p)
+		require.Equal(t, context.Canceled, err)
 		_, err = r.ReadContext(t.Context(), p)
 		require.ErrorIs(t, err, core.ErrClosed)
 		require.NoError(t, r.Close())

@@ -204,20 +204,6 @@ func TestAThrottledReadEndsImmediately(t *testing.T) {
 	}
 }
 
-// A context that is done comes first, even if there are bytes or room.
-func TestADoneContext(t *testing.T) {
-	t.Parallel()
-	r, w := newPipe(t, pipe.Options{})
-	writes(t, w, "still here")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := r.ReadContext(ctx, make([]byte, 1))
-	assert.Equal(t, context.Canceled, err)
-	_, err = w.WriteContext(ctx, []byte("a"))
-	assert.Equal(t, context.Canceled, err)
-	reads(t, r, 64, "still here")
-}
-
 func TestReaderHoldsToItsContract(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("all's well that ends well. "), 10_000)
