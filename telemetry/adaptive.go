@@ -24,7 +24,7 @@ import (
 func Adaptive(o Options, name string) (func(adaptive.Change), error) {
 	m := o.instruments()
 	changes := m.counter(metrics.Changes)
-	var times []metric.Float64Gauge
+	times := make([]metric.Float64Gauge, 0, len(metrics.Adaptive))
 	for _, of := range metrics.Adaptive {
 		times = append(times, instrument(m, metric.Meter.Float64Gauge, of))
 	}

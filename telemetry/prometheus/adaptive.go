@@ -28,11 +28,11 @@ type Adaptive struct {
 
 // NewAdaptive returns a collector without limiters.
 func NewAdaptive() *Adaptive {
-	name := []string{"sluice_limiter_name"}
-	changes := prometheus.NewCounterVec(prometheus.CounterOpts(options(metrics.Changes, nil)), append(name, "sluice_adaptive_reason"))
+	const name = "sluice_limiter_name"
+	changes := prometheus.NewCounterVec(prometheus.CounterOpts(options(metrics.Changes, nil)), []string{name, "sluice_adaptive_reason"})
 	a := &Adaptive{collectors: collectors{changes}, changes: changes}
 	for _, of := range metrics.Adaptive {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts(options(of, nil)), name)
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts(options(of, nil)), []string{name})
 		a.times, a.collectors = append(a.times, g), append(a.collectors, g)
 	}
 	return a
