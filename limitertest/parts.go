@@ -89,22 +89,22 @@ func has[T any](s *subject) bool {
 }
 
 // tests returns the tests of the part.
-func (part part) tests(c Config) []func(*subject) {
+func (pt part) tests(c Config) []func(*subject) {
 	var tests []func(*subject)
-	if part.step != nil {
+	if pt.step != nil {
 		for seed := range c.plays() {
-			tests = append(tests, func(s *subject) { part.play(s, seed).run() })
+			tests = append(tests, func(s *subject) { pt.play(s, seed).run() })
 		}
 	}
-	if part.check != nil {
-		tests = append(tests, part.check)
+	if pt.check != nil {
+		tests = append(tests, pt.check)
 	}
 	return tests
 }
 
 // play returns a play of the part.
-func (part part) play(s *subject, seed uint64) *play {
-	p := &play{subject: s, m: newModel(s.Config), random: rand.New(rand.NewPCG(seed, 0)), move: part.step}
+func (pt part) play(s *subject, seed uint64) *play {
+	p := &play{subject: s, m: newModel(s.Config), random: rand.New(rand.NewPCG(seed, 0)), move: pt.step}
 	for _, reached := range parts() {
 		if s.reaches(reached.name) {
 			p.moves = append(p.moves, reached.step)
@@ -115,13 +115,13 @@ func (part part) play(s *subject, seed uint64) *play {
 
 // reach sets which parts the limiter is tested for: those up to this one that apply. It reports whether
 // this one applies.
-func (part part) reach(s *subject) bool {
+func (pt part) reach(s *subject) bool {
 	for _, earlier := range parts() {
 		why := earlier.unmet(s)
 		if why == "" {
 			s.reached = append(s.reached, earlier.name)
 		}
-		if earlier.name == part.name {
+		if earlier.name == pt.name {
 			s.skipped = why
 			break
 		}
@@ -130,11 +130,11 @@ func (part part) reach(s *subject) bool {
 }
 
 // unmet returns the first reason why a part does not apply, "" if it does.
-func (part part) unmet(s *subject) string {
-	if slices.Contains(s.Skip, part.name) {
+func (pt part) unmet(s *subject) string {
+	if slices.Contains(s.Skip, pt.name) {
 		return "Config.Skip"
 	}
-	for _, need := range part.needs {
+	for _, need := range pt.needs {
 		if !need.met(s) {
 			return need.why
 		}
@@ -144,7 +144,7 @@ func (part part) unmet(s *subject) string {
 
 // partNames returns the names of all parts.
 func partNames() []string {
-	var names []string
+	names := make([]string, 0, len(parts()))
 	for _, part := range parts() {
 		names = append(names, part.name)
 	}

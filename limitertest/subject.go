@@ -82,7 +82,7 @@ func (s *subject) leave(l core.Limiter) {
 	}
 }
 
-// closes closes a limiter, if it can be closed, and expects Close to return nil.
+// closes calls Close of a limiter, if it has that, and expects nil.
 func (s *subject) closes(l core.Limiter) {
 	if c, ok := l.(io.Closer); ok {
 		if err := c.Close(); err != nil {

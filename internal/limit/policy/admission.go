@@ -166,7 +166,7 @@ func (a *Admission[R, O]) stopSettling(only *Decision[R, O], replaced core.Lease
 	a.settling, a.ends = nil, nil
 	a.mu.Unlock()
 	for _, e := range slices.Backward(ends) { // the first runs first, and the others also if it panics
-		defer e.do()
+		defer e.do() //nolint:gocritic,revive // they are few, and none may keep the others from theirs
 	}
 }
 
