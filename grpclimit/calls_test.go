@@ -77,22 +77,6 @@ func TestLeasesAreHeldUntilTheHandlerEnds(t *testing.T) {
 }
 
 func TestRefundAndSettle(t *testing.T) {
-	bubble(t, "a client that leaves counts", func(t *testing.T) {
-		b := bucket(t, 1, 2)
-		l := limits(t, one(grpclimit.Policy{
-			Limiter: grpclimit.Shared(b), Refund: func(*grpclimit.Call, error) bool { return true },
-		}))
-		c := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}, l.ServerOptions())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
-		code(t, codes.DeadlineExceeded, err)
-		synctest.Wait()
-		require.Equal(t, 1, b.Available())
-	})
 	bubble(t, "the cost is known in the end", func(t *testing.T) {
 		b := bucket(t, 1, 10)
 		l := limits(t, one(grpclimit.Policy{
