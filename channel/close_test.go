@@ -115,10 +115,12 @@ func TestNew(t *testing.T) {
 	require.ErrorContains(t, err, "channel: Options.Limiter = nil")
 }
 
-// A channel that is closed while a drop mode asks the limiter says so, and drops nothing, whatever the limiter answers.
-func TestCloseWhileADropModeAsks(t *testing.T) {
-	for mode := channel.DropOldest; mode <= channel.DropIncoming; mode++ {
-		for name, reply := range map[string]core.Lease{"rejection": core.Reject(), "grant": core.Grant(1, nil)} {
+// A channel that is closed while a send asks the limiter says so, drops nothing, and holds nothing, whatever the limiter
+// answers.
+func TestCloseWhileATrySendAsks(t *testing.T) {
+	for mode := channel.Wait; mode <= channel.DropIncoming; mode++ {
+		held := 1
+		for name, reply := range map[string]core.Lease{"rejection": core.Reject(), "grant": core.Grant(1, func() { held-- })} {
 			l := &user{Limiter: core.Unlimited()}
 			c := open(t, channel.Options[int]{Overflow: mode, Limiter: l})
 			sends(t, c, 1)
@@ -126,5 +128,6 @@ func TestCloseWhileADropModeAsks(t *testing.T) {
 			require.Equal(t, channel.ErrClosed, c.TrySend(2), "%v, %s", mode, name)
 			holds(t, c, 1)
 		}
+		require.Zero(t, held, "%v", mode)
 	}
 }

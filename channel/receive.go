@@ -128,8 +128,6 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context, v *T, h *hold.Hold) (
 	outcome := wait.Granted
 	c.mu.Lock()
 	switch {
-	case isDone(done):
-		outcome = wait.Canceled
 	case c.thereLocked() > 0:
 		if v != nil {
 			held, _ := c.takeLocked(v, h != nil)

@@ -56,6 +56,16 @@ func TestOrderOfWhatIsExchanged(t *testing.T) {
 	require.Equal(t, core.NewestFirst, hold.Order(key))
 }
 
+func TestReplenishes(t *testing.T) {
+	held, rate := concurrency(t, 1, 0), core.Must(core.NewTokenBucket(core.PerSecond(1, 1)))
+	for _, l := range []core.Limiter{rate, core.Must(core.Chain(held, rate)), core.NewSwitch(rate), core.WithReason(rate, "r")} {
+		require.True(t, hold.Replenishes(l), "%v", l)
+	}
+	for _, l := range []core.Limiter{held, core.Must(core.Chain(held)), core.NewSwitch(held), core.Unlimited(), limiter{}} {
+		require.False(t, hold.Replenishes(l), "%v", l)
+	}
+}
+
 func TestLimit(t *testing.T) {
 	require.Equal(t, 7, hold.Limit(concurrency(t, 7, 0)))
 	require.Equal(t, math.MaxInt, hold.Limit(core.Unlimited()))
