@@ -95,7 +95,7 @@ func (p *Pool) submitSlow(ctx context.Context, j job, rank hold.Rank, waits bool
 		caller = p.waiters.New(done)
 		caller.Value = turn{rank: rank, caller: caller}
 		if p.queueLimit > 0 {
-			rank = hold.Rank{} // in order of arrival
+			rank = hold.Rank{} // calls wait in order of arrival
 		}
 		p.calls.push(job{j.task, j.permits, j.owner, &caller.Value}, rank)
 	case p.queueLimit == 0:

@@ -115,8 +115,8 @@ type Permits[L any] interface {
 type Queueing bool
 
 const (
-	Bounded Queueing = false // as far as QueueLimit permits
-	Beyond  Queueing = true  // whatever QueueLimit is
+	Bounded Queueing = false // the request waits as far as QueueLimit permits
+	Beyond  Queueing = true  // it waits whatever QueueLimit is
 )
 
 // Waiter is a limiter outside core that passes a request of [Ways.Acquire] that waits [Beyond] QueueLimit on to the

@@ -290,7 +290,7 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 
 // candidate is a flow whose newest request may be the next to be evicted.
 type candidate[V any] struct {
-	load tag      // of the requests that are not evicted yet
+	load tag      // the total of the requests that are not evicted yet
 	next *Item[V] // the newest of them
 	at   int      // the flow's place in loads; below 0 once the two flows behind it are candidates
 }

@@ -200,7 +200,7 @@ type Pair struct {
 	Source
 
 	of    [2]*Source
-	nodes [2]list.Node[ender] // in the calls of each
+	nodes [2]list.Node[ender] // the pair among the calls of each
 }
 
 // Both returns a source for one call that ends with a and with b, and its Pair, whose Leave must follow when the call

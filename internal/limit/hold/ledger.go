@@ -10,7 +10,7 @@ import (
 // calls no user code.
 type Ledger struct {
 	fixed bool // no holds are stored, because each entry holds the same number of plain permits
-	each  int  // that number
+	each  int  // the number of permits that each entry holds, if fixed
 
 	holds      ring.Ring[held]
 	start, end uint64 // the entries in the queue are those from start to end, counted since the first
