@@ -53,7 +53,7 @@ type stage uint8
 
 const (
 	asking    stage = iota // an operation of the next call, or of one that is in flight
-	queued                 // in the queue
+	queued                 // it waits in the queue
 	abandoned              // the caller has given up
 
 	// The request is decided.

@@ -84,7 +84,7 @@ func (e *Limiter) addLocked(t *task, now time.Time) {
 	}
 	t.done = make(chan struct{}, 1)
 	e.client.addLocked(&t.operation)
-	if t.frees && len(e.cache.tickets.out) > 0 { // in the same call, so that its waiters get what is returned
+	if t.frees && len(e.cache.tickets.out) > 0 { // send them in the same call, so that its waiters get what is returned
 		e.renewLocked()
 	}
 }

@@ -25,7 +25,7 @@ const (
 // Flags of codeTake.
 const (
 	flagBlocks = 1 << iota // if it is refused, all that follow are refused, too
-	flagWaited             // of a bucket: the request has waited until now; for a concurrency limiter: it is going to wait
+	flagWaited             // the request of a bucket has waited until now; that of a concurrency limiter is going to wait
 	flagLater              // permits that are not there are taken all the same: the request gets a ticket
 )
 

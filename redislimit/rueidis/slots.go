@@ -47,7 +47,7 @@ func (s *slots) refresh(c rueidis.Client, failed bool) {
 	}
 	go func() {
 		defer s.asking.Store(false)
-		for _, node := range c.Nodes() { // in random order
+		for _, node := range c.Nodes() { // they come in random order
 			if ranges := ask(node); ranges != nil {
 				s.ranges.Store(&ranges)
 				return
