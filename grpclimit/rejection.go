@@ -131,7 +131,7 @@ type statusError struct {
 	*status.Status
 
 	cause    error
-	rejected bool // by a server's policy before the handler ran: outer interceptors see that the call had no effect
+	rejected bool // whether a server's policy rejected the call, so that outer interceptors see that it had no effect
 }
 
 func (e *statusError) Error() string              { return e.Status.Err().Error() }

@@ -174,7 +174,7 @@ var errPanicked = status.Error(codes.Internal, "the handler panicked")
 // end returns the permits that the call holds, also if the handler or a function of the user's has panicked. err is
 // the handler's.
 func (adm *admission) end(ctx context.Context, err error) {
-	var inside *statusError // of an interceptor inside, which may have rejected the call
+	var inside *statusError // an interceptor inside may have rejected the call
 	if !adm.called || errors.As(err, &inside) && inside.rejected {
 		adm.policies.Undo()
 		return

@@ -88,7 +88,7 @@ func (p *play) cannotReserve(n int, want error) {
 func (p *play) release() {
 	h := p.pick()
 	if h == nil || p.m.holds && p.m.timed && !p.m.closed {
-		return // of a chain, which has two accounts, later releases all
+		return // a chain has two accounts; later releases all
 	}
 	if p.m.holds && !h.spent && !h.released {
 		p.m.held -= h.Permits()

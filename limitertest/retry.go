@@ -33,7 +33,7 @@ func (p *play) rejected() (n int, retry time.Duration, ok bool) {
 	if p.m.closed || p.m.fits(n) || n == 0 && len(p.m.waiting) > 0 || p.m.holds && !p.letGo() {
 		return 0, 0, false
 	}
-	p.over = p.m.holds // of a chain, the second limiter may have requests wait now
+	p.over = p.m.holds // a chain's second limiter may have requests wait now
 	const most = 500
 	retry, _ = core.RetryAfter.From(p.try(n))
 	if retry <= 0 || retry > most*p.Refill {

@@ -120,6 +120,6 @@ func (p *play) reset() {
 	p.m.serve()
 	p.l.(core.Resetter).Reset()
 	p.compare()
-	p.over = p.m.holds // of what was granted before, the slot is returned, and the rate does not
+	p.over = p.m.holds // an older lease returns its slot, and nothing of its rate
 	p.late()
 }
