@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -22,8 +23,27 @@ import (
 const (
 	Failure    = 1
 	BadUsage   = 2
-	BrokenPipe = 141 // 128 + SIGPIPE, as shells have it
+	CannotRun  = 126 // as shells have it, as those below
+	NotFound   = 127
+	BrokenPipe = 141 // 128 + SIGPIPE
 )
+
+// LookPath is [exec.LookPath] that accepts a program in the working directory if the user's PATH contains that.
+func LookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	return path, err
+}
+
+// StatusOfStart returns the exit status for a program that could not be started.
+func StatusOfStart(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return NotFound
+	}
+	return CannotRun
+}
 
 // StatusOf returns the exit status of a program that a signal has ended, as shells have it.
 func StatusOf(s os.Signal) int {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -37,4 +38,15 @@ func (d *Duration) Set(text string) error {
 	v, err := ParseDuration(text)
 	*d = Duration(v)
 	return err
+}
+
+// Sleep waits for d, and reports false if ctx is done before, or by then.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }

@@ -75,7 +75,6 @@ it. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 			return Usage("no command")
 		},
 	}
-	root.SuggestionsMinimumDistance = 2
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return FlagError(c.Flags(), err) })
@@ -101,10 +100,17 @@ it. A TIME is 250ms, 1h30m, or a plain number of seconds.`,
 
 // unknown is the error for a command that does not exist. It suggests similar names.
 func unknown(root *cobra.Command, name string) error {
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return Usage("unknown command %q; did you mean %s?", name, strings.Join(near, " or "))
+	return Usage("unknown command %q%s", name, DidYouMean(name, names(root)))
+}
+
+// names returns the names of the commands.
+func names(root *cobra.Command) (all []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			all = append(all, c.Name())
+		}
 	}
-	return Usage("unknown command %q", name)
+	return all
 }
 
 func versionCommand() *cobra.Command {
@@ -125,13 +131,8 @@ const topic = "limits" // which help explains beside the commands
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND | limits]", Short: "Explain a command, with examples, or how limits are written", DisableFlagsInUseLine: true,
-		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-			for _, c := range root.Commands() {
-				if c.IsAvailableCommand() {
-					names = append(names, c.Name())
-				}
-			}
-			return append(names, topic), cobra.ShellCompDirectiveNoFileComp
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return append(names(root), topic), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && slices.Contains([]string{topic, "limit", "spec"}, strings.ToLower(args[0])) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Config is the rules of some domains, as read from files. It does not change. The zero Config has no domains.
-// Create it with [Load], [LoadMerged] or [Parse].
+// Create it with [Load] or [LoadMerged].
 type Config struct {
 	domains  []*domainConfig // domains in the order of the files
 	warnings []error
@@ -147,15 +147,6 @@ func filesOf(names []string) (files []string, err error) {
 		}
 	}
 	return files, nil
-}
-
-// Parse reads the text of one file. The name is for the errors.
-func Parse(file string, text []byte) (Config, error) {
-	var c Config
-	if err := c.add(file, text, false); err != nil {
-		return Config{}, err
-	}
-	return c, nil
 }
 
 // add reads one more file.

@@ -54,7 +54,7 @@ func (r *runner) live(j *job) {
 		if err := r.run(j); err != nil && r.stopping.Err() == nil {
 			r.fault(err)
 		}
-		if j.over || !r.pause(time.Duration(r.o.retryDelay)) { // the job holds no permit during the pause
+		if j.over || !cli.Sleep(r.stopping, time.Duration(r.o.retryDelay)) { // the job holds no permit during the pause
 			break
 		}
 	}
@@ -137,16 +137,6 @@ func (r *runner) try(j *job) {
 	}
 }
 
-const notFound, notAllowed = 127, 126 // exit statuses of shells
-
-// statusOfStart returns the status of a program that could not be started.
-func statusOfStart(err error) int {
-	if errors.Is(err, fs.ErrPermission) {
-		return notAllowed
-	}
-	return notFound
-}
-
 // findProgram looks for the program of all jobs before the first of them starts. Otherwise each job would fail with the same message.
 func (r *runner) findProgram() error {
 	if r.program == "" {
@@ -154,8 +144,8 @@ func (r *runner) findProgram() error {
 	}
 	name := r.program
 	r.program = ""
-	if _, err := exec.LookPath(name); err != nil && !errors.Is(err, exec.ErrDot) {
-		return cli.Exit(statusOfStart(err), fmt.Errorf("%s: %s", name, explain(err)))
+	if _, err := cli.LookPath(name); err != nil {
+		return cli.Exit(cli.StatusOfStart(err), fmt.Errorf("%s: %s", name, explain(err)))
 	}
 	return nil
 }
@@ -164,7 +154,7 @@ func (r *runner) execute(j *job) (status, signal int) {
 	p, err := r.start(j)
 	if err != nil {
 		_, _ = fmt.Fprintf(j.stderr, "sluice run: %s: %s\n", j.command[0], explain(err))
-		return statusOfStart(err), 0
+		return cli.StatusOfStart(err), 0
 	}
 	ctx, cancel := r.killing, context.CancelFunc(func() {})
 	if r.o.timeout > 0 {
@@ -176,7 +166,7 @@ func (r *runner) execute(j *job) (status, signal int) {
 	p.pumps.Wait()
 	if err != nil {
 		_, _ = fmt.Fprintf(j.stderr, "sluice run: %v\n", err)
-		return notFound, 0
+		return cli.NotFound, 0
 	}
 	status, signal = group.Ending(state)
 	if killed && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -195,7 +185,7 @@ func (r *runner) start(j *job) (*process, error) {
 	}
 	r.crowded.Lock()
 	defer r.crowded.Unlock()
-	for alone := 0; alone < 100 && noRoom(err) && r.pause(10*time.Millisecond); alone++ {
+	for alone := 0; alone < 100 && noRoom(err) && cli.Sleep(r.stopping, 10*time.Millisecond); alone++ {
 		if r.running.len() > 0 {
 			alone = 0
 		}

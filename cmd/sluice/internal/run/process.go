@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
@@ -24,7 +24,7 @@ type process struct {
 func start(j *job, null *os.File) (_ *process, err error) {
 	path := j.command[0]
 	if filepath.Base(path) == path {
-		if path, err = exec.LookPath(path); err != nil && !errors.Is(err, exec.ErrDot) { // ErrDot: the user's PATH contains it
+		if path, err = cli.LookPath(path); err != nil {
 			return nil, err
 		}
 	}

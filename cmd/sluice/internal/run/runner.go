@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
@@ -199,14 +198,6 @@ func (r *runner) read(rs rows) <-chan row {
 		}
 	}()
 	return input
-}
-
-// pause waits, and reports whether more jobs may start afterwards.
-func (r *runner) pause(d time.Duration) bool {
-	ctx, cancel := context.WithTimeout(r.stopping, d)
-	defer cancel()
-	<-ctx.Done()
-	return r.stopping.Err() == nil
 }
 
 // put puts an element into c, unless the run stops.

@@ -191,17 +191,7 @@ func dirOf(v string) string {
 func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = quoteWord(w)
+		quoted[i] = cli.Quote(w)
 	}
 	return strings.Join(quoted, " ")
-}
-
-var harmless = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// quoteWord quotes a word if a shell would change it, as GNU parallel does.
-func quoteWord(w string) string {
-	if harmless.MatchString(w) {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'"'"'`) + "'"
 }

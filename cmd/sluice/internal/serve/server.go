@@ -139,12 +139,7 @@ func (s *server) warm() {
 	if s.store == nil {
 		return
 	}
-	err := s.store.Warm([]spec.Limit{
-		{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
-		{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
-		{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
-	})
-	if err != nil {
+	if err := s.store.Warm(); err != nil {
 		s.service.StoreFailed(err)
 	}
 }

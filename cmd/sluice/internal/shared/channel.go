@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // Publish sends a text to all current subscribers of the channel.
@@ -28,7 +30,7 @@ func (s *Store) Subscribe(ctx context.Context, channel string, f func(text strin
 	go func() { // the caller does not wait for its end, which an unreachable server delays by seconds
 		defer asked()
 		refused := false
-		for again := true; again; again = pause(ctx, subscribeEvery) {
+		for again := true; again; again = cli.Sleep(ctx, subscribeEvery) {
 			subscription := s.client.Subscribe(ctx, channel)
 			// By itself go-redis neither reports a refusal nor subscribes again after one.
 			_, err := subscription.ReceiveTimeout(ctx, max(warming, s.timeout))

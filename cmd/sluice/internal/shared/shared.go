@@ -97,9 +97,15 @@ func (s *Store) New(l spec.Limit, name string, options redislimit.Options) (core
 // warming is how long Warm may take, unless a decision may take longer.
 const warming = time.Second
 
-// Warm connects to the server and loads the scripts of the limits, so that the first requests do not wait for that. It takes
+// Warm connects to the server and loads the scripts of limits of each kind, so that the first requests do not wait for that. It takes
 // no permits. If the server is unreachable it returns why, and the options of each limiter apply.
-func (s *Store) Warm(limits []spec.Limit) error {
+func (s *Store) Warm() error {
+	limits := []spec.Limit{
+		{Kind: spec.Concurrency, Permits: 1},
+		{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
+		{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
+		{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
+	}
 	errs := make([]error, len(limits))
 	var all sync.WaitGroup
 	for i, l := range limits {

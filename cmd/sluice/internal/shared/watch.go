@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 )
@@ -29,21 +30,9 @@ func (s *Store) Watch(ctx context.Context, state func(err error)) (ready <-chan 
 				asked()
 			}
 		}
-		for pause(ctx, watchEvery) {
+		for cli.Sleep(ctx, watchEvery) {
 			l.Statistics()
 		}
 	}()
 	return asking.Done()
-}
-
-// pause waits for d, and returns false if ctx is done before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // move moves nothing; a copy moves the bytes.
@@ -19,4 +21,4 @@ func source(f *os.File) io.Reader { return f }
 func enlarge(*os.File) {}
 
 // pause sleeps for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) { sleep(ctx, d) }
+func pause(ctx context.Context, d time.Duration) { cli.Sleep(ctx, d) }

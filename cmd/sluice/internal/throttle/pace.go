@@ -40,7 +40,7 @@ const (
 )
 
 func newPace(limits spec.Limits) (*pace, error) {
-	p := &pace{Switch: core.NewSwitch(nil), pause: sleep}
+	p := &pace{Switch: core.NewSwitch(nil), pause: func(ctx context.Context, d time.Duration) { cli.Sleep(ctx, d) }}
 	err := p.set(limits)
 	p.constant = true
 	return p, err
@@ -66,16 +66,6 @@ func (p *pace) take(ctx context.Context, n int) (core.Lease, error) {
 		if !errors.Is(err, core.ErrPermitsExceedLimit) { // otherwise the rate has become lower in the meantime
 			return lease, err
 		}
-	}
-}
-
-// sleep waits until d has passed or ctx is done.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -29,12 +28,7 @@ const examples = `  sluice wait --redis redis://cache:6379/0 --key deploy --limi
   sluice wait --redis redis://cache:6379/0 --key report --limit 1/h --try || exit 0
   SLUICE_REDIS=redis://cache:6379/0 sluice wait --key deploy --limit "concurrency 1" --max-wait 10m -- ./deploy.sh`
 
-// Exit statuses that are not the command's.
-const (
-	rejected  = 75 // EX_TEMPFAIL of sysexits.h
-	cannotRun = 126
-	notFound  = 127
-)
+const rejected = 75 // EX_TEMPFAIL of sysexits.h
 
 const (
 	timeout    = 5 * time.Second // for one call of the server
@@ -201,8 +195,8 @@ func (o *options) run(ctx context.Context) error {
 	var path string
 	if len(o.command) > 0 {
 		var err error
-		if path, err = exec.LookPath(o.command[0]); err != nil && !errors.Is(err, exec.ErrDot) {
-			return cli.Exit(statusOfStart(err), err) // before the permit is taken
+		if path, err = cli.LookPath(o.command[0]); err != nil {
+			return cli.Exit(cli.StatusOfStart(err), err) // before the permit is taken
 		}
 	}
 	store, err := shared.Open(o.redis, timeout)
@@ -380,18 +374,6 @@ func (o *options) take(ctx context.Context, l *line) (core.Lease, error) {
 			return lease, o.explain(err)
 		}
 		l.watch.state(false, err)
-		again := time.NewTimer(retryEvery)
-		select {
-		case <-ctx.Done():
-		case <-again.C:
-		}
-		again.Stop()
+		cli.Sleep(ctx, retryEvery)
 	}
-}
-
-func statusOfStart(err error) int {
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return notFound
-	}
-	return cannotRun
 }

@@ -33,7 +33,7 @@ func (o *options) under(ctx context.Context, path string, signals <-chan os.Sign
 		}
 	}()
 	if err := <-started; err != nil {
-		return cli.Exit(statusOfStart(err), err)
+		return cli.Exit(cli.StatusOfStart(err), err)
 	}
 	for {
 		select {

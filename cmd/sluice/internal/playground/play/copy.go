@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -112,22 +113,22 @@ routes:
 
 // command returns a command line that plays the same.
 func command(limits spec.Limits, in Input) string {
-	words := []string{"sluice", "simulate", "--limit", quote(limits.String())}
+	words := []string{"sluice", "simulate", "--limit", cli.Quote(limits.String())}
 	if in.Key != "" {
-		words = append(words, "--key", quote(in.Key))
+		words = append(words, "--key", cli.Quote(in.Key))
 	}
 	if in.Flow != "" && has(limits, isFair) {
-		words = append(words, "--flow", quote(in.Flow))
+		words = append(words, "--flow", cli.Quote(in.Flow))
 	}
 	if in.Arrivals != "" {
-		words = append(words, "--arrivals", quote(in.Arrivals), "--seed", strconv.FormatUint(in.Seed, 10))
+		words = append(words, "--arrivals", cli.Quote(in.Arrivals), "--seed", strconv.FormatUint(in.Seed, 10))
 		if in.Takes != "" && has(limits, func(l spec.Limit) bool { return l.Kind == spec.Concurrency }) { // else it makes no difference
-			words = append(words, "--takes", quote(in.Takes))
+			words = append(words, "--takes", cli.Quote(in.Takes))
 		}
 		return strings.Join(words, " ") + "\n"
 	}
 	if in.Fields != "" {
-		words = append(words, "--fields", quote(in.Fields))
+		words = append(words, "--fields", cli.Quote(in.Fields))
 	}
 	if in.Exact {
 		words = append(words, "--exact")
@@ -139,18 +140,7 @@ func command(limits spec.Limits, in Input) string {
 	if strings.HasPrefix(name, "-") {
 		name = "./" + name
 	}
-	return strings.Join(append(words, quote(name)), " ") + "\n"
+	return strings.Join(append(words, cli.Quote(name)), " ") + "\n"
 }
 
 func isFair(l spec.Limit) bool { return l.Order == core.FairShare }
-
-// quote quotes a word for a shell, if it needs that.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@+", r)
-	}
-	if word != "" && strings.TrimFunc(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}

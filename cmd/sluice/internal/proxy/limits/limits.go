@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
@@ -73,12 +72,7 @@ func (s *Set) Apply() {
 // Warm prepares the Redis server, if there is one, for each kind of limit.
 func (s *Set) Warm() {
 	if s.store != nil {
-		_ = s.store.Warm([]spec.Limit{ // requests report an error
-			{Kind: spec.Concurrency, Permits: 1},
-			{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
-			{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
-			{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
-		})
+		_ = s.store.Warm() // requests report an error
 	}
 }
 
