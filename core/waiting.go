@@ -38,7 +38,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 }
 
 // acquireUnder is Acquire without try: see waitingLimiter.
-func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (l Lease, waited bool, err error) {
+func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (l Lease, waited bool, err error) { //nolint:unparam // callers of waitingLimiter use waited
 	if n < 0 {
 		return e.failure(negative, 0), false, ErrNegativePermits
 	}

@@ -114,6 +114,7 @@ type Permits[L any] interface {
 // Queueing says how a request may wait.
 type Queueing bool
 
+// The ways of waiting.
 const (
 	Bounded Queueing = false // the request waits as far as QueueLimit permits
 	Beyond  Queueing = true  // it waits whatever QueueLimit is

@@ -206,3 +206,20 @@ func TestAContextThatPanics(t *testing.T) {
 	}
 	require.False(t, s.End(errOwn))
 }
+
+// TestACallJoinsAgain is ended once, and stands in nobody's way.
+func TestACallJoinsAgain(t *testing.T) {
+	var s wait.Source
+	c, other := s.New(t.Context()), s.New(t.Context())
+	require.NoError(t, c.Join())
+	require.NoError(t, other.Join())
+	require.NoError(t, c.Join())
+	c.Leave()
+	over := errors.New("over")
+	s.End(over)
+	require.Equal(t, over, context.Cause(other))
+	require.NoError(t, c.Err(), "it has left")
+	require.Equal(t, over, c.Join())
+	c.End()
+	other.End()
+}

@@ -34,7 +34,7 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int, beyond boo
 	}
 	unused := lease
 	defer func() { unused.Refund() }() // deferred, because ctx may panic
-	if err = s.Ended(ctx); err != nil {
+	if err := s.Ended(ctx); err != nil {
 		return core.Fail(err), waited, err
 	}
 	unused = core.Lease{}
