@@ -81,8 +81,8 @@ type call[T any] struct {
 	asks  bool // it was given room alone: it leads, and has to call the limiter
 
 	// Of a receive:
-	keeps bool      // it keeps what the item holds
-	hold  hold.Hold // that
+	keeps bool      // the caller keeps what the item holds
+	hold  hold.Hold // what the item holds
 }
 
 // New returns an open channel, or an error that lists all invalid options.

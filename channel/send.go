@@ -295,7 +295,7 @@ func isDone(done <-chan struct{}) bool {
 // full returns the error of an item for which there is no room.
 func (c *LimitedChannel[T]) full(n int) error {
 	if c.bounded() {
-		return &core.RejectedError{Permits: n, Reason: core.ReasonExhausted} // as a concurrency limiter does
+		return &core.RejectedError{Permits: n, Reason: core.ReasonExhausted} // the reason of a concurrency limiter
 	}
 	return &core.RejectedError{Permits: n, Reason: ReasonCapacity}
 }
