@@ -60,11 +60,13 @@ func (p *Pool) advanceLocked() {
 // slots, and starts their tasks or lets them ask for the leases. A call whose context is done gets nothing.
 func (p *Pool) serveLocked() {
 	for p.calls.n > 0 && (p.hasRoomLocked() || p.queueLimit == 0 && !p.asking && p.freeLocked()) {
-		j := p.calls.pop()
-		t := j.turn
-		if j.turn = turnOf(t.rank); !t.caller.Decide(wait.Granted) {
+		t := p.calls.first().turn
+		if !t.caller.Decide(wait.Granted) {
+			p.calls.takeBack(&t.queued) // its flow is not charged
 			continue
 		}
+		j := p.calls.popFirst()
+		j.turn = turnOf(t.rank)
 		switch {
 		case p.queueLimit > 0:
 			p.queue.push(j, t.rank)

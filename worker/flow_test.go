@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -198,5 +199,32 @@ func TestAGroupThatEndsWithinAGo(t *testing.T) {
 		require.ErrorIs(t, returned(t, wait), context.Canceled)
 		held.Release()
 		drained(t, p, l)
+	})
+}
+
+// A flow is not charged for a call that gets nothing because its context has ended, even if that call has not noticed.
+func TestACallThatHasEndedIsNotCharged(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the call does not notice
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: fairly(t, 1), Workers: 1})
+		g := newGate()
+		ctx, cancel := context.WithCancel(of(t.Context(), "a"))
+		submits(t, p, func(ctx context.Context) error { _ = g.task(ctx); cancel(); return nil })
+		var order []string
+		submit := func(ctx context.Context, name string) {
+			go func() {
+				_ = p.Submit(ctx, func(context.Context) error { order = append(order, name); return nil })
+			}()
+			synctest.Wait()
+		}
+		submit(ctx, "canceled")
+		submit(of(t.Context(), "a"), "a1")
+		submit(of(t.Context(), "b"), "b1")
+		submit(of(t.Context(), "a"), "a2")
+		submit(of(t.Context(), "b"), "b2")
+		g.open()
+		synctest.Wait()
+		require.Equal(t, []string{"a1", "b1", "a2", "b2"}, order)
+		require.NoError(t, p.Close(t.Context()))
 	})
 }

@@ -171,7 +171,7 @@ func TestCallsThatGiveUpAreNotKept(t *testing.T) {
 				submits(t, p, nothing)
 			}
 			var kept []weak.Pointer[[1024]int]
-			for range 100 {
+			for range 101 {
 				ctx, cancel := context.WithCancel(t.Context())
 				value := new([1024]int)
 				kept = append(kept, weak.Make(value))
@@ -187,15 +187,54 @@ func TestCallsThatGiveUpAreNotKept(t *testing.T) {
 				cancel()
 				require.Equal(t, context.Canceled, returned(t, call))
 			}
-			runtime.GC()
-			runtime.GC()
-			kept = slices.DeleteFunc(kept, func(p weak.Pointer[[1024]int]) bool { return p.Value() == nil })
-			require.Less(t, len(kept), 10)
+			collect := func() int {
+				runtime.GC()
+				runtime.GC()
+				kept = slices.DeleteFunc(kept, func(p weak.Pointer[[1024]int]) bool { return p.Value() == nil })
+				return len(kept)
+			}
+			require.Less(t, collect(), 10)
 			held.Release()
 			require.NoError(t, p.Wait(t.Context()))
+			require.Zero(t, collect(), "the pool is idle")
 			drained(t, p, l)
 		})
 	}
+}
+
+// A limiter whose order changes again and again does not make a pool grow from whose queue all tasks are taken back.
+func TestOrdersOfTasksThatAreTakenBackAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rounds = 2000
+		l := concurrency(t, 1)
+		held := l.TryAcquire(1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 10})
+		submits(t, p, nothing, nothing, nothing)
+		synctest.Wait()
+		memory := func() (m runtime.MemStats) {
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m
+		}
+		before := memory().HeapAlloc
+		for i := range rounds {
+			o := l.Options()
+			o.QueueOrder = core.QueueOrder(i % 3)
+			require.NoError(t, l.Update(o))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancelled := later(func() error {
+				_, err := worker.Do(ctx, p, func(context.Context) (int, error) { return 0, nil })
+				return err
+			})
+			synctest.Wait()
+			cancel()
+			require.Equal(t, context.Canceled, returned(t, cancelled))
+		}
+		require.Less(t, int64(memory().HeapAlloc-before), int64(rounds*50))
+		held.Release()
+		require.NoError(t, p.Wait(t.Context()))
+		drained(t, p, l)
+	})
 }
 
 // Map reads ahead as far as the limiter of the moment suggests, whatever Map reaches it through.

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"slices"
+
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/limit/hold"
@@ -73,11 +75,12 @@ func (q *queue) push(j job, rank hold.Rank) {
 		*n++
 	}
 	last := len(q.sections) - 1
-	if last < 0 || q.sections[last].mode != rank.Mode {
-		q.sections = append(q.sections, section{mode: rank.Mode})
+	if last < 0 || q.sections[last].mode != rank.Mode && q.sections[last].next() != nil {
+		q.sections = append(q.sections, section{})
 		last++
 	}
-	if s := &q.sections[last]; s.mode == core.FairShare {
+	s := &q.sections[last]
+	if s.mode = rank.Mode; s.mode == core.FairShare {
 		s.byFlow.Push(&fair.Item[job]{N: max(j.permits, 1), Value: j}, fair.Flow(*rank.Flow))
 	} else {
 		s.byAge.Push(j)
@@ -116,6 +119,9 @@ func (q *queue) popFirst() job {
 	if n := j.queued(); n != nil {
 		*n--
 	}
+	if q.back > q.n {
+		q.sweep()
+	}
 	return j
 }
 
@@ -124,12 +130,23 @@ func (q *queue) takeBack(queued *int) (n int) {
 	n, *queued = *queued, 0
 	q.n -= n
 	if q.back += n; q.back > q.n {
-		for i := range q.sections {
-			q.sections[i].sweep()
-		}
-		q.back = 0
+		q.sweep()
 	}
 	return n
+}
+
+// sweep removes the jobs that were taken back, and the sections that are empty then. The last section stays: what comes
+// later is behind the sections before it.
+func (q *queue) sweep() {
+	q.back = 0
+	for i := range q.sections {
+		q.sections[i].sweep()
+	}
+	behind := len(q.sections)
+	q.sections = slices.DeleteFunc(q.sections, func(s section) bool {
+		behind--
+		return behind > 0 && s.next() == nil
+	})
 }
 
 // next returns the job of the section that is served next; nil if there is none.
