@@ -22,9 +22,14 @@ func embedded(l Limiter) Limiter {
 	return nil
 }
 
-// embeds reports whether l is of a type that embeds a limiter of this package. Such a type has all
+// embeds reports whether l is of a type that embeds a limiter of this module. Such a type has all
 // methods of that limiter, and may have overridden some: a promoted TryQuietly would bypass its TryAcquire.
-func embeds(l Limiter) bool { return embedded(l) != nil }
+func embeds(l Limiter) bool {
+	if k, ok := l.(interface{ itself() Limiter }); ok {
+		return k.itself() != l
+	}
+	return backdoor.Embeds[Lease](l)
+}
 
 // isClosed reports whether a limiter of this package is closed. Zero values are; a view is not, because it has no Close.
 func isClosed(l Limiter) bool {
@@ -35,7 +40,7 @@ func isClosed(l Limiter) bool {
 // TryQuietly is like TryAcquire, but a rejection is not counted in the statistics and has no reason. It is for callers
 // that try before they wait. If it returns false, no permits were taken, although in a chain the limiters before the
 // one that rejected have counted a grant. TryQuietly always returns false if l is not a [QuietTrier], or if it embeds
-// a limiter of this package. It also returns false for negative permits, for more permits than the limit, and after
+// a limiter of this module. It also returns false for negative permits, for more permits than the limit, and after
 // Close.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	if q, ok := l.(QuietTrier); ok && !embeds(l) {

@@ -162,6 +162,12 @@ func WaiterOf[L any](limiter any) Waiter[L] {
 	return nil
 }
 
+// Embeds reports whether limiter is of a type that embeds a limiter that has [Waits].
+func Embeds[L any](limiter any) bool {
+	k, ok := limiter.(interface{ waits() *Waits[L] })
+	return ok && k.waits().limiter != limiter
+}
+
 // Asker is a limiter that says which limiters it asks now, for [Ways.Roots]; Limiter is core.Limiter.
 type Asker[Limiter any] interface{ Asks() []Limiter }
 

@@ -507,6 +507,25 @@ func (o *overridden) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return o.limits.Acquire(ctx, n)
 }
 
+func (o *overridden) TryAcquire(n int) core.Lease {
+	o.asked++
+	return o.limits.TryAcquire(n)
+}
+
+// A quiet try of a type that overrides TryAcquire would bypass it, so the request goes to Acquire.
+func TestWhatOverridesTryAcquireIsNotTriedQuietly(t *testing.T) {
+	l := core.Must(adaptive.New(adaptive.Options{Initial: 3, Min: 3, Max: 3}))
+	o := &overridden{limits: l}
+	_, ok := core.TryQuietly(o, 1)
+	require.False(t, ok)
+	require.Equal(t, 3, l.Available())
+	for i, over := range []core.Limiter{core.Must(core.Chain(o)), core.NewSwitch(o), core.WithReason(o, "full")} {
+		_, err := over.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, i+1, o.asked)
+	}
+}
+
 func TestWaitingAsksWhatOverridesAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(adaptive.New(adaptive.Options{Initial: 1, Min: 1, Max: 1}))
