@@ -235,7 +235,9 @@ func (p *Pair) Leave() {
 	for i, s := range p.of {
 		again = s.leave(&p.nodes[i]) && again
 	}
+	own := p.of[0]
+	p.of = [2]*Source{} // which a Pair that waits for its next call would keep alive
 	if again {
-		p.of[0].pair.Store(p)
+		own.pair.Store(p)
 	}
 }
