@@ -9,7 +9,7 @@ import (
 )
 
 // handle is what a lease points at. It leads to the settings under which the lease was granted, and
-// it makes sure that permits are returned once.
+// it makes sure that the permits which a lease holds are returned once.
 //
 // A lease that holds permits has a handle and a generation of it (a generational index). The
 // call that moves the handle on to the next generation ends the lease: of any number of copies and
@@ -98,7 +98,7 @@ type owner interface {
 	// settle is Settle of an acquired lease, to another number of permits, at least 0.
 	settle(l Lease, permits int) Lease
 
-	// window returns what the metadata of leases granted under these settings calls the window; 0: nothing.
+	// window returns what the metadata of leases granted under these settings calls the window; above 0 for a rate limiter, 0 for others.
 	window(s *settings) int64
 }
 

@@ -51,8 +51,8 @@ func (l Lease) undo() {
 //
 // The lease of a concurrency limiter, of a chain, of [Grant] or of [GrantFrom] ends with all its copies: releasing,
 // refunding or settling them again does nothing. A rate limiter of this package keeps no record of its leases, so each
-// of these calls takes effect. If a rate limiter's lease of zero permits is settled to n permits, they are charged as
-// if they were granted now.
+// of these calls takes effect. So does each call that settles a lease of zero permits, of any limiter of this package, to n
+// permits: they are charged as if they were granted now.
 func (l Lease) Settle(permits int) Lease {
 	permits = max(permits, 0)
 	o := l.outcome()

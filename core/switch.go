@@ -102,7 +102,8 @@ func (s *Switch) Apply(o Options) error {
 // exchange puts next in the place of old and ends the waits in old. It returns false if old is not current.
 //
 // A request that waits in old is in acquireUnder of old's limiter. The end of old.over, the source of that wait, sends
-// to the channel on which the request waits (internal/wait/signal.go); await in waiting.go takes it out of the queue,
+// to the channel on which the request waits (internal/wait/signal.go), or ends its context if old is Paused or not a limiter
+// of this package; await in waiting.go takes it out of the queue,
 // and returns context.Canceled. Then acquireUnder of the Switch sees that old has been replaced, which is why that comes
 // first, and asks next: beyond its QueueLimit, because the request has waited. If the request was granted just before,
 // the grant is refunded, and it asks next as well.

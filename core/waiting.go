@@ -15,7 +15,8 @@ import (
 //  2. admit asks the machine under the mutex. If the answer is Waiting, it puts a waiter into the machine's queue.
 //  3. await blocks on the waiter's channel, without the mutex.
 //  4. Permits come back: another goroutine releases or settles a lease, or the timer fires, which the waitlist of a
-//     rate limiter has for the head of the queue (setAlarmLocked in engine.go). Each of them takes the mutex, and
+//     rate limiter has for the head of the queue (setAlarmLocked in engine.go). Each of them takes the mutex, as an
+//     Update, a canceled call and most other calls do (lockAndServe in engine.go), and
 //     the machine grants to the waiters that now fit, in order (serve in internal/machine/machine.go).
 //  5. Before it unlocks the mutex, that goroutine makes the waiters' leases (unlockAndWake in engine.go). Afterwards it
 //     sends to their channels.

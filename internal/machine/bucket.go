@@ -9,7 +9,7 @@ import (
 // a tick of its clock.
 type Bucket struct {
 	missing int         // tokens that are missing at tick; above the limit, the bucket is in debt
-	tick    int64       // the latest tick applied, in whole periods from when the bucket was last full; while it is full: since when
+	tick    int64       // the instant of the latest tick applied; while the bucket is full: since when it is
 	overdue int         // manual: tokens that were due at an Update and wait for Replenish; at most missing
 	last    *lastReturn // nil means that no tokens were returned
 }

@@ -39,7 +39,7 @@ func (p *Permits) Try(t *Terms, _ int64, n int) (left int, fullAt, readyAt int64
 	if n > left {
 		return max(left, 0), Never, Never, false
 	}
-	p.held.n += uint64(n)
+	p.held.n += uint64(n) // cannot overflow, because no more than the limit are held
 	return left - n, Never, Never, true
 }
 

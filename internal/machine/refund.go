@@ -113,7 +113,8 @@ func (b *Bucket) refund(t *Terms, now int64, g Grant, n int) {
 	floor.tick, last.at = b.tick, now
 }
 
-// certain returns how many tokens are certainly missing because of a grant.
+// certain returns the most tokens that may be returned for a grant: those that are certainly missing because of it. If no
+// token has come since the grant, all that are missing are: the caller returns no more than the grant took.
 func (b *Bucket) certain(t *Terms, now int64, g Grant, maybeEarlier bool) int {
 	switch {
 	case g.Epoch != t.Epoch:

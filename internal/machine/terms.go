@@ -30,7 +30,7 @@ type Terms struct {
 	Calendar *Calendar
 
 	Mode  Mode
-	Epoch uint32 // a grant of another epoch returns nothing; an Update or a Reset may start one
+	Epoch uint32 // a grant of another epoch returns nothing; an Update (NextEpoch) or a Reset may start one
 }
 
 // Most returns the largest number of permits that a request may ask for: the limit, or the ceiling of a limit on
