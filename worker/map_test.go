@@ -294,7 +294,8 @@ func TestMapRunsAsManyAtOnceAsARateStarts(t *testing.T) {
 	})
 }
 
-// However a Close comes, Map yields ErrClosed once at most, as the last.
+// However a Close comes, Map yields ErrClosed once at most, as the last, and before it the result of each call of f, unless
+// the Close cancels.
 func TestStressMapYieldsErrClosedOnce(t *testing.T) {
 	for round := range 600 {
 		l := concurrency(t, 1+round%3)
@@ -314,13 +315,21 @@ func TestStressMapYieldsErrClosedOnce(t *testing.T) {
 			return p.Close(ctx)
 		})
 		var errs []error
+		var ran atomic.Int64
+		results := int64(0)
 		for _, err := range worker.Map(t.Context(), p, upTo(2000), func(context.Context, int) (int, error) {
+			ran.Add(1)
 			runtime.Gosched()
 			return 0, nil
 		}) {
 			if len(errs) > 0 || err != nil {
 				errs = append(errs, err)
+			} else {
+				results++
 			}
+		}
+		if round%4 > 0 {
+			require.Equal(t, ran.Load(), results)
 		}
 		if err := <-closed; err != nil {
 			require.ErrorIs(t, err, context.Canceled)

@@ -93,6 +93,26 @@ func TestOrderOfASwitch(t *testing.T) {
 	})
 }
 
+// A task that has its permit and waits for a goroutine alone is not overtaken by one that gets the permit of a task that ends.
+func TestATaskThatWaitsForAGoroutineIsNotOvertaken(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that no other goroutine runs before the first task ends
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 2), Queue: 1})
+		started := make(chan string, 2)
+		submits(t, p, func(context.Context) error {
+			for _, name := range []string{"a", "b"} {
+				if err := p.TrySubmit(func(context.Context) error { started <- name; return nil }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, "a", <-started)
+		require.NoError(t, p.Close(t.Context()))
+	})
+}
+
 // TrySubmit does not overtake a Submit that waits, even while permits are on their way to it.
 func TestTrySubmitOvertakesNobody(t *testing.T) {
 	for range 100 {
