@@ -229,7 +229,8 @@ func TestOrdersOfTasksThatAreTakenBackAreNotKept(t *testing.T) {
 		l := concurrency(t, 1)
 		held := l.TryAcquire(1)
 		p := newPool(t, worker.Options{Limiter: l, Queue: 10})
-		submits(t, p, nothing, nothing, nothing)
+		submits(t, p, nothing)
+		submits(t, p, two(nothing)...)
 		synctest.Wait()
 		memory := func() (m runtime.MemStats) {
 			runtime.GC()

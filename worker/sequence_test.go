@@ -73,6 +73,7 @@ type sequence struct {
 }
 
 func newSequence(t *testing.T, through func(l *core.ConcurrencyLimiter) core.Limiter, seed uint64) *sequence {
+	t.Helper()
 	s := &sequence{t: t, r: rand.New(rand.NewPCG(seed, 4)), started: make(chan int, 10)}
 	s.o = core.ConcurrencyLimiterOptions{PermitLimit: 2 + s.r.IntN(3), QueueLimit: math.MaxInt}
 	s.l = core.Must(core.NewConcurrencyLimiter(s.o))
