@@ -263,7 +263,7 @@ func limits(to *[]Limit, check func(l spec.Limit) string) reader {
 			}
 			read, err := spec.ParseLimits(text)
 			switch {
-			case err != nil && strings.Trim(text, "0123456789") == "":
+			case err != nil && isCount(text, check):
 				item.Fault("%s: %q has no time; write concurrency %[2]s for as many at a time, or a rate such as %[2]s/s", key, text)
 			case err != nil:
 				item.Fault("%s", strings.TrimPrefix(err.Error(), "spec: "))
@@ -277,6 +277,12 @@ func limits(to *[]Limit, check func(l spec.Limit) string) reader {
 			}
 		}
 	}
+}
+
+// isCount reports whether a text is only a number, and may have been meant as a concurrency limit.
+func isCount(text string, check func(l spec.Limit) string) bool {
+	l, err := spec.Parse("concurrency " + text)
+	return err == nil && check(l) == "" && strings.Trim(text, "0123456789") == ""
 }
 
 // ofRequests says what is wrong with a limit on requests.
