@@ -171,7 +171,7 @@ func (o *options) parse(flags *pflag.FlagSet, args []string) (err error) {
 		return cli.Usage("--max-args does not work with several lists of arguments")
 	case o.tries < 1:
 		return cli.Usage("--retries %d is too small; use at least 1, which is the first try", o.tries)
-	case o.retryDelay > 0 && o.tries == 1:
+	case o.retryDelay > 0 && !flags.Changed("retries"):
 		return cli.Usage("--retry-delay requires --retries; without it no job is tried again")
 	case flags.Changed("key") && !flags.Changed("limit-per-key"):
 		return cli.Usage("--key requires --limit-per-key")
