@@ -17,6 +17,7 @@ import (
 type Config struct {
 	domains  []*domainConfig // domains in the order of the files
 	warnings []error
+	bad      []string // files with errors
 }
 
 // DefaultKeys is the number of values for which a rule has limiters if its domain does not set keys.
@@ -39,7 +40,7 @@ type node struct {
 	metadata  *structpb.Struct
 	below     map[[2]string]*node // nodes below, by key and value
 	wildcards map[string][]*node  // those below whose value contains *, by key, in the order of the file
-	names     map[string]bool     // names of those below, as envoyproxy/ratelimit names them; each name is unique
+	files     map[string]string   // files of those below, by names, as envoyproxy/ratelimit names them; each name is unique
 	rule      *ruleConfig         // nil means no limit
 }
 
@@ -151,10 +152,10 @@ func filesOf(names []string) (files []string, err error) {
 
 // add reads one more file.
 func (c *Config) add(file string, text []byte, merge bool) error {
-	r, before := &reader{file: file}, len(c.domains)
+	r, before := &reader{file: file, bad: c.bad}, len(c.domains)
 	err := yamlconf.Read(file, text, func(root yamlconf.Node) { c.readFile(r, root, merge) })
-	if err != nil {
-		c.domains = c.domains[:before] // so that no error is reported for another file that has the domain
+	if err != nil { // no error is reported for another file that has the domain or, with merge, its descriptors
+		c.domains, c.bad = c.domains[:before], append(c.bad, file)
 	}
 	c.warnings = append(c.warnings, r.warnings...)
 	return err
@@ -214,11 +215,11 @@ func (d *domainConfig) readOne(r *reader, parent *node, path []entry, item yamlc
 	}
 	n.metadata = metadata(f["metadata"])
 	path = append(slices.Clip(path), n.entry)
-	if parent.names[n.name()] {
+	if first, ok := parent.files[n.name()]; ok && !slices.Contains(r.bad, first) {
 		item.Fault("duplicate descriptor composite key '%s'", d.name+"."+nameOf(path))
 		return
 	}
-	parent.add(n)
+	parent.add(n, r.file)
 	d.readRule(r, n, path, item, f)
 	d.read(r, n, path, f["descriptors"])
 }
@@ -248,11 +249,11 @@ func (d *domainConfig) readRule(r *reader, n *node, path []entry, item yamlconf.
 }
 
 // add adds a descriptor below n, where there is none of its key and value.
-func (n *node) add(child *node) {
+func (n *node) add(child *node, file string) {
 	if n.below == nil {
-		n.below, n.wildcards, n.names = make(map[[2]string]*node), make(map[string][]*node), make(map[string]bool)
+		n.below, n.wildcards, n.files = make(map[[2]string]*node), make(map[string][]*node), make(map[string]string)
 	}
-	n.names[child.name()] = true
+	n.files[child.name()] = file
 	n.below[[2]string{child.key, child.value}] = child
 	if child.isWildcard() {
 		n.wildcards[child.key] = append(n.wildcards[child.key], child)

@@ -164,6 +164,10 @@ func TestLoad(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, c.Domains())
 	_, err = rlslimit.LoadMerged(dir, a)
 	require.ErrorContains(t, err, "a.yaml:3:3: duplicate descriptor composite key 'a.k'")
+	half := write(t, t.TempDir(), "half.yaml", "domain: a\ndescriptors:\n- {key: l, limit: 1/s}\n- {key: m, limit: 1}\n")
+	_, err = rlslimit.LoadMerged(dir, half, other)
+	require.ErrorContains(t, err, half+":4:19: limit: ")
+	require.NotContains(t, err.Error(), other, "the file that it shares a descriptor with is good")
 }
 
 func FuzzParse(f *testing.F) {

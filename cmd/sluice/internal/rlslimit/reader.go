@@ -14,6 +14,7 @@ import (
 type reader struct {
 	file     string
 	warnings []error
+	bad      []string // files before that have errors
 }
 
 func (r *reader) warn(at yamlconf.Node, format string, args ...any) {
