@@ -107,14 +107,16 @@ func (u units) months() int {
 	return 0
 }
 
-// windowAt returns the window at a time. The next window of several months may have another length: see rule.turn.
+// windowAt returns the window at a time. The next window of several months may have another length, so in its last month a window
+// has the length of the next one, and the same end: limiters have the next one before it starts. See rule.turn.
 func (l allowance) windowAt(at time.Time) core.FixedWindowOptions {
 	w := l.window
 	if n := l.months(); n > 0 {
 		y, m, _ := at.UTC().Date()
-		since := 12*(y-1970) + int(m-time.January) // months, from the epoch
-		w.Calendar, w.Anchor = core.Calendar{}, monthsAfterEpoch(since-since%n)
-		w.Window = monthsAfterEpoch(since - since%n + n).Sub(w.Anchor)
+		next := 12*(y-1970) + int(m-time.January) + 1 // months, from the epoch
+		start := next - next%n
+		w.Calendar, w.Anchor = core.Calendar{}, monthsAfterEpoch(start)
+		w.Window = monthsAfterEpoch(start + n).Sub(w.Anchor)
 	}
 	return w
 }
@@ -241,5 +243,9 @@ func (l allowance) untilEnd() time.Duration {
 	if w.Window == 0 {
 		return 0
 	}
-	return w.Window - now.Sub(w.Anchor)%w.Window
+	left := w.Anchor.Sub(now) % w.Window // of a window that has started: below 0
+	if left <= 0 {
+		left += w.Window
+	}
+	return left
 }

@@ -214,6 +214,33 @@ func TestSilent(t *testing.T) {
 	}
 }
 
+// A request at the start of a month, when limiters may get windows of other lengths, does not wait for the store either.
+func TestSilentWhenAMonthStarts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var away atomic.Bool
+		s := service(t, "- {key: k, rate_limit: {unit: month, unit_multiplier: 2, requests_per_unit: 5}}", func(o *rlslimit.Options) {
+			o.Store = failing(func(ctx context.Context) error {
+				if away.Load() {
+					return silent(ctx)
+				}
+				return redislimit.Refused(errors.New("no"))
+			})
+		})
+		for m := range 12 {
+			away.Store(false)
+			for i := range 10 {
+				assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, entries(fmt.Sprintf("k=%d", i)))))
+			}
+			start := time.Date(2000, time.February+time.Month(m), 1, 0, 0, 0, 0, time.UTC)
+			time.Sleep(time.Until(start))
+			away.Store(true)
+			assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, entries("k=0"))))
+			assert.LessOrEqual(t, time.Since(start), 8*time.Millisecond)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // gate is a store that calls a function before each call, which fails if the function does.
 type gate struct {
 	redislimit.Store

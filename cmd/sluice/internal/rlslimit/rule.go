@@ -147,11 +147,18 @@ func (r *rule) newLimiter(c *ruleConfig, k key) (*limiter, error) {
 	return &limiter{rateLimiter: made, stored: shared.Store != nil}, nil
 }
 
-// turn moves limiters on to windows of several months that have started since the last turn. These start with a month.
+// turn moves limiters on to other windows of several months in the first request of each month.
 func (r *rule) turn() {
-	if at := r.turns.Load(); at > 0 && time.Now().Unix() >= at && r.turns.CompareAndSwap(at, nextMonth()) {
-		_ = r.limiters.Refresh() // no error, because only times change
+	at := r.turns.Load()
+	if at == 0 || time.Now().Unix() < at || !r.turns.CompareAndSwap(at, nextMonth()) {
+		return
 	}
+	refresh := func() { _ = r.limiters.Refresh() } // no error, because only times change
+	if r.shared.Store == nil {
+		refresh()
+		return
+	}
+	go refresh() // calls the store for each limiter, which no request waits for
 }
 
 // nextMonth returns the Unix time at which the next month starts.

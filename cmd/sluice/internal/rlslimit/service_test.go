@@ -237,6 +237,8 @@ func TestSeveralMonths(t *testing.T) {
 			time.Sleep(time.Until(time.Date(2000, m, 1, 0, 0, 0, 0, time.UTC).Add(-short)))
 		}
 		assert.Equal(t, "OK: OK 0/2 left, 1440h0m0s", ask(t, s, hits(2, "k=v")))
+		sleepUntil(time.February, 0)
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/2 left, 696h0m0s", ask(t, s, entries("k=v")))
 		sleepUntil(time.March, 1)
 		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/2 left, 1s", ask(t, s, entries("k=v")))
 		sleepUntil(time.March, 0)
