@@ -229,6 +229,35 @@ func TestGapsInWindows(t *testing.T) {
 	}
 }
 
+// A request fits in before a ticket only if no later ticket counts meanwhile, also if there are more of these than a script reads.
+func TestGapsBeforeManyTickets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const limit = 60
+		o := core.SlidingWindowOptions{PermitLimit: limit, Window: 1000 * time.Second, SegmentsPerWindow: 1000, QueueLimit: limit}
+		a, b, c := sliding(t, s.shared("key"), o), sliding(t, s.shared("key"), o), sliding(t, s.shared("key"), o)
+		start := time.Now()
+		for range limit {
+			takes(t, a, 1)
+			time.Sleep(time.Second)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range limit { // they are due from 1000 s to 1059 s
+			if i < 20 {
+				ask(t.Context(), b, 1)
+			} else {
+				ask(ctx, b, 1)
+			}
+		}
+		for range limit { // they are due from 2000 s to 2059 s
+			ask(t.Context(), a, 1)
+		}
+		cancel()
+		synctest.Wait()
+		require.NoError(t, <-ask(t.Context(), c, 40).over)
+		require.Equal(t, 3039*time.Second, time.Since(start))
+	})
+}
+
 // If the server drops a bucket's tickets alone, they are served all the same, and the bucket grants no more for it. If it drops the
 // bucket, the limit starts again.
 func TestLostTickets(t *testing.T) {

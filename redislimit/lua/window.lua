@@ -234,7 +234,8 @@ local function gap(n, at)
 		end
 		local next = min(started < #instants and from[started + 1] or max_number, ended < #instants and instants[ended + 1] + 0 or max_number)
 		if place and (next >= place_ends or next == max_number) then
-			return (till == last or next < max_number) and place or nil
+			-- What was not read starts to count later than all that was.
+			return (till == last or place_ends <= from[#instants]) and place or nil
 		elseif next == max_number then
 			return nil
 		end
