@@ -326,11 +326,12 @@ func (e *Limiter) queueFull() core.RejectedError {
 	return core.RejectedError{Reason: core.ReasonQueueLimit, Detail: "queue is full"}
 }
 
-// concludeLocked ends the requests whose wait the queue has ended by itself.
+// concludeLocked ends the requests whose wait the queue has ended by itself. A granted one was ended by give, and may be another
+// request by now.
 func (e *Limiter) concludeLocked() {
 	for w := e.queue.Decided(); w != nil; w = w.Next() {
 		e.cache.tickets.gap = e.cache.tickets.gap || w.Answer.Outcome == machine.Evicted
-		if req := w.Value; !req.stage.decided() {
+		if req := w.Value; w.Answer.Outcome != machine.Granted && !req.stage.decided() {
 			e.answerLocked(req, w.Answer, time.Now())
 		}
 	}

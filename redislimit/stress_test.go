@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -110,4 +111,57 @@ func try(ctx context.Context, random *rand.Rand, l core.Limiter, permits int, wa
 		go cancel()
 	}
 	return l.Acquire(ctx, permits)
+}
+
+// soon is a store that grants each request a few microseconds later.
+type soon struct{ liar }
+
+func (*soon) Ready() bool { return true }
+
+func (*soon) Run(_ context.Context, _ *redislimit.Script, _ []string, args ...int64) ([]int64, error) {
+	reply := []int64{0, time.Now().UnixMicro(), 0}
+	for ops := args[3:]; len(ops) > 0; {
+		done, numbers := int64(0), map[int64]int{read: 1, take: 4, give: 5, cancelTicket: 6}[ops[0]]
+		if ops[0] == take {
+			done = 1 + 2*(2+rand.Int64N(20))
+		}
+		reply = append(reply, done, 1000, 0, 0)
+		ops = ops[numbers:]
+	}
+	return reply, nil
+}
+
+// The first number of a script's operations.
+const (
+	read         = 0
+	take         = 1
+	give         = 2
+	cancelTicket = 9
+)
+
+// Waiters that are served and give up at the same times as others come are served once each, and none is rejected.
+func TestWaitersThatGiveUpWhenOthersAreServed(t *testing.T) {
+	const callers, rounds = 6, 10_000
+	o := redislimit.Options{Store: new(soon), Key: "key", Prefetch: 1, Timeout: time.Minute}
+	l := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1000})
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			for range rounds {
+				ctx, cancel := context.WithCancel(t.Context())
+				giveUp := time.AfterFunc(time.Duration(random.IntN(100))*time.Microsecond, cancel)
+				lease, err := l.Acquire(ctx, 1+i%3)
+				assert.Equal(t, err == nil, lease.Acquired())
+				if err != nil {
+					assert.Equal(t, context.Canceled, err)
+				}
+				giveUp.Stop()
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, l.Statistics().Queued)
+	require.Zero(t, l.Statistics().Rejected)
 }
