@@ -11,7 +11,7 @@ import (
 
 // Calendar windows. The server's clock decides which window is current, but only callers know where windows start. Each call has
 // the boundaries around the time at which the caller believes the server to be, and of the windows in which tickets may be due. If the
-// server is in none of these windows, it does nothing, and the call is made once more with the right boundaries.
+// server is in none of these windows, it does nothing, and the call is made again with the right boundaries.
 
 const (
 	boundariesAt = 6  // index of the boundaries in a call's arguments

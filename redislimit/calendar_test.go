@@ -161,3 +161,19 @@ func TestOptionsOfACalendar(t *testing.T) {
 	require.Contains(t, l.String(), "a fixed window at")
 	require.Contains(t, []int{365, 366}, int(l.ReplenishmentPeriod().Hours()/24))
 }
+
+// If a calendar replaces windows in which many waiters had tickets, the first call removes what is due of them.
+func TestACalendarAfterManyWindows(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		seconds := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Window: time.Second, QueueLimit: 1000})
+		takes(t, seconds, 1)
+		for range 300 {
+			ask(t.Context(), seconds, 1)
+		}
+		days := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1000, Calendar: core.Daily(nil)})
+		takes(t, days, 1)
+		time.Sleep(400 * time.Second)
+		takes(t, days, 1)
+		require.Equal(t, 998, days.Available())
+	})
+}

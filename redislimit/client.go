@@ -295,18 +295,19 @@ func (c *client) send(call *call) {
 	}
 }
 
-// runScript runs the call's script. If the server's instant is in none of the calendar windows, it runs the script once more, with the
+// runScript runs the call's script. If the server's instant is in none of the calendar windows, it runs the script again, with the
 // windows around that time. If many segments of a window are due, or many leases have expired, it runs the script until all are removed.
 func (c *client) runScript(ctx context.Context, call *call) ([]int64, error) {
-	script := call.limits.script()
-	reply, err := c.store.Run(ctx, script, c.keys, call.args...)
-	if err == nil && again(reply) && call.limits.ofCalendar() {
-		return c.store.Run(ctx, script, c.keys, call.limits.corrected(call.args, reply)...)
-	}
+	script, args := call.limits.script(), call.args
+	reply, err := c.store.Run(ctx, script, c.keys, args...)
 	for n := 0; err == nil && again(reply) && n < maxAgain; n++ {
-		if err = ctx.Err(); err == nil {
-			reply, err = c.store.Run(ctx, script, c.keys, call.args...)
+		if err = ctx.Err(); err != nil {
+			break
 		}
+		if call.limits.ofCalendar() {
+			args = call.limits.corrected(args, reply)
+		}
+		reply, err = c.store.Run(ctx, script, c.keys, args...)
 	}
 	return reply, err
 }
