@@ -140,7 +140,11 @@ func (r *request) ended(o *operation, c *call, got result) {
 		g.give(r)
 	case got.done == 0:
 		e.cache.refused(r.permits, got, c.at)
-		if r.stage == asking {
+		switch {
+		case r.stage != asking:
+		case r.reserves && o.flags&flagLater != 0 && e.limits.ofCalendar(): // without a ticket, others could take the permits
+			e.rejectLocked(r, c.at, core.RejectedError{Reason: core.ReasonExhausted}, e.queue.ReadyAt(e.instant(c.at), r.permits))
+		default:
 			r.result = got
 			e.missLocked(r, c.at)
 		}

@@ -14,7 +14,8 @@ import (
 //
 // Waiters and reservations of all processes are served in the order in which they came, and QueueLimit bounds what this process has
 // reserved and what its callers wait for. Refund before the time has come returns the permits, and those behind it in this process are
-// served sooner; Settle does nothing before it. Close ends the reservations whose time has not come. Reserve of a concurrency limit fails.
+// served sooner; Settle does nothing before it. Close ends the reservations whose time has not come. Under a Calendar, a reservation is
+// rejected if its window is later than the tenth after the current one. Reserve of a concurrency limit fails.
 func (e *Limiter) Reserve(permits int) core.Lease {
 	if e.options.Store != nil && e.kind == kindConcurrency {
 		return core.Fail(errNoRate)

@@ -115,3 +115,24 @@ func TestReserveOfOtherLimits(t *testing.T) {
 		require.Equal(t, core.ErrClosed, zero.Reserve(1).Err())
 	})
 }
+
+// What is reserved of the days to come is not there for other processes. A day for which there can be no ticket yet is not reserved.
+func TestReserveDays(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const day = 24 * time.Hour
+		daily := core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Daily(nil), QueueLimit: 50}
+		a, b := fixed(t, s.shared("key"), daily), fixed(t, s.shared("key"), daily)
+		for i := range 11 {
+			require.Equal(t, time.Duration(i)*day, delay(t, a.Reserve(1)))
+		}
+		later := a.Reserve(1)
+		require.ErrorIs(t, later.Err(), core.ErrRejected)
+		retry, _ := core.RetryAfter.From(later)
+		require.Equal(t, 11*day, retry)
+		for range 11 {
+			refuses(t, b, 1)
+			time.Sleep(day)
+		}
+		takes(t, b, 1)
+	})
+}
