@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -527,11 +528,12 @@ func TestEndContinuesAfterAPanic(t *testing.T) {
 
 // journal is an Observer that may panic.
 type journal struct {
-	panics         string
-	decided        []policy.Result
-	queues         int // calls of Queued
-	queued, active int
-	waited, held   time.Duration
+	panics       string
+	decided      []policy.Result
+	queues       int          // calls of Queued
+	queued       atomic.Int64 // read while a request waits
+	active       int
+	waited, held time.Duration
 }
 
 func (j *journal) is(what string) {
@@ -545,7 +547,7 @@ func (j *journal) Queued(_ context.Context, _ string, delta int) {
 	if delta > 0 {
 		j.is("queued") // it does not count what it has panicked at
 	}
-	j.queued += delta
+	j.queued.Add(int64(delta))
 	if delta < 0 {
 		j.is("dequeued")
 	}
@@ -572,9 +574,9 @@ func TestObserver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := concurrency(t, 1)
 				j, held := &journal{panics: panics}, l.TryAcquire(1)
-				var waiting int
+				var waiting int64
 				time.AfterFunc(time.Second, func() {
-					waiting = j.queued
+					waiting = j.queued.Load()
 					held.Release()
 				})
 				p := newPolicy(l)
@@ -592,11 +594,11 @@ func TestObserver(t *testing.T) {
 				synctest.Wait() // for the release of that instant
 				require.Equal(t, 1, l.Available())
 				require.Zero(t, j.active)
-				require.Zero(t, j.queued)
+				require.Zero(t, j.queued.Load())
 				require.Len(t, j.decided, 1)
 				if panics == "" {
 					require.Equal(t, []policy.Result{policy.Acquired}, j.decided)
-					require.Equal(t, 1, waiting)
+					require.EqualValues(t, 1, waiting)
 					require.Equal(t, time.Second, j.waited)
 					require.Equal(t, time.Minute, j.held)
 				}
@@ -626,7 +628,7 @@ func TestQueued(t *testing.T) {
 			adm.Admit(t.Context(), "", policy.Wait)
 			adm.Undo()
 			require.Equal(t, test.want, j.queues)
-			require.Zero(t, j.queued)
+			require.Zero(t, j.queued.Load())
 			require.Len(t, j.decided, 1)
 		})
 	}
@@ -652,7 +654,7 @@ func TestALimiterThatPanics(t *testing.T) {
 		require.Equal(t, []policy.Result{policy.Acquired, policy.Failed}, j.decided)
 		require.Equal(t, 1, l.Available())
 		require.Zero(t, j.active)
-		require.Zero(t, j.queued)
+		require.Zero(t, j.queued.Load())
 	}
 }
 
