@@ -264,7 +264,11 @@ func (e *Limiter) await(ctx context.Context, permits int, d demand) (*request, e
 		select {
 		case <-req.done:
 		case <-canceled:
-			if e.abandon(req) {
+			undecided, waited := e.abandon(req)
+			if waited {
+				wait.Waits(ctx)
+			}
+			if undecided {
 				return nil, ctx.Err()
 			}
 			<-req.done

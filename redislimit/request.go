@@ -378,13 +378,15 @@ func (e *Limiter) rejectLocked(req *request, now time.Time, why core.RejectedErr
 	e.decideLocked(req, rejected)
 }
 
-// abandon drops a request whose caller gives up, and reports whether it was undecided.
-func (e *Limiter) abandon(req *request) bool {
+// abandon drops a request whose caller gives up. It reports whether the request was undecided, and whether it has waited in
+// the queue.
+func (e *Limiter) abandon(req *request) (undecided, waited bool) {
 	e.mu.Lock()
 	defer e.unlock()
 	e.redeemLocked()
+	waited = req.waiter != nil
 	if req.stage.decided() {
-		return false
+		return false, waited
 	}
 	if req.stage == queued {
 		first := e.queue.Head() == req.waiter
@@ -394,7 +396,7 @@ func (e *Limiter) abandon(req *request) bool {
 		}
 	}
 	req.stage = abandoned
-	return true
+	return true, waited
 }
 
 // leaveLocked takes a waiter out of the queue.

@@ -53,6 +53,23 @@ func TestWaitingInLocal(t *testing.T) {
 	})
 }
 
+// A request that waited here waits in what a Switch puts in the limiter's place, whatever its QueueLimit.
+func TestAWaiterMovesWithItsSwitch(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		old := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+		takes(t, old, 1)
+		next := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
+		held := next.TryAcquire(1)
+		l := core.NewSwitch(old)
+		moved := ask(t.Context(), l, 1)
+		l.Set(next)
+		synctest.Wait()
+		require.Empty(t, moved.over, "it waits")
+		held.Release()
+		require.NoError(t, <-moved.over)
+	})
+}
+
 // A waiter that was refused asks again when it can be served, or a second later, even if the queue was empty for a long time.
 func TestAWaiterAsksAgainWhenItCanBeServed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
