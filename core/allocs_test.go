@@ -109,6 +109,9 @@ func TestAllocations(t *testing.T) {
 	full := bucket(t, core.Every(time.Hour, 1))
 	takes(t, full, 1)
 	allocates(t, 2, func() { full.Reserve(1).Refund() })
+	full = bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1, QueueOrder: core.FairShare})
+	takes(t, full, 1)
+	allocates(t, 2, func() { full.Reserve(1).Refund() })
 }
 
 // A wait in an idle limiter makes its queue, the channel and the timer anew.
@@ -140,5 +143,51 @@ func TestAllocationsOfAWait(t *testing.T) {
 				require.True(t, lease.Acquired())
 			})
 		})
+	}
+}
+
+// So does a wait under FairShare, and one of another flow beside it.
+func TestAllocationsOfAFairWait(t *testing.T) {
+	for name, flows := range map[string][]core.Flow{
+		"one flow":       {{Key: "a"}},
+		"two flows":      {{Key: "a"}, {Key: "b", Weight: 2}},
+		"two priorities": {{Key: "a"}, {Key: "a", Priority: 1}},
+	} {
+		for kind, most := range map[string]int{"concurrency": 3, "bucket": 4} {
+			t.Run(name+" in a "+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := map[string]everything{
+						"concurrency": core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 9, QueueOrder: core.FairShare})),
+						"bucket":      bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 9, QueueOrder: core.FairShare}),
+					}[kind]
+					begin, ended := make(chan bool), make(chan core.Lease)
+					defer close(begin)
+					for _, f := range flows {
+						ctx := core.WithFlow(t.Context(), f)
+						go func() {
+							for range begin {
+								lease, _ := l.Acquire(ctx, 1)
+								lease.Release()
+								ended <- lease
+							}
+						}()
+					}
+					var lease core.Lease
+					timer := time.AfterFunc(time.Hour, func() { lease.Release() })
+					allocates(t, most*len(flows), func() {
+						lease = l.TryAcquire(1)
+						timer.Reset(time.Second / 2) // before the permits of the bucket come
+						for range flows {
+							begin <- true
+						}
+						for range flows {
+							if lease := <-ended; !lease.Acquired() {
+								t.Error(lease.Err())
+							}
+						}
+					})
+				})
+			})
+		}
 	}
 }

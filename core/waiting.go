@@ -85,7 +85,7 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 		return nil, e.answerLocked(a, n)
 	}
 	if e.waitlist == nil {
-		e.waitlist = newWaitlist()
+		e.waitlist = newWaitlist(e.settings.Load().FairShare())
 		e.m.Use(&e.waitlist.queue)
 	}
 	w = e.waitlist.waiter(n)

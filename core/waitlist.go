@@ -24,8 +24,19 @@ type waitlist struct {
 	queue machine.Queue[parked]
 }
 
-func newWaitlist() *waitlist {
-	r := &waitlist{alarm: machine.Never}
+func newWaitlist(fairShare bool) *waitlist {
+	var r *waitlist
+	if fairShare {
+		s := new(struct {
+			waitlist
+			machine.Shares[parked]
+		})
+		r = &s.waitlist
+		s.Lend(&r.queue, &r.first)
+	} else {
+		r = new(waitlist)
+	}
+	r.alarm = machine.Never
 	r.first.Value = newParked(r)
 	r.spare = &r.first
 	return r

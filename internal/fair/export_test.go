@@ -3,7 +3,7 @@ package fair
 // Remembered returns how many flows the queue knows.
 func (q *Queue[V]) Remembered() (n int) {
 	for _, l := range q.levels {
-		n += len(l.flows)
+		n += l.waiting.Len() + l.idle.Len()
 	}
 	return n
 }

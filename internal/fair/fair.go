@@ -56,11 +56,21 @@ type Queue[V any] struct {
 	len      int
 	levels   []*level[V] // those with waiters, the highest priority first
 	arrivals uint64
+	spare    *level[V] // an empty level for reuse, or nil
 
 	// What Evictions returned, and its candidates; kept for their memory.
 	evicted    []*Item[V]
-	candidates heap.Heap[candidate[V]]
+	candidates heap.Heap[candidate[V], byRest[V]]
 }
+
+// Room is memory for the first flows and priorities of a Queue, so that they allocate nothing.
+type Room[V any] struct {
+	level  level[V]
+	levels [2]*level[V]
+}
+
+// Use gives an empty queue the memory r, which no other queue may use.
+func (q *Queue[V]) Use(r *Room[V]) { q.levels, q.spare = r.levels[:0], &r.level }
 
 // Item is a request that waits. It may be pushed again when it has been taken or removed.
 type Item[V any] struct {
@@ -78,15 +88,21 @@ type Item[V any] struct {
 // Waits reports whether the request is in a queue.
 func (it *Item[V]) Waits() bool { return it.flow != nil }
 
+// few is how many flows a level has memory for: a first wait allocates none.
+const few = 4
+
 // level is the flows of one priority.
 type level[V any] struct {
 	priority  int
 	virtual   tag
-	flows     map[string]*flow[V]
-	waiting   heap.Heap[*flow[V]] // flows with waiters, the one to be served first
-	evictable tag                 // the permits of all requests that may be evicted, in 1
-	loads     heap.Heap[*flow[V]] // flows with requests that may be evicted, the one with the most such permits per weight first
-	idle      heap.Heap[*flow[V]] // flows without waiters whose tag the virtual time has not reached
+	waiting   heap.Heap[*flow[V], byStart[V]] // flows with waiters, the one to be served first
+	evictable tag                             // the permits of all requests that may be evicted, in 1
+	loads     heap.Heap[*flow[V], byLoad[V]]  // flows with requests that may be evicted, the one with the most such permits per weight first
+	idle      heap.Heap[*flow[V], byTag[V]]   // flows without waiters whose tag the virtual time has not reached
+
+	flows  [few]flow[V]        // zero flows are not in use
+	others map[string]*flow[V] // flows for which there was no room in flows
+	room   [3][few]*flow[V]    // the first memory of the heaps
 }
 
 // flow is the state of a flow that has waiters, or whose tag is above its level's virtual time.
@@ -184,7 +200,7 @@ func (q *Queue[V]) Take(it *Item[V]) {
 	it.flow.start = l.virtual.plus(it.cost)
 	q.Remove(it)
 	for l.idle.Len() > 0 && !l.virtual.less(l.idle.First().start) {
-		l.forget(l.idle.First())
+		l.forget(l.idle.Pop())
 	}
 }
 
@@ -225,10 +241,12 @@ func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 	case l.waiting.Len() == 0: // its tags are forgotten
 		i, _ := q.find(l.priority)
 		q.levels = slices.Delete(q.levels, i, i+1)
+		*l = level[V]{}
+		q.spare = l
 	case l.virtual.less(fl.start):
 		l.idle.Push(fl)
 	default:
-		delete(l.flows, fl.key)
+		l.forget(fl)
 	}
 }
 
@@ -236,8 +254,8 @@ func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 func (q *Queue[V]) Discard(discards func(V) bool) {
 	var items []*Item[V]
 	for _, l := range q.levels {
-		for _, fl := range l.flows {
-			for it := fl.first; it != nil; it = it.next {
+		for i := range l.waiting.Len() {
+			for it := l.waiting.At(i).first; it != nil; it = it.next {
 				if discards(it.Value) {
 					items = append(items, it)
 				}
@@ -295,14 +313,18 @@ type candidate[V any] struct {
 	at   int      // the flow's place in loads; below 0 once the two flows behind it are candidates
 }
 
+// byRest is the order of candidates.
+type byRest[V any] struct{ heap.Unplaced[candidate[V]] }
+
+func (byRest[V]) Before(a, b candidate[V]) bool {
+	return b.load.less(a.load) || a.load == b.load && b.next.arrival < a.next.arrival
+}
+
 // evict adds requests to q.evicted until excess permits are evicted, or no flow has a larger load than enough. It
 // returns the excess that is left. A flow becomes a candidate once the one before it in the heap of loads has given up a
 // request: until then that one has at least as much.
-func (q *Queue[V]) evict(loads *heap.Heap[*flow[V]], enough tag, excess int) int {
+func (q *Queue[V]) evict(loads *heap.Heap[*flow[V], byLoad[V]], enough tag, excess int) int {
 	c := &q.candidates
-	c.Before = func(a, b candidate[V]) bool {
-		return b.load.less(a.load) || a.load == b.load && b.next.arrival < a.next.arrival
-	}
 	add := func(i int) {
 		if i < loads.Len() {
 			c.Push(candidate[V]{loads.At(i).load, loads.At(i).newest, i})
@@ -343,7 +365,7 @@ func (q *Queue[V]) mayEvict(priority int, mine tag, excess int) bool {
 
 // above adds to sum the permits that the flows from the i-th on have above a load, at least, until the sum is
 // enough.
-func above[V any](h *heap.Heap[*flow[V]], i int, load, sum, enough tag) tag {
+func above[V any](h *heap.Heap[*flow[V], byLoad[V]], i int, load, sum, enough tag) tag {
 	if i >= h.Len() || !load.less(h.At(i).load) || !sum.less(enough) {
 		return sum
 	}
@@ -369,7 +391,7 @@ func (q *Queue[V]) find(priority int) (i int, ok bool) {
 // lookup returns a flow that is known, or nil.
 func (q *Queue[V]) lookup(f Flow) *flow[V] {
 	if i, ok := q.find(f.Priority); ok {
-		return q.levels[i].flows[f.Key]
+		return q.levels[i].lookup(f.Key)
 	}
 	return nil
 }
@@ -378,41 +400,81 @@ func (q *Queue[V]) lookup(f Flow) *flow[V] {
 func (q *Queue[V]) level(priority int) *level[V] {
 	i, ok := q.find(priority)
 	if !ok {
-		q.levels = slices.Insert(q.levels, i, newLevel[V](priority))
+		l := q.spare
+		if l == nil {
+			l = new(level[V])
+		}
+		q.spare = nil
+		l.priority = priority
+		l.waiting.Use(l.room[0][:])
+		l.loads.Use(l.room[1][:])
+		l.idle.Use(l.room[2][:])
+		q.levels = slices.Insert(q.levels, i, l)
 	}
 	return q.levels[i]
 }
 
-func newLevel[V any](priority int) *level[V] {
-	inOrder := func(fl *flow[V], i int) { fl.inOrder = i }
-	return &level[V]{
-		priority: priority,
-		flows:    map[string]*flow[V]{},
-		waiting: heap.Heap[*flow[V]]{Placed: inOrder, Before: func(a, b *flow[V]) bool {
-			return a.start.less(b.start) || a.start == b.start && a.first.arrival < b.first.arrival
-		}},
-		loads: heap.Heap[*flow[V]]{Placed: func(fl *flow[V], i int) { fl.inLoads = i }, Before: func(a, b *flow[V]) bool {
-			return b.load.less(a.load) || a.load == b.load && b.newest.arrival < a.newest.arrival
-		}},
-		idle: heap.Heap[*flow[V]]{Placed: inOrder, Before: func(a, b *flow[V]) bool { return a.start.less(b.start) }},
-	}
+// byStart is the order of service.
+type byStart[V any] struct{}
+
+func (byStart[V]) Placed(fl *flow[V], i int) { fl.inOrder = i }
+func (byStart[V]) Before(a, b *flow[V]) bool {
+	return a.start.less(b.start) || a.start == b.start && a.first.arrival < b.first.arrival
 }
+
+// byLoad is the order of evictions.
+type byLoad[V any] struct{}
+
+func (byLoad[V]) Placed(fl *flow[V], i int) { fl.inLoads = i }
+func (byLoad[V]) Before(a, b *flow[V]) bool {
+	return b.load.less(a.load) || a.load == b.load && b.newest.arrival < a.newest.arrival
+}
+
+// byTag is the order in which idle flows are forgotten.
+type byTag[V any] struct{}
+
+func (byTag[V]) Placed(fl *flow[V], i int) { fl.inOrder = i }
+func (byTag[V]) Before(a, b *flow[V]) bool { return a.start.less(b.start) }
 
 // flow returns the flow of a key, out of the heap of idle flows.
 func (l *level[V]) flow(key string) *flow[V] {
-	fl := l.flows[key]
+	fl := l.lookup(key)
 	switch {
 	case fl == nil:
-		fl = &flow[V]{level: l, key: key, start: l.virtual}
-		l.flows[key] = fl
+		if fl = l.slot(nil, ""); fl == nil {
+			fl = new(flow[V])
+			if l.others == nil {
+				l.others = map[string]*flow[V]{}
+			}
+			l.others[key] = fl
+		}
+		*fl = flow[V]{level: l, key: key, start: l.virtual}
 	case fl.first == nil:
 		l.idle.Remove(fl.inOrder)
 	}
 	return fl
 }
 
-// forget drops an idle flow.
+// lookup returns the flow of a key, or nil.
+func (l *level[V]) lookup(key string) *flow[V] {
+	if fl := l.slot(l, key); fl != nil {
+		return fl
+	}
+	return l.others[key]
+}
+
+// slot returns the one of l.flows that has these fields, or nil.
+func (l *level[V]) slot(of *level[V], key string) *flow[V] {
+	for i := range l.flows {
+		if fl := &l.flows[i]; fl.level == of && fl.key == key {
+			return fl
+		}
+	}
+	return nil
+}
+
+// forget drops a flow that is in no heap.
 func (l *level[V]) forget(fl *flow[V]) {
-	l.idle.Remove(fl.inOrder)
-	delete(l.flows, fl.key)
+	delete(l.others, fl.key)
+	*fl = flow[V]{}
 }

@@ -13,13 +13,19 @@ import (
 
 type item struct{ value, place int }
 
+type byValue struct{}
+
+func (byValue) Before(a, b *item) bool { return a.value < b.value }
+func (byValue) Placed(v *item, i int)  { v.place = i }
+
+type ascending struct{ heap.Unplaced[int] }
+
+func (ascending) Before(a, b int) bool { return a < b }
+
 // TestRandom plays random operations beside a sorted slice. Places are always those of the values.
 func TestRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	h := heap.Heap[*item]{
-		Before: func(a, b *item) bool { return a.value < b.value },
-		Placed: func(v *item, i int) { v.place = i },
-	}
+	var h heap.Heap[*item, byValue]
 	var all []*item
 	for range 5_000 {
 		switch n := r.IntN(10); {
@@ -55,7 +61,7 @@ func TestRandom(t *testing.T) {
 
 // TestWithoutPlaces: a heap of plain values sorts them.
 func TestWithoutPlaces(t *testing.T) {
-	h := heap.Heap[int]{Before: func(a, b int) bool { return a < b }}
+	var h heap.Heap[int, ascending]
 	for _, n := range []int{5, 3, 9, 1, 3} {
 		h.Push(n)
 	}

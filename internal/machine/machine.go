@@ -198,7 +198,16 @@ func (m *Machine[Value]) Use(q *Queue[Value]) {
 // fit, which may be w.
 func (m *Machine[Value]) Enqueue(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
-		m.Use(new(Queue[Value]))
+		if m.t.FairShare() {
+			s := new(struct {
+				Queue[Value]
+				Shares[Value]
+			})
+			s.Lend(&s.Queue, w)
+			m.Use(&s.Queue)
+		} else {
+			m.Use(new(Queue[Value]))
+		}
 	}
 	m.queue.push(w)
 	if m.queue.fair != nil {

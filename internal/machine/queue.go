@@ -48,6 +48,22 @@ type share[Value any] struct {
 	flow fair.Flow
 }
 
+// Shares is memory for the first waiters of a Queue under FairShare.
+type Shares[Value any] struct {
+	queue fair.Queue[*Waiter[Value]]
+	room  fair.Room[*Waiter[Value]]
+	first share[Value]
+}
+
+// Lend gives the memory to a zero Queue and its first waiter, which has no flow yet.
+func (s *Shares[Value]) Lend(q *Queue[Value], w *Waiter[Value]) {
+	s.queue.Use(&s.room)
+	q.fair = &s.queue
+	if w.share == nil {
+		s.first.Value, w.share = w, &s.first
+	}
+}
+
 // SetFlow sets on whose behalf w will wait.
 func (w *Waiter[Value]) SetFlow(f fair.Flow) {
 	if w.share == nil {

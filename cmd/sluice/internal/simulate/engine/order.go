@@ -17,12 +17,8 @@ const maxHeld = 1 << 14
 // has ended. If more than maxHeld requests came while a request was served, that request counts at the time of the one
 // before it.
 func InOrder(requests iter.Seq[Request], times *Times) iter.Seq[Request] {
-	type numbered struct {
-		Request
-		nth int
-	}
 	return func(yield func(Request) bool) {
-		held := heap.Heap[numbered]{Before: func(a, b numbered) bool { return cmp.Or(cmp.Compare(a.At, b.At), a.nth-b.nth) < 0 }}
+		var held heap.Heap[numbered, byTimeAndPlace]
 		count, room, newest := 0, 0, int64(0)
 		next := func() bool {
 			q := held.Pop().Request
@@ -51,9 +47,7 @@ func Merge(logs []iter.Seq[Request], failed func() bool) iter.Seq[Request] {
 		return logs[0]
 	}
 	return func(yield func(Request) bool) {
-		heads := heap.Heap[*head]{Before: func(a, b *head) bool {
-			return cmp.Or(cmp.Compare(a.first.At, b.first.At), a.index-b.index) < 0
-		}}
+		var heads heap.Heap[*head, byFirst]
 		for i, requests := range logs {
 			next, stop := iter.Pull(requests)
 			defer stop() //nolint:gocritic,revive // when all are merged
@@ -76,11 +70,29 @@ func Merge(logs []iter.Seq[Request], failed func() bool) iter.Seq[Request] {
 	}
 }
 
+// numbered is a request with its place in a log.
+type numbered struct {
+	Request
+	nth int
+}
+
+type byTimeAndPlace struct{ heap.Unplaced[numbered] }
+
+func (byTimeAndPlace) Before(a, b numbered) bool {
+	return cmp.Or(cmp.Compare(a.At, b.At), a.nth-b.nth) < 0
+}
+
 // head is a log with its first request that is not yet merged.
 type head struct {
 	index int
 	first Request
 	next  func() (Request, bool)
+}
+
+type byFirst struct{ heap.Unplaced[*head] }
+
+func (byFirst) Before(a, b *head) bool {
+	return cmp.Or(cmp.Compare(a.first.At, b.first.At), a.index-b.index) < 0
 }
 
 // Times counts the times of a log that could not be taken as they are.

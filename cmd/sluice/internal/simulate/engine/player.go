@@ -62,7 +62,7 @@ type grant struct {
 type Player struct {
 	now       int64
 	limiters  []*limiter // limiters by id
-	events    heap.Heap[event]
+	events    heap.Heap[event, byTime]
 	scheduled int // events, ever
 	stats     *Stats
 	limit     func(spec.Limit) spec.Limit // which limit is in place of a rule's
@@ -81,9 +81,13 @@ type Player struct {
 func NewPlayer(stats *Stats, limit func(spec.Limit) spec.Limit) *Player {
 	return &Player{
 		stats: stats, limit: limit, kinds: make(map[*Rule]kind),
-		events: heap.Heap[event]{Before: func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }},
 	}
 }
+
+// byTime is the order of events.
+type byTime struct{ heap.Unplaced[event] }
+
+func (byTime) Before(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }
 
 // Play plays a request. Requests come in the order of their times, which start at 0.
 func (p *Player) Play(q *Request) {
