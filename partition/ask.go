@@ -9,7 +9,8 @@ import (
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
-// not wait for permits, but it waits while another request creates the partition. If the
+// not wait for permits, but it waits while another request creates the partition. For calls of Options.OnEvict it waits
+// for a moment, as described there. If the
 // partition cannot be created, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	return k.checkTry(r, permits, way{try: core.Limiter.TryAcquire})
@@ -54,12 +55,12 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 
 // entry returns the entry that decides the key's requests, which is created if it is not live. full reports that there is no
 // room for the key. The error is errNoRoom if it has no group either.
-func (k *Keyed[R, K]) entry(ctx context.Context, key K) (e *entry[R, K], full bool, err error) {
+func (k *Keyed[R, K]) entry(ctx context.Context, key K, w way) (e *entry[R, K], full bool, err error) {
 	k.sweepSometimes()
 	if e := k.partitions.find(key); e != nil {
 		return e, false, nil
 	}
-	return k.enter(ctx, key)
+	return k.enter(ctx, key, w)
 }
 
 // way is how a request asks a limiter: by try, or, if that is nil, by an Acquire, which waits whatever QueueLimit is if waits
@@ -88,7 +89,7 @@ func quietly(l core.Limiter, permits int) core.Lease {
 func (k *Keyed[R, K]) decide(ctx context.Context, key K, permits int, w way) (core.Lease, error) {
 	overflowed := false
 	for {
-		e, full, err := k.entry(ctx, key)
+		e, full, err := k.entry(ctx, key, w)
 		if full && !overflowed {
 			overflowed = true
 			k.overflowed.Add(1)
@@ -111,11 +112,12 @@ func (k *Keyed[R, K]) decide(ctx context.Context, key K, permits int, w way) (co
 // tryQuietly is decide for a try that leaves no trace if it fails. A failure may also mean that the partition
 // was dropped meanwhile.
 func (k *Keyed[R, K]) tryQuietly(key K, permits int) (core.Lease, bool) {
-	e, full, err := k.entry(background, key)
+	w := way{try: quietly}
+	e, full, err := k.entry(background, key, w)
 	if err != nil {
 		return core.Lease{}, false
 	}
-	l, _, _ := e.ask(background, permits, way{try: quietly})
+	l, _, _ := e.ask(background, permits, w)
 	if k.lost(e, l) || !l.Acquired() {
 		return core.Lease{}, false
 	}

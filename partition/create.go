@@ -12,6 +12,7 @@ import (
 
 var (
 	errNoRoom  = errors.New("partition: no room")
+	errBehind  = errors.New("partition: no room until OnEvict has been called")
 	errUnequal = errors.New("partition: the key does not equal itself, as NaN does not, and cannot be looked up")
 	errNil     = errors.New("New or Update returned a nil limiter")
 )
@@ -47,12 +48,12 @@ func (s *entries[R, K]) find(key K) *entry[R, K] {
 }
 
 // enter is entry for a key that had no live partition.
-func (k *Keyed[R, K]) enter(ctx context.Context, key K) (e *entry[R, K], full bool, err error) {
+func (k *Keyed[R, K]) enter(ctx context.Context, key K, w way) (e *entry[R, K], full bool, err error) {
 	if unequal(key, key) {
 		return nil, false, errUnequal
 	}
 	k.sweepSome(looksPerNewKey)
-	e, err = k.findOrCreate(ctx, &k.partitions, key)
+	e, err = k.findOrCreate(ctx, &k.partitions, key, w)
 	full = err == errNoRoom //nolint:errorlint // this very value
 	if !full || k.o.Group == nil {
 		return e, full, err
@@ -61,20 +62,35 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (e *entry[R, K], full bo
 	if unequal(group, group) {
 		return nil, true, errUnequal
 	}
-	e, err = k.findOrCreate(ctx, &k.groups, group)
+	e, err = k.findOrCreate(ctx, &k.groups, group, w)
 	return e, true, err
 }
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
-func (k *Keyed[R, K]) findOrCreate(ctx context.Context, s *entries[R, K], key K) (*entry[R, K], error) {
-	for {
+// findOrCreate returns the key's entry, which is created if it is not live. A try waits for calls of OnEvict for a moment only.
+func (k *Keyed[R, K]) findOrCreate(ctx context.Context, s *entries[R, K], key K, w way) (*entry[R, K], error) {
+	for tries := 0; ; {
 		e, c, mine, err := k.findOrReserve(s, key)
 		switch {
 		case e != nil || err != nil:
 			return e, err
 		case mine:
-			return k.create(s, key, c)
+			e, err := k.create(s, key, c)
+			if err != errBehind { //nolint:errorlint // this very value
+				return e, err
+			}
+			long := patience
+			if w.try != nil {
+				long = moment
+			}
+			if tries == triesForRoom {
+				return nil, errNoRoom
+			}
+			tries++
+			if err := k.catchUp(ctx, long); err != nil {
+				return nil, err
+			}
 		default:
 			select {
 			case <-c.done:
@@ -121,15 +137,21 @@ func (k *Keyed[R, K]) findOrReserve(s *entries[R, K], key K) (e *entry[R, K], c 
 func (k *Keyed[R, K]) create(s *entries[R, K], key K, c *creation[R, K]) (*entry[R, K], error) {
 	ended := false
 	defer func() {
-		if !ended { // New or OnEvict panicked or ended the goroutine
+		if !ended { // New or OnEvict panicked or ended the goroutine, or others that wait have to look for room themselves
 			_, _ = k.finish(s, key, c, nil, nil)
 		}
 	}()
 	for {
 		var l core.Limiter
 		var e *entry[R, K]
-		err := errNoRoom
-		if c.placed || k.makeRoom(c) {
+		var err error
+		if !c.placed {
+			err = k.makeRoom(c)
+		}
+		if err == errBehind { //nolint:errorlint // this very value
+			return nil, err
+		}
+		if err == nil {
 			l, err = k.limiter(key, nil)
 		}
 		if err == nil {

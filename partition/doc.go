@@ -45,6 +45,7 @@ package partition
 // table of all entries: the sync.Map is a trie, and the ring grows page by page.
 //
 // No lock is held while a limiter of a user is asked whether it is idle, or while OnEvict runs. One call at a time does
-// either: it has the turn. A call that needs room waits for the turn, but not for long, because the call that has it might be
+// each, so there are two turns. A limiter may be asked while OnEvict runs, and OnEvict is told of it later. A call waits for a
+// turn, but not for long, because the call that has it might be
 // waiting for this one. A partition that is being created without a place gets the one of the partition that is dropped for
 // it in the same step, so nobody else takes that.

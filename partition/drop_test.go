@@ -401,7 +401,10 @@ func TestOnEvictIsToldLater(t *testing.T) {
 			})
 			const keys = 1200
 			for i := range keys {
-				go func() { k.TryAcquire(strconv.Itoa(i), 1).Release() }()
+				go func() {
+					l, _ := k.Acquire(t.Context(), strconv.Itoa(i), 1)
+					l.Release()
+				}()
 				synctest.Wait()
 			}
 			require.Zero(t, k.Counts().Overflowed, "they wait for OnEvict")
@@ -412,7 +415,8 @@ func TestOnEvictIsToldLater(t *testing.T) {
 			require.Equal(t, uint64(1+1024), c.Dropped, "and so many wait")
 			require.Equal(t, uint64(keys-8-1025), c.Overflowed, "whoever drops one has its place")
 			start := time.Now()
-			refused(t, k, "late", 1, partition.ErrFull)
+			_, err := k.Acquire(t.Context(), "late", 1)
+			require.ErrorIs(t, err, partition.ErrFull)
 			require.Equal(t, start, time.Now(), "OnEvict was waited for in vain")
 			switch end {
 			case "Close":

@@ -157,7 +157,7 @@ func (b *keyLimiter[R, K]) current() core.Limiter {
 	if err := b.k.check(background, 0); err != nil {
 		return refuse(err)
 	}
-	live, _, err := b.k.entry(background, b.key)
+	live, _, err := b.k.entry(background, b.key, way{try: quietly})
 	if err != nil {
 		return refuse(err)
 	}

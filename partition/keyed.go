@@ -42,8 +42,9 @@ type Keyed[R any, K comparable] struct {
 
 	groups     entries[R, K] // for the keys for which there is no room
 	overflowed atomic.Uint64
-	turn       wait.Turn    // turn of the call that runs code of users: their IdleFor and Close, and OnEvict
-	stuck      atomic.Bool  // a call has waited for that turn in vain, and none has got it since
+	looking    turn         // turn of the call that asks limiters of users whether they are idle
+	telling    turn         // turn of the call that closes limiters and calls OnEvict
+	closing    wait.Source  // ends the waits for telling
 	untoldNow  atomic.Int64 // the length of untold
 	refreshing wait.Turn    // turn of Refresh; not a mutex, because Update may sleep in a synctest bubble
 
@@ -187,8 +188,10 @@ func (k *Keyed[R, K]) title() string {
 // A second Close does nothing and returns nil.
 func (k *Keyed[R, K]) Close() error {
 	defer k.tellRest()
+	tables := k.detach()
+	k.closing.End(core.ErrClosed)
 	var errs []error
-	for _, closed := range k.detach() {
+	for _, closed := range tables {
 		for e := range closed.all {
 			if err := e.close(); err != nil {
 				errs = append(errs, err)

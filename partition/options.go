@@ -61,8 +61,10 @@ type Options[R any, K comparable] struct {
 	// created another limiter for the same key, so compare the limiters, not the keys. OnEvict may use the Keyed.
 	//
 	// OnEvict should return soon. While it runs, no partition is dropped for having been idle for IdleTimeout, and
-	// requests for new keys may have to wait for it to get room. After a second they are rejected as if there were no
-	// room. If OnEvict makes a request for a new key, that request may drop a partition to make room, and a later call
+	// the partitions that requests for new keys drop to make room are reported later. If too many are to be reported, at
+	// least 1,024, such requests wait for OnEvict: [Keyed.Acquire] for a second at most, or until its ctx is done, and
+	// [Keyed.TryAcquire] for 10 ms. Then they are rejected as if there were no room. If OnEvict makes a request for a
+	// new key, that request may drop a partition to make room, and a later call
 	// reports that partition to OnEvict. If OnEvict panics, the request or Sweep that called it panics, before it has
 	// taken permits. It may be nil.
 	OnEvict func(K, core.Limiter)

@@ -78,9 +78,9 @@ func TestAFloodFindsRoom(t *testing.T) {
 			for w := range workers {
 				wg.Go(func() {
 					for i := range keys {
-						l := k.TryAcquire(strconv.Itoa(w*keys+i), 1)
-						if !l.Acquired() {
-							t.Error(l.Err())
+						l, err := k.Acquire(t.Context(), strconv.Itoa(w*keys+i), 1)
+						if err != nil {
+							t.Error(err)
 						}
 						l.Release()
 					}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"math"
@@ -22,9 +23,6 @@ const (
 	leastUntold    = 1024
 )
 
-// patience is how long a call waits for another one that runs code of a user.
-const patience = time.Second
-
 // sweepSometimes looks at some partitions in one call of callsPerSweep.
 func (k *Keyed[R, K]) sweepSometimes() {
 	if rand.Uint32()%callsPerSweep == 0 {
@@ -33,10 +31,10 @@ func (k *Keyed[R, K]) sweepSometimes() {
 }
 
 // sweepSome looks at the next n partitions and groups, and drops the ones that have been idle for
-// IdleTimeout. It does nothing while another call has the turn. The caller has taken no permits yet, so a panic of
+// IdleTimeout. It does nothing while another call tells. The caller has taken no permits yet, so a panic of
 // OnEvict loses none.
 func (k *Keyed[R, K]) sweepSome(n int) {
-	if !k.turn.TryTake() {
+	if !k.telling.TryTake() {
 		return
 	}
 	defer k.leave()
@@ -51,29 +49,49 @@ func (k *Keyed[R, K]) sweepSome(n int) {
 // now returns the nanoseconds since base.
 func (k *Keyed[R, K]) now() int64 { return int64(time.Since(k.base)) }
 
-// makeRoom drops a partition that is idle now and gives its place to c. It reports whether it found one among those
-// it looked at. If others have dropped some of them meanwhile, it looks at the next ones.
-func (k *Keyed[R, K]) makeRoom(c *creation[R, K]) bool {
+// makeRoom drops a partition that is idle now and gives its place to c. It returns errNoRoom if it found none among
+// those it looked at, and errBehind if it may find one when other calls have told of theirs. If others have dropped some
+// of them meanwhile, it looks at the next ones.
+func (k *Keyed[R, K]) makeRoom(c *creation[R, K]) error {
 	for range triesForRoom {
 		var buffer [looksForRoom]*entry[R, K]
 		entries := k.next(buffer[:0], looksForRoom, 0)
-		k.sweepForRoom(entries, c)
-		if c.placed || !slices.ContainsFunc(entries, (*entry[R, K]).dropped) {
-			break
+		switch behind := k.sweepForRoom(entries, c); {
+		case c.placed:
+			return nil
+		case behind:
+			return errBehind
+		case !slices.ContainsFunc(entries, (*entry[R, K]).dropped):
+			return errNoRoom
 		}
 	}
-	return c.placed
+	return errNoRoom
 }
 
-func (k *Keyed[R, K]) sweepForRoom(entries []*entry[R, K], c *creation[R, K]) {
-	turn := k.turn.TryTake()
-	if !turn && (k.isBehind() || slices.ContainsFunc(entries, func(e *entry[R, K]) bool { return !e.ours })) {
-		turn = k.takeSoon()
-	}
-	if turn {
+// sweepForRoom looks at entries for makeRoom. behind reports that it may drop none of them now.
+func (k *Keyed[R, K]) sweepForRoom(entries []*entry[R, K], c *creation[R, K]) (behind bool) {
+	tells := k.telling.TryTake()
+	switch {
+	case tells:
 		defer k.leave()
+	case k.isBehind():
+		return true
 	}
-	k.sweep(slices.Values(entries), c, turn)
+	k.sweep(slices.Values(entries), c, tells)
+	return false
+}
+
+// catchUp waits for the calls that tell, and then tells of some partitions itself, so that there may be room again. It
+// returns errNoRoom if it has waited for so long in vain.
+func (k *Keyed[R, K]) catchUp(ctx context.Context, long time.Duration) error {
+	call := k.closing.Begin(ctx)
+	defer call.End()
+	if !k.telling.takeSoon(call, long) {
+		return cmp.Or(call.Ended(), errNoRoom)
+	}
+	defer k.leave()
+	k.tell(looksForRoom)
+	return nil
 }
 
 // isBehind reports whether so many dropped partitions have not been told of that only the call that tells drops another
@@ -87,25 +105,45 @@ func (k *Keyed[R, K]) isBehind() bool {
 // is in OnEvict, but does nothing if that takes longer than a second, for example when OnEvict calls Sweep. A [core.ConcurrencyLimiter] measures its idle time from the first sweep
 // that finds it idle, so only a later sweep drops it.
 func (k *Keyed[R, K]) Sweep() int {
-	if !k.takeSoon() {
+	if !k.telling.takeSoon(background, patience) {
 		return 0
 	}
 	defer k.leave()
-	defer k.tell(math.MaxInt)
+	defer func() { k.tell(int(k.untoldNow.Load())) }() // not of what is dropped meanwhile, which need not end
 	return k.sweep(k.all, nil, true)
 }
 
 // sweep looks at partitions and groups, and drops the ones that have been idle for IdleTimeout. If c is not nil, it drops
 // one that is idle, whose place c gets. Then it tells of as many, and of one more, so that those that others have dropped
-// do not pile up. Without the turn it tells of none, and drops only limiters that run no code of a user.
-func (k *Keyed[R, K]) sweep(entries iter.Seq[*entry[R, K]], c *creation[R, K], turn bool) (dropped int) {
-	if turn {
+// do not pile up. Unless the caller tells, it tells of none. One call at a time looks at limiters of users. If such a limiter
+// uses the Keyed, that call looks at no others.
+func (k *Keyed[R, K]) sweep(entries iter.Seq[*entry[R, K]], c *creation[R, K], tells bool) (dropped int) {
+	if tells {
 		defer func() { k.tell(dropped + 1) }()
 	}
+	looks := 0 // how many limiters of users it has looked at since it took k.looking
+	defer func() {
+		if looks > 0 {
+			k.looking.leave()
+		}
+	}()
 	now := k.now()
 	each(entries, func(e *entry[R, K]) bool {
-		if (turn || e.ours && !k.isBehind()) && k.expire(e, now, c) {
+		switch {
+		case !tells && k.isBehind():
+			return false
+		case e.ours:
+		case looks == 0 && !k.looking.takeSoon(background, patience):
+			return true
+		default:
+			looks++
+		}
+		if k.expire(e, now, c) {
 			dropped++
+		}
+		if looks == pageSize { // others wait for it
+			k.looking.leave()
+			looks = 0
 		}
 		return c == nil || !c.placed
 	})
@@ -191,7 +229,7 @@ func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration, c *c
 	return true
 }
 
-// tell closes the limiters of dropped partitions and calls OnEvict, for n of them. The caller has the turn.
+// tell closes the limiters of dropped partitions and calls OnEvict, for n of them. The caller has k.telling.
 //
 // A request of OnEvict may drop a partition to make room, and a later call tells of that: if each told of its own, their
 // calls would be as deep in each other as there are idle partitions.
@@ -226,36 +264,18 @@ func (k *Keyed[R, K]) takeUntold(yield func(*entry[R, K]) bool) {
 	}
 }
 
-// takeSoon takes the turn, and waits for it if necessary. The call that has it may be waiting for this one, which may be a
-// request of OnEvict. Therefore the wait ends after patience, and then no other call waits until somebody gets the turn.
-func (k *Keyed[R, K]) takeSoon() bool {
-	if !k.turn.TryTake() {
-		if k.stuck.Load() {
-			return false
-		}
-		ctx, cancel := context.WithTimeout(background, patience)
-		defer cancel()
-		if err := k.turn.Take(ctx); err != nil {
-			k.stuck.Store(true)
-			return false
-		}
-	}
-	k.stuck.Store(false)
-	return true
-}
-
-// leave leaves the turn.
+// leave leaves k.telling.
 func (k *Keyed[R, K]) leave() {
-	k.turn.Leave()
+	k.telling.leave()
 	if !k.open.Load() {
 		k.tellRest()
 	}
 }
 
-// tellRest tells of what was dropped before Close. If another call has the turn, that call does.
+// tellRest tells of what was dropped before Close. If another call tells, that call does.
 func (k *Keyed[R, K]) tellRest() {
-	if k.untoldNow.Load() > 0 && k.turn.TryTake() {
-		defer k.turn.Leave()
+	if k.untoldNow.Load() > 0 && k.telling.TryTake() {
+		defer k.telling.leave()
 		k.tell(math.MaxInt)
 	}
 }
