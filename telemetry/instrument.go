@@ -23,7 +23,7 @@ import (
 //     the queue then had no room. Its sluice.result is granted or rejected, and if the order of l is
 //     [core.FairShare], its sluice.priority is that of the [core.Flow] in the context. An Acquire that
 //     fails for any other reason, for example because its context ends, counts as rejected. If l is not
-//     a [core.QuietTrier], such as redislimit's limiters, each Acquire that takes 10 µs or more counts.
+//     a [core.QuietTrier], as a limiter of your own may not be, each Acquire that takes 10 µs or more counts.
 //   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
 //     Release or Refund. Leases of zero permits are included. Its sluice.result is granted, or
 //     shadowed for a lease that [core.Shadow] granted although its limiter did not.
