@@ -20,7 +20,6 @@ func TestASparePairKeepsNoSource(t *testing.T) {
 	kept := weak.Make(other)
 	_, p := wait.Both(&own, other)
 	p.Leave()
-	other = nil
 	for range 3 {
 		runtime.GC()
 	}
