@@ -71,6 +71,9 @@ var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 func Pattern(sentence string) (*regexp.Regexp, []string) {
 	words := regexp.QuoteMeta(placeholder.ReplaceAllString(sentence, "\x00"))
 	words = strings.Join(strings.Fields(words), `\s+(?://\s+)?`)
+	if strings.HasSuffix(sentence, ".") {
+		words += `(?:\s|$)` // the point is not that of a number before it
+	}
 	return regexp.MustCompile(strings.ReplaceAll(words, "\x00", `([^|{}]{1,80}?)`)), placeholder.FindAllString(sentence, -1)
 }
 

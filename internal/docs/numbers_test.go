@@ -18,11 +18,11 @@ import (
 // sentences are those with numbers of the benchmarks, by file. See docs.Figures for the placeholders.
 var sentences = map[string][]string{
 	"README.md": {
-		"**Where it is slower**: channels ({ratio; Channel/pairs=64/impl=sluice; native} of a native channel's time with 64 senders), " +
-			"pools with a queue ({ratio; Pool/workers=16/impl=sluice; pond}, pond), " +
-			"concurrency limiters ({ratio; Concurrency/work=try/impl=sluice; semaphore}; hand-overs between 1,000 goroutines " +
-			"{ratio; HandOver/goroutines=1000/permits=2/impl=sluice; semaphore}, x/sync/semaphore), and " +
-			"the CPU time of `sluice throttle` at a rate ({command; throttle at 100 MB/s, pipe to pipe, CPU time per GiB; pv}, pv).",
+		"**Where it is slower**: channels ({ratio; Channel/pairs=64/impl=sluice; native} of a native channel's time, 64 senders), " +
+			"pools with a queue ({ratio; Pool/workers=16/impl=sluice; native}, goroutines on a channel), " +
+			"concurrency limiters ({ratio; Concurrency/work=try/impl=sluice; semaphore}; hand-overs up to " +
+			"{ratio; HandOver/goroutines=16/permits=1/impl=sluice; semaphore}, x/sync/semaphore), and " +
+			"the CPU time of `sluice throttle` for files ({command; throttle at 100 MB/s, file to pipe, CPU time per GiB; pv}, pv).",
 	},
 	"bench/README.md": {"## Results {machine}, {dates; }. Each ratio is"},
 	"channel/doc.go": {
