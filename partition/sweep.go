@@ -101,9 +101,10 @@ func (k *Keyed[R, K]) isBehind() bool {
 }
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. If Options.OnEvict or a limiter
-// panics, Sweep finishes the others first and then panics. It does nothing after Close. It waits for a call that
-// is in OnEvict, but does nothing if that takes longer than a second, for example when OnEvict calls Sweep. A [core.ConcurrencyLimiter] measures its idle time from the first sweep
-// that finds it idle, so only a later sweep drops it.
+// panics, Sweep finishes the others first and then panics. It does nothing after Close. It waits for a call that is in
+// OnEvict, but does nothing if that takes longer than a second, for example when OnEvict calls Sweep. A
+// [core.ConcurrencyLimiter] measures its idle time from the first sweep that finds it idle, so only a later sweep drops
+// it.
 func (k *Keyed[R, K]) Sweep() int {
 	if !k.telling.takeSoon(background, patience) {
 		return 0
@@ -206,7 +207,8 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64, c *creation[R, K]) bool 
 func (k *Keyed[R, K]) isQuiet(e *entry[R, K]) bool { return e.ours && k.o.OnEvict == nil }
 
 // drop takes the partition out of the map and the table if nothing has happened in it since its word was read and, if the
-// limiter retires, it has still been idle for that time. Its place goes to c, if that is not nil. A call of tell follows, unless the partition is quiet.
+// limiter retires, it has still been idle for that time. If c is not nil, it gets the place. A call of tell follows,
+// unless the partition is quiet.
 func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration, c *creation[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

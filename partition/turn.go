@@ -21,8 +21,8 @@ const (
 	moment   = 10 * time.Millisecond
 )
 
-// takeSoon takes the turn, and waits for it if necessary, until ctx is done, for at most so long. The call that has it may be waiting for this
-// one. Therefore the wait ends, and after patience no other call waits until that call leaves.
+// takeSoon takes the turn. If another call has it, takeSoon waits until ctx is done, but not longer than long: that call may
+// be waiting for this one. Once a call has waited for patience in vain, no other waits until that call leaves.
 func (t *turn) takeSoon(ctx context.Context, long time.Duration) bool {
 	if t.TryTake() {
 		return true
