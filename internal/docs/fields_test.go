@@ -10,7 +10,7 @@ import (
 
 // dangling is how many comments behind a line of code may start with a word that needs the name before it: "of the lease". Lower it
 // when you have rewritten one; a comment such as "lease of the item" can be read alone.
-const dangling = 35
+const dangling = 23
 
 var (
 	behind     = regexp.MustCompile(`^(.*\S)\s+// (.*)$`)
